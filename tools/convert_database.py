@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict, deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -86,8 +86,7 @@ def main() -> int:
     given = parser.parse_args()
     settings = load_settings(Path.cwd(), environment=os.environ, database=given.old)
     key = None if is_postgres(given.old) else key_of(settings)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    _on_stop(lambda number, _: sys.exit(128 + number))
     with _private_place() as place:
         source = _code_of(given.commit, place)
         address = given.old
@@ -124,7 +123,15 @@ def _private_place() -> Generator[Path]:
         with suppress(OSError), _locked(left):
             shutil.rmtree(left)
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as place, _locked(Path(place)):
-        yield Path(place)
+        try:
+            yield Path(place)
+        finally:
+            _on_stop(signal.SIG_IGN)  # otherwise a stop now leaves half of the directory
+
+
+def _on_stop(action: Callable[[int, object], Any] | signal.Handlers) -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, action)
 
 
 @contextmanager

@@ -178,3 +178,20 @@ async def test_an_unsafe_place_for_stderr_starts_nothing(tmp_path, trap):
         async with started_child(python("", tmp_path, stderr_path=str(path))):
             pass
     assert not (tmp_path / "elsewhere").exists()
+
+
+async def test_what_an_agent_leaves_in_its_session_is_ended_with_it_and_nothing_else(tmp_path):
+    """Codex starts MCP servers so: a group of their own, and an environment without our mark."""
+    code = """
+import subprocess, sys
+idle = [sys.executable, '-I', '-c', 'import time; time.sleep(60)']
+servers = [subprocess.Popen(idle, env={}, stdout=2, process_group=0),
+           subprocess.Popen(idle, env={}, stdout=2, start_new_session=True)]
+print(*(each.pid for each in servers), flush=True)
+sys.stdin.read()
+"""
+    async with started_child(python(code, tmp_path)) as child:
+        server, daemon = map(int, (await child.read_line()).split())
+    assert started_at_ticks(server) is None
+    assert started_at_ticks(daemon) is not None
+    os.kill(daemon, signal.SIGKILL)

@@ -68,6 +68,20 @@ asyncio.run(main())
 """
 
 
+STEP = """
+import asyncio, sys
+from upthread.client.project_opener import open_project
+from upthread.integrations.durable_tell import tell_once
+from upthread.runtime.options import TellOptions
+
+async def step(directory, database, text):
+    async with open_project(directory, database=database) as up:
+        await tell_once(up, "key", "spec/planner", text, TellOptions(agent="rehearsal"))
+
+asyncio.run(step(*sys.argv[1:]))
+"""
+
+
 def tell_of(place, text, address="spec/planner"):
     return Tell(address, text, str(place.repository), place.database, "rehearsal")
 
@@ -326,6 +340,34 @@ def test_a_step_that_was_declined_or_answered_with_nothing_has_no_reply(home, di
             told_in(home, "key", f"[[rehearse: {directive}]]")
         assert is_final(error.value)
     assert turns(home) == 1
+
+
+def test_a_step_that_was_killed_in_an_outward_call_returns_what_is_in_doubt(home, monkeypatch):
+    allow_all(home, monkeypatch)
+    monkeypatch.delenv("UPTHREAD_REHEARSAL_ALWAYS")
+    text, pushed = "[[rehearse: execute git push origin main]]", home.directory / "pushed"
+    git, program = home.directory / "git", home.directory / "step.py"
+    git.write_text(
+        f"#!/bin/sh\n[ $1 != push ] && exec /usr/bin/git $@\necho >> {pushed}; sleep 60\n"
+    )
+    git.chmod(0o755)
+    program.write_text(STEP)
+    monkeypatch.setenv("PATH", f"{home.directory}:{os.environ['PATH']}")
+    words = [program, home.repository, home.database, text]
+    victim = subprocess.Popen([sys.executable, *map(str, words)], start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not any(b"allow_once" in each.read_bytes() for each in home.directory.glob("record.db*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(victim.pid, signal.SIGKILL)
+    victim.wait()
+    told = told_in(home, "key", text)
+    assert told["outcome"] == "ok"
+    (doubt,) = told["in_doubt"]
+    assert told_in(home, "key", text) == told
+    home.upthread("effects", "spec", "not-done", doubt)
+    assert told_in(home, "key", text) == {**told, "in_doubt": []}
+    assert pushed.read_text() == "\n"
 
 
 @pytest.mark.parametrize("is_answered", [False, True])

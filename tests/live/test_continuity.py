@@ -89,7 +89,7 @@ def test_a_session_in_another_profile_is_named_with_the_cure_and_not_replaced(
         tell = partial(shell.tell, address=address)
         enter(here)
         session = tell("Remember KIWI-42.")["upstream_session_id"]
-        model.fail_next(status=400, message="odd request", times=50)
+        model.answer_next(50 * "[[FAIL 400 odd request]]")
         assert tell("Fail.", exit_code=4)["parked"]["reason"] == "unknown"
         model.forget_answers()
         enter(there)
@@ -120,6 +120,21 @@ def test_after_a_kill_of_agent_and_upthread_the_next_turn_holds_the_earlier_hist
     assert "interrupted" in told["reasons"]
     assert "KIWI-42" in last_request(model)
     assert "Wait a while." in last_request(model)
+
+
+@pytest.mark.parametrize("name", ["opencode"])
+def test_a_new_session_is_told_what_was_said_before_a_kill(name, shell, model):
+    session = shell.tell("Begin.")["upstream_session_id"]
+    agent = AGENTS[name]
+    calls = f"{agent.command('sleep 2')} {agent.command('touch made; sleep 25')}"
+    running = shell.start("tell", ADDRESS, f"Do it. [[TELL KIWI-42]] {calls}")
+    wait_until((shell.project / "made").exists, "second call")
+    kill_tree(running)
+    agent.delete_session(shell.home, session)
+    assert shell.tell("What was it?")["decision"] == "resume_with_replay"
+    told = user_texts(model)[-1]
+    assert "You replied:\n> KIWI-42" in told
+    assert "may be unfinished" in told
 
 
 def is_written(home: Path, text: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.live.shell import ADDRESS, PATIENCE_S, only
 from tests.support.sets import EXTENDED
@@ -40,3 +42,23 @@ def test_a_mistake_ends_the_turn_at_once_in_the_agents_own_words(shell, spoil, r
     stopped = ended["parked"] or {"reason": ended["outcome"], "detail": ended["detail"]}
     assert stopped["reason"] == reason
     assert says in stopped["detail"]
+
+
+@pytest.mark.parametrize("name", ["codex"])
+def test_an_agent_without_a_network_tells_meanwhile_that_it_tries_again(shell, model) -> None:
+    configuration = shell.home / ".codex" / "config.toml"
+    nobody_listens = "http://127.0.0.1:9/v1"
+    text = configuration.read_text()
+    configuration.write_text(text.replace(model.openai_base_url, nobody_listens))
+    running = shell.start("tell", ADDRESS, "Plan.")
+    assert running.stdout is not None
+    told: list[str] = []
+    repeated = 0
+    with running, running.stdout:
+        for line in map(json.loads, running.stdout):
+            told += [line["text"]] if line.get("kind") == "agent_retries" else []
+            repeated += line.get("unknown_kind") == "error"
+            if repeated == 2:  # Codex waits for a network as long as it is left alone
+                running.terminate()
+    (only_once,) = told
+    assert only_once.startswith("codex: Reconnecting... ")

@@ -6,13 +6,16 @@ import json
 import re
 import shutil
 import signal
+import subprocess
+import urllib.request
 from pathlib import Path
 
 import pytest
 from tests.live.agents import ADDRESS, AGENTS, over_acp
 from tests.live.far_ends import Pushes
-from tests.live.opencode import REPOSITORY
+from tests.live.opencode import PROVIDER, REPOSITORY
 from tests.live.shell import PATIENCE_S, Shell, only, wait_until
+from tests.live.test_open_elsewhere import started as opencode_started
 from tests.support.sets import EXTENDED, spread
 
 from upthread.agents.stored import stamp_of
@@ -20,7 +23,7 @@ from upthread.core.events import TurnEnded
 from upthread.core.types import ConversationId, UpstreamSessionId
 from upthread.runtime.record.events import turn_events
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.rehearsal_model import RehearsalModel
+from upthread.testing.rehearsal_model import MODEL_ID, RehearsalModel
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
@@ -101,6 +104,53 @@ def test_a_session_that_lost_its_last_turns_is_told_them(
         at = next(at for at, line in enumerate(lines) if re.search(r"(?<!SAY )KIWI-5", line))
         file.write_text("".join(lines[:at]) + lines[at][:40])
         assert_told(shell, model, session, which="turn 5", lost=5)
+
+
+@pytest.mark.parametrize("name", ["opencode", pytest.param("codex", marks=EXTENDED)])
+def test_a_session_that_a_person_compacted_is_told_its_turns_once(name, shell, model):
+    session = shell.tell("Remember. [[SAY KIWI-1]]")["upstream_session_id"]
+    shell.tell("Remember. [[SAY KIWI-2]]")
+    COMPACTIONS[name](shell, session)
+    assert_told(shell, model, session, which="turns 1 to 2", lost=2)
+    assert shell.tell("And now?")["reasons"] == ["unchanged"]
+
+
+def compact_opencode(shell: Shell, session: str) -> None:
+    with opencode_started(shell, "serve") as serving:
+        assert serving.stdout is not None
+        url = next(line.split()[-1] for line in serving.stdout if b"listening" in line).decode()
+        body = {"providerID": PROVIDER, "modelID": MODEL_ID, "auto": False}
+        asked = f"{url}/session/{session}/summarize?directory={shell.project}"
+        headers = {"content-type": "application/json"}
+        request = urllib.request.Request(asked, json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            assert answer.read() == b"true"
+
+
+def compact_codex(shell: Shell, session: str) -> None:
+    with subprocess.Popen(
+        [str(shutil.which("codex", path=shell.environment["PATH"])), "app-server"],
+        cwd=shell.project,
+        env=shell.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        for number, (method, parameters, last) in enumerate(
+            (
+                ("initialize", {"clientInfo": {"name": "test", "version": "1"}}, "codexHome"),
+                ("thread/resume", {"threadId": session}, '"result"'),
+                ("thread/compact/start", {"threadId": session}, "turn/completed"),
+            )
+        ):
+            asked = {"id": number, "method": method, "params": parameters}
+            server.stdin.write(json.dumps(asked).encode() + b"\n")
+            server.stdin.flush()
+            assert any(last.encode() in line for line in server.stdout)
+
+
+COMPACTIONS = {"opencode": compact_opencode, "codex": compact_codex}
 
 
 @pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code"]))

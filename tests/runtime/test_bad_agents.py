@@ -17,7 +17,7 @@ import upthread
 from upthread.core.decision.words import RESUME_WITH_REPLAY
 from upthread.errors import ConfigError, StoreError, UsageError
 from upthread.integrations.durable_tell import NotToldError, tell_once
-from upthread.runtime.turns.progress import Listener, Notice
+from upthread.runtime.turns.progress import Listener, Notice, TurnStarted
 from upthread.surfaces.cli.terminal.phrases import failure_in_words
 
 pytestmark = pytest.mark.anyio
@@ -145,9 +145,12 @@ async def test_an_agent_that_was_moved_is_named_with_its_session_and_another_one
 
 async def test_a_session_stays_current_when_a_new_one_is_refused_for_the_same_reason(world: World):
     refused = "[[rehearse: fail no such model]]"
+    started: list[TurnStarted] = []
+    hears = structs.replace(REHEARSAL, listener=Listener(started=started.append))
     async with world.open() as project:
         first = await project.tell(ADDRESS, "[[rehearse: say KIWI-42]]", REHEARSAL)
-        results = [await project.tell(ADDRESS, refused, REHEARSAL) for _ in range(3)]
+        results = [await project.tell(ADDRESS, refused, hears) for _ in range(3)]
+        assert {each.decision for each in started} == {"resume"}, "no other session was taken"
         assert all(each.outcome == "unknown" for each in results)
         is_tried = ["a new session was refused" in each.detail for each in results]
         assert is_tried == [False, True, False], "not one new session for each prompt"
@@ -198,6 +201,8 @@ REFUSED = [["no model 1", "no model 2"], ["no model", "no mode", "nothing"], MAY
 @pytest.mark.parametrize("way", ["tell", "go_on"])
 async def test_a_prompt_that_is_refused_again_goes_to_a_new_session_once(world, words, way) -> None:
     options, refusing = configure_refusing(world)
+    started: list[TurnStarted] = []
+    hears = structs.replace(options, listener=Listener(started=started.append))
     async with world.open() as project:
         await project.tell(ADDRESS, "the magic word is KIWI-42", options)
         for number, said in enumerate(words):
@@ -205,8 +210,9 @@ async def test_a_prompt_that_is_refused_again_goes_to_a_new_session_once(world, 
             assert ("asks the agent for a new session" in hint) is (number > (words == MAY_PASS))
             refusing.write_text(json.dumps({"old session/prompt": said}))
             is_continued = number and way == "go_on"
-            asked = project.go_on(ADDRESS, options) if is_continued else None
-            now = await (asked or project.tell(ADDRESS, "go on", options))
+            asked = project.go_on(ADDRESS, hears) if is_continued else None
+            now = await (asked or project.tell(ADDRESS, "go on", hears))
+    assert [each.decision for each in started].count(RESUME_WITH_REPLAY) == 1
     assert (now.outcome, now.decision) == ("ok", RESUME_WITH_REPLAY)
     assert "KIWI-42" in now.reply
     assert now.reply.endswith("go on")
@@ -225,6 +231,40 @@ async def test_a_step_whose_prompt_is_refused_again_goes_to_a_new_session(world:
     assert "KIWI-42" in told["reply"]
 
 
+@pytest.mark.parametrize("method", ["old session/prompt", "session/resume"])
+@pytest.mark.parametrize("words", ["the session is busy", "it is locked by another process"])
+async def test_a_session_in_use_stays_and_a_person_reads_how_to_leave_it(world, method, words):
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        await project.tell(ADDRESS, "hello", options)
+        refusing.write_text(json.dumps({method: words}))
+        for _ in range(4):
+            result = await project.tell(ADDRESS, "go on", options)
+            said, cure = failure_in_words(result)
+            assert words in said
+            assert "else tell it with --fresh, which begins a new session" in cure
+            standing = (await project.why(ADDRESS)).standing
+            assert words in standing.detail
+            assert "--fresh" in standing.cure
+        assert len((await project.role(ADDRESS)).chain) == 1
+        fresh = await project.tell(ADDRESS, "hello", structs.replace(options, is_fresh=True))
+        assert fresh.outcome == "ok"
+
+
+async def test_a_step_whose_session_is_in_use_names_it_each_time_and_ends(world: World) -> None:
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        await project.tell(ADDRESS, "hello", options)
+        refusing.write_text('{"old session/prompt": "the session is busy"}')
+        ends: list[bool] = []
+        while not ends or (ends[-1] and len(ends) < 20):
+            with pytest.raises(NotToldError, match="the session is busy") as caught:
+                await tell_once(project, "step-1", ADDRESS, "go on", options)
+            assert "--fresh" in caught.value.hint
+            ends.append(caught.value.is_retried)
+    assert ends == [True] * 9 + [False]
+
+
 async def test_each_continue_sends_a_refused_prompt_once_to_each_session(world: World) -> None:
     async with world.open() as project:
         first = await project.tell(ADDRESS, "[[rehearse: say KIWI-42]]", REHEARSAL)
@@ -238,6 +278,19 @@ async def test_each_continue_sends_a_refused_prompt_once_to_each_session(world: 
             assert parked.parked
             assert parked.upstream_session_id == first.upstream_session_id
             assert len(world.prompts()) == sent + 2 * number
+
+
+@pytest.mark.parametrize(
+    ("words", "is_replaced"), [("Invalid session identifier", True), ("please sign in", False)]
+)
+async def test_a_code_for_signing_in_does_not_hide_words_of_a_session(world, words, is_replaced):
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        await project.tell(ADDRESS, "the magic word is KIWI-42", options)
+        refusing.write_text(json.dumps({"session/resume": [-32000, words]}))
+        results = [await project.tell(ADDRESS, "go on", options) for _ in range(3)]
+    assert ("KIWI-42" in results[1].reply) is is_replaced
+    assert ([each.outcome for each in results] == ["auth"] * 3) is not is_replaced
 
 
 async def test_words_end_a_session_without_a_list_only_if_they_name_it(world: World) -> None:

@@ -72,6 +72,28 @@ async def test_a_fresh_session_that_never_got_its_briefing_gets_it(world: World)
     assert "[prior context" not in world.prompts()[-1]
 
 
+async def test_an_empty_session_that_replaced_a_lost_one_is_itself_replaced_as_lost(world) -> None:
+    """Of a prompt with a secret too little is kept to send it, so the new session stays empty."""
+    text = "[[rehearse: say on]] with AKIAQ7RX2JZ5KMWN4TPL"
+    async with world.open() as project:
+        await project.tell(ADDRESS, "my number is seven", REHEARSAL)
+    for file in world.session_files():
+        file.unlink()
+    stopped_at = AtCommit(event="SessionAttached", when="after", signal_number=signal.SIGKILL)
+    assert world.start("tell", ADDRESS, text, at_commit=stopped_at).exit_code == -signal.SIGKILL
+    async with world.open() as project:
+        assert (await project.go_on(ADDRESS, REHEARSAL)).outcome == "unknown"
+        why = await project.why(ADDRESS)
+        done = await project.tell(ADDRESS, text, REHEARSAL)
+        links = (await project.role(ADDRESS)).chain
+    for decided in (why.now, done):
+        assert (decided.decision, decided.reasons[0]) == ("resume_with_replay", "missing")
+    assert [each.opened_because for each in links] == ["none_yet", "missing", "missing"]
+    assert [each.ended_because for each in links] == ["missing", "session_empty", None]
+    assert "my number is seven" in world.prompts()[-1]
+    assert (world.check_histories(), done.outcome) == (None, "ok")
+
+
 async def test_an_agent_whose_store_nobody_reads_is_asked_what_its_session_holds(world) -> None:
     options = upthread.TellOptions(agent=f"acp:{sys.executable} -m upthread.agents.rehearsal")
     async with world.open() as project:

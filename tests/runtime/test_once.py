@@ -68,6 +68,30 @@ async def test_after_a_restore_a_key_without_a_receipt_is_refused_until_it_is_se
         assert [await project.once(key, Action(4)) for key in ("failed", "new")] == [3, 4]
 
 
+async def test_a_person_settles_once_what_a_restore_left_in_doubt(world: World) -> None:
+    async with world.open() as project:
+        with pytest.raises(NotFoundError, match="no restore left a gap"):
+            await project.once.settle_restore()
+        await project.once("done", Action(1))
+        with pytest.raises(ZeroDivisionError):
+            await project.once("failed", Action(ZeroDivisionError()))
+        made = back_up(project.settings, None)
+        database = anyio.Path(project.settings.database)
+    await database.write_bytes(b"nobody can read this")
+    assert restore(project.settings, made.backup).unread
+    # Another restore, of a database that can be read, takes no gap away.
+    assert not restore(project.settings, back_up(project.settings, world.home / "2").backup).unread
+    async with world.open() as project:
+        with pytest.raises(UsageError, match="upthread restore --settle"):
+            await project.once("new", Action())
+        await project.once.settle_restore()
+        assert [await project.once(key, Action(2)) for key in ("new", "done")] == [2, 1]
+        with pytest.raises(UsageError, match=r"up\.once\.confirm"):
+            await project.once("failed", Action())
+        with pytest.raises(UsageError, match="nothing to settle"):
+            await project.once.settle_restore()
+
+
 async def test_a_restore_keeps_the_receipts_of_a_database_that_can_be_read(world):
     async with world.open() as project:
         for key in ("before", "failed"):

@@ -80,7 +80,7 @@ def test_a_link_in_place_of_the_log_file_is_refused(tmp_path):
 
 
 def test_queued_failures_hit_the_next_requests_and_then_end(model):
-    model.fail_next(status=429, times=2, retry_after_s=1.5, message="slow down")
+    model.answer_next(2 * "[[FAIL 429 retry-after=1.5 slow down]]")
     answers = [post(model.base_url, CHAT, chat("x [[SAY fine]]")) for _ in range(3)]
     assert [answer.status for answer in answers] == [429, 429, 200]
     assert answers[0].headers["retry-after"] == "1.5"
@@ -89,7 +89,7 @@ def test_queued_failures_hit_the_next_requests_and_then_end(model):
 
 
 def test_side_requests_do_not_use_up_a_queued_failure(model):
-    model.fail_next(status=500)
+    model.answer_next("[[FAIL 500]]")
     title = {"role": "system", "content": "You are a title generator."}
     body = {"messages": [title, {"role": "user", "content": "[[SAY no title]]"}]}
     assert chat_text(post(model.base_url, CHAT, body)) == "Rehearsal"
@@ -99,14 +99,14 @@ def test_side_requests_do_not_use_up_a_queued_failure(model):
 
 
 def test_a_full_context_is_worded_as_openai_words_it(model):
-    model.fail_next(status=400, message="context length")
+    model.answer_next("[[FAIL 400 context length]]")
     error = post(model.base_url, CHAT, chat("x")).json["error"]
     assert error["code"] == "context_length_exceeded"
     assert "maximum context length" in error["message"]
 
 
 def test_faults_are_given_out_once_each_under_parallel_requests(model):
-    model.fail_next(status=503, times=10)
+    model.answer_next(10 * "[[FAIL 503]]")
     with ThreadPoolExecutor(max_workers=10) as pool:
         answers = list(pool.map(lambda n: post(model.base_url, CHAT, chat(f"{n}")), range(30)))
     assert sum(answer.status == 503 for answer in answers) == 10

@@ -12,8 +12,9 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
+from upthread.core import events
 from upthread.core.quotas import require_sound_frame, whole_number
-from upthread.core.types import JsonValue
+from upthread.core.types import JsonValue, UpstreamSessionId
 
 
 class Unreadable(Struct, frozen=True, kw_only=True):
@@ -75,3 +76,9 @@ def texts_at(value: object, *path: str) -> list[str]:
 def _items_at(value: object, path: tuple[str, ...]) -> list[object]:
     found = member(value, *path)
     return cast("list[object]", found) if isinstance(found, list) else []
+
+
+def unknown(kind: str, raw: object, session: UpstreamSessionId | None) -> events.UnknownReceived:
+    """Return what this version has no words for, as it came."""
+    kept: Any = raw
+    return events.UnknownReceived(upstream_session_id=session, kind=kind, raw=kept)

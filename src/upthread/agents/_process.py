@@ -41,7 +41,7 @@ from upthread.agents._guard import (
     started_guard,
 )
 from upthread.agents._probes import remember, remembered
-from upthread.agents._process_group import signal_group, started_at_ticks
+from upthread.agents._process_group import kill_session, signal_group, started_at_ticks
 from upthread.agents._stderr import StderrLog, open_private_append
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
@@ -266,6 +266,8 @@ class ChildProcess:
             # The rest of the group first, then the reaping: only until then is its number taken.
             signal_group(self.pid, signal.SIGKILL)
             kill_marked(self._mark)
+            # Codex starts MCP servers in groups of their own, and without our mark.
+            kill_session(self.pid)
             self._popen.wait()
             # Only now: who waits for its end may remove its directory, or start another one there.
             self._exited.set()

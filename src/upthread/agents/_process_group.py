@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from upthread.agents._guard import kill_marked, marks_of
+from upthread.boundary import processes
 from upthread.boundary.files import NOWHERE
 
 TERM_PATIENCE_S = 2.0
@@ -32,17 +33,7 @@ def started_at_ticks(pid: int) -> int | None:
     On Linux the kernel's own figure, clock ticks since boot. Elsewhere a checksum of what
     `ps -o lstart` prints: a number that only serves to be compared with itself.
     """
-    return _ticks_of_proc(pid) if _IS_LINUX else _checksum_of_ps(pid)
-
-
-def _ticks_of_proc(pid: int) -> int | None:
-    try:
-        stat = (_PROC / str(pid) / "stat").read_bytes()
-    except OSError:
-        return None
-    # The name in parentheses may itself hold spaces and parentheses: count from the last one.
-    fields = stat[stat.rindex(b")") + 2 :].split()
-    return None if fields[0] in {b"Z", b"X"} else int(fields[19])
+    return processes.started_at_ticks(pid) if _IS_LINUX else _checksum_of_ps(pid)
 
 
 def _checksum_of_ps(pid: int) -> int | None:
@@ -91,9 +82,9 @@ async def end_process_group(pid: int, ticks: int) -> bool:
 
 
 def _end_orphans(pid: int) -> bool:
-    """Kill what a dead agent left: the marked members of the group it led.
+    """Kill what a dead agent left: the marked members of the session it led.
 
-    The number of a group with members is not given out again, so they are nobody else's.
+    The number of a session with members is not given out again, so they are nobody else's.
     """
     marks = {marks_of(member) for member in _members_of(pid)} - {""}
     for mark in marks:
@@ -101,17 +92,23 @@ def _end_orphans(pid: int) -> bool:
     return bool(marks)
 
 
-def _members_of(group: int) -> tuple[int, ...]:
-    # To the system 0 is the caller's own group, and 1 that of the first process of all.
-    if not _IS_LINUX or group <= 1:
+def kill_session(leader: int) -> None:
+    """Kill the groups in the session that a process began, which may be dead and not reaped."""
+    for pid in _members_of(leader):
+        signal_group(pid, signal.SIGKILL)
+
+
+def _members_of(session: int) -> tuple[int, ...]:
+    # To the system 0 is the caller's own session, and 1 that of the first process of all.
+    if not _IS_LINUX or session <= 1:
         return ()
     pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal())
-    return tuple(pid for pid in pids if _group_of(pid) == group)
+    return tuple(pid for pid in pids if _session_of(pid) == session)
 
 
-def _group_of(pid: int) -> int | None:
+def _session_of(pid: int) -> int | None:
     with suppress(ProcessLookupError, PermissionError):
-        return os.getpgid(pid)
+        return os.getsid(pid)
     return None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol
 
 from upthread.agent_stores.base import OUTLINE_CHARACTERS, VendorHistory
 from upthread.agent_stores.homes import file_stamp, home_of
@@ -59,8 +59,10 @@ def repaired_copy(
 
     UsageError when `into` has a copy already.
     """
-    part = cast("_Repair", part_of(agent, "repair"))
-    return part.repair(path, into, session_id=session_id, sessions=sessions)
+    part = part_of(agent, "repair")
+    assert part is not None, "whose store is read, it is repaired"
+    copy: RepairedCopy = part.repair(path, into, session_id=session_id, sessions=sessions)
+    return copy
 
 
 # --- one session ---------------------------------------------------------------------------------
@@ -122,7 +124,7 @@ def stamp_of(environment: Mapping[str, str], agent: str, session: UpstreamSessio
 
 def writer_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> int | None:
     """Return the process that has a session open, None where none has or nobody can tell."""
-    part = part_of(agent, "writer") if agent in _LIST_WRITERS else None
+    part = part_of(agent, _WRITERS[agent]) if agent in _WRITERS else None
     return part.writer_of(home_of(agent, environment), session) if part else None
 
 
@@ -178,8 +180,8 @@ def profile_without(
     return own if found else ""
 
 
-_LIST_WRITERS: Final = frozenset({"claude-code"})
-"""The agents that keep a list of the processes which have a session open."""
+_WRITERS: Final = {"claude-code": "writer", "opencode": "reader"}
+"""The agents whose store shows which process has a session open, and the part that reads it."""
 
 _VARIABLES: Final = {
     REHEARSAL: (HOME_VARIABLE,),
@@ -208,14 +210,6 @@ def _telling_why(agent: str) -> Generator[None]:
 
 
 # --- whose parts they are ------------------------------------------------------------------------
-
-
-class _Repair(Protocol):
-    """The part of an agent's folder that repairs what its store holds."""
-
-    def repair(
-        self, path: Path, into: Path, /, *, session_id: str | None, sessions: Iterable[str]
-    ) -> RepairedCopy: ...
 
 
 class _SessionReader(Protocol):

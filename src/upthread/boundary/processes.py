@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,29 +19,20 @@ ANCESTORS_MAX: Final = 64
 ENVIRONMENT_BYTES_MAX: Final = 4 * 1024 * 1024
 LOCKS_BYTES_MAX: Final = 4 * 1024 * 1024
 _STAT_BYTES_MAX: Final = 4096
-STAT_BYTES_MAX: Final = 4096
 _SUSPENDED: Final = b"T"
+_NS_PER_TICK: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 def started_at_ticks(pid: int) -> int | None:
     """Return when a process started, None if it is gone; 0 where the machine does not tell."""
     if pid <= 0:
         return None
-    try:
-        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    stat = _stat_of(pid)
+    if not stat:
         # Gone, or a system without /proc, which tells no more than that a pid is in use.
         return None if os.path.exists("/proc/self/stat") else _lives_without_proc(pid)
-    try:
-        stat = os.read(descriptor, STAT_BYTES_MAX)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    # From the last bracket on: a process may have brackets and spaces in its name (proc(5)).
-    after_name = stat[stat.rindex(b")") + 2 :].split()
     # A zombie has ended and waits to be collected, by an agent that may never do it.
-    return None if after_name[0] in {b"Z", b"X"} else int(after_name[19])
+    return None if stat[0] in {b"Z", b"X"} else int(stat[19])
 
 
 def _lives_without_proc(pid: int) -> int | None:
@@ -91,6 +84,21 @@ def suspended_holder(files: Iterable[Path]) -> int | None:
         if is_ours and _stat_of(int(pid))[:1] == [_SUSPENDED]:
             return int(pid)
     return None
+
+
+def users_of(file: Path) -> Iterator[tuple[int, int]]:
+    """Yield the other processes of this account that have a file open; none without /proc.
+
+    Each is a pid and when it started, in epoch milliseconds.
+    """
+    wanted = file.stat()
+    for process in Path("/proc").glob("[0-9]*"):
+        pid = int(process.name)
+        with suppress(OSError):  # gone meanwhile, or another account's
+            is_open = any(os.path.samestat(each.stat(), wanted) for each in process.glob("fd/*"))
+            if is_open and pid != os.getpid() and (ticks := started_at_ticks(pid)):
+                age_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * _NS_PER_TICK
+                yield pid, (time.time_ns() - age_ns) // 1_000_000
 
 
 def environment_of(pid: int) -> Mapping[str, str]:

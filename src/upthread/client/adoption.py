@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from upthread.agents.base import ListedSession
 from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
 from upthread.core.acts import ADOPTED
@@ -105,8 +104,9 @@ class AdoptSession:
         async with self._preparing.adapter(agent).open(request) as connection:
             capabilities = connection.capabilities
             # Asked by its list first: some agents open a new session for an id they do not have.
-            is_known = not capabilities.lists_sub_agents or _is_listed(
-                await connection.list_sessions(), upstream
+            is_known = not capabilities.lists_sub_agents or any(
+                session.upstream_session_id == upstream
+                for session in await connection.list_sessions()
             )
             if not is_known:
                 raise UpstreamError(
@@ -225,10 +225,6 @@ class AdoptSession:
             opened_because=ADOPTED,
             opened_at_ms=self._system.now_ms(),
         )
-
-
-def _is_listed(sessions: tuple[ListedSession, ...], upstream: UpstreamSessionId) -> bool:
-    return any(session.upstream_session_id == upstream for session in sessions)
 
 
 class ForkConversation:

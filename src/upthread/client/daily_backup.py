@@ -66,7 +66,8 @@ def back_up_daily(settings: Settings, *, today: str | None = None) -> Path | Non
     kept = sorted(daily_backups(settings))[-BACKUPS_MAX:]
     # Copies that a killed process left go, too. A copy that another process makes at this moment
     # goes with them: that process finds no file to rename, as after `forget`.
-    _remove(set(_files(settings)) - {*kept, *map(_key_of, kept)})
+    keys = (each.with_name(each.name + KEY_SUFFIX) for each in kept)
+    _remove(set(_files(settings)) - {*kept, *keys})
     return target
 
 
@@ -93,10 +94,6 @@ def _first_name(settings: Settings, path: Path) -> Path:
     """Return how the names of a database's backups begin: a home may serve several databases."""
     digest = sha256(os.fsencode(path.absolute())).hexdigest()[:_DIGEST_CHARACTERS]
     return Path(settings.home) / BACKUPS / _DIRECTORY / f"{path.stem}-{digest}"
-
-
-def _key_of(backup: Path) -> Path:
-    return backup.with_name(backup.name + KEY_SUFFIX)
 
 
 def _remove(files: Iterable[Path]) -> None:

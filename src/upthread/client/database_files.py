@@ -113,25 +113,13 @@ def back_up(settings: Settings, target: Path | None) -> BackedUp:
     )
 
 
-def plan_restore(settings: Settings, backup: Path) -> Restored:
-    """Return what `restore` would do, and do nothing. Raises as it does."""
-    return _restored(settings, backup, is_done=False)
-
-
-def restore(settings: Settings, backup: Path) -> Restored:
+def restore(settings: Settings, backup: Path, *, is_done: bool = True) -> Restored:
     """Put a copy of a backup in the place of the database, which is kept aside. Blocking.
 
     UsageError for a server's, NotFoundError for a file that is not there, LeaseHeldError while
     somebody works, StoreError for a backup that is damaged or a database that somebody has open.
-    Then nothing was changed.
+    Then nothing was changed. Without `is_done` nothing is, and what would be is returned.
     """
-    return _restored(settings, backup, is_done=True)
-
-
-# --- below: how --------------------------------------------------------------------------------
-
-
-def _restored(settings: Settings, backup: Path, *, is_done: bool) -> Restored:
     path, key = _own_file(settings), key_of(settings)
     if not size_of(backup):
         raise NotFoundError(f"there is no backup {shown(str(backup))}", hint="name the file")
@@ -151,6 +139,9 @@ def _restored(settings: Settings, backup: Path, *, is_done: bool) -> Restored:
             # are made with the other key, and no row is lost.
             _take_key(_key_path(settings, backup), _key_path(settings, path), aside)
     return Restored(database=path, backup=backup, aside=aside, lacking=lacking, unread=unread)
+
+
+# --- below: how --------------------------------------------------------------------------------
 
 
 def _own_file(settings: Settings) -> Path:
@@ -186,7 +177,8 @@ def _mark(
                     ]
                 )
         store.commit(tuple(actions))
-        store.mark_restored(at_ms if gap is None else 0)
+        # A gap that an earlier restore left stays until a person has settled it.
+        store.mark_restored(at_ms if gap is None else store.restored_at_ms or 0)
     sync_file(copy)
 
 
@@ -206,26 +198,20 @@ def _compared(path: Path, copy: Path, key: bytes | None) -> _Compared:
         if not path.exists():
             return (), "there is no database to compare it with", ()
         return _lacking_of(path, there, key)
-    except _NotComparedError as error:
-        return (), error.message, ()
     finally:
         there.close()
-
-
-class _NotComparedError(StoreError):
-    """The present database cannot be read."""
 
 
 def _lacking_of(path: Path, there: LogStore, key: bytes | None) -> _Compared:
     try:
         here = SqliteStore(path, key=key)
     except StoreError as error:
-        raise _NotComparedError(error.message) from error
+        return (), error.message, ()
     try:
         _must_rest(here)
         return tuple(_lacking(here, there)), "", tuple(_actions(here, there))
     except StoreError as error:
-        raise _NotComparedError(error.message) from error
+        return (), error.message, ()
     finally:
         # It may be damaged, and was only compared with.
         with suppress(StoreError):

@@ -39,6 +39,14 @@ _LOOK_AT_ROLE: Final = (
     "`await up.once.forget(key)`, then again"
 )
 
+_LOOK_AT_ALL: Final = (
+    "look what was done since the backup was made, then `upthread restore --settle` in this "
+    "directory: from then on each key that is not on record is new"
+)
+
+_SETTLED: Final = "upthread: settled the restore of"
+"""How the key begins under which a person has settled the gap of a restore, for a project."""
+
 Action = Callable[[], Awaitable[JsonValue]]
 
 
@@ -73,7 +81,8 @@ class DoOnce:
 
         After an `upthread restore` that could not read the database which it replaced, each key
         without a receipt is a UsageError until `confirm` or `forget`, because its action may have
-        been done after the backup was made.
+        been done after the backup was made. `settle_restore` settles all keys that the backup has
+        not, at once.
         """
         _check(key)
         stands = await self._stands(key)
@@ -84,8 +93,9 @@ class DoOnce:
         lease = structs.replace(self._lease(key), wait_s=None if recover else 0.0)
         async with self._leases.held(lease) as fence:
             stands = await self._stands(key)
-            if self._is_in_gap(stands):
-                raise _maybe_done(key, _LOOK_AT_ROLE if is_told(about) else _LOOK)
+            if await self._is_in_gap(stands):
+                known = _LOOK_AT_ROLE if is_told(about) else _LOOK
+                raise _maybe_done(key, known if stands else _LOOK_AT_ALL)
             if stands is None:
                 return await self._attempt(key, action, fence, about)
             if stands.state != "done" and stands.receipt not in (None, about) and about:
@@ -131,6 +141,16 @@ class DoOnce:
         Raises as `confirm` does.
         """
         await self._settle(key, "failed", None)
+
+    async def settle_restore(self) -> None:
+        """Settle the gap of a restore: you have looked, and keys that are not on record are new.
+
+        Those of the backup without a receipt stay refused until `confirm` or `forget`. Raises
+        NotFoundError where there is no gap, UsageError where it is settled.
+        """
+        if not self._store.restored_at_ms:
+            raise NotFoundError("no restore left a gap", hint="there is nothing to settle")
+        await self._settle(f"{_SETTLED} {self._store.restored_at_ms}", "done", None)
 
     async def _attempt(self, key: str, action: Action, fence: Fence, about: JsonValue) -> JsonValue:
         attempt_id = self._system.new_id("att")
@@ -194,30 +214,31 @@ class DoOnce:
         _check(key)
         async with self._leases.held(self._lease(key)) as fence:
             stands = await self._stands(key)
-            if self._is_in_gap(stands) and (stands is None or stands.state == "failed"):
+            attempt_id = stands.attempt_id if stands else ""
+            if (not stands or stands.state == "failed") and await self._is_in_gap(stands):
                 attempt_id = self._system.new_id("att")
                 await self._record(key, attempt_id, "intent", fences=(fence,))
-                await self._record(key, attempt_id, state, receipt=receipt, fences=(fence,))
-                return
-            if stands is None:
+            elif stands is None:
                 raise NotFoundError(
                     f"the action {shown(key)} was never begun",
                     hint="check the key",
                     key=key,
                 )
-            if stands.state != "intent":
+            elif stands.state != "intent":
                 raise UsageError(
                     f"the outcome of the action {shown(key)} is known: {stands.state}",
                     hint="there is nothing to settle; another action needs another key",
                     key=key,
                 )
-            await self._record(key, stands.attempt_id, state, receipt=receipt, fences=(fence,))
+            await self._record(key, attempt_id, state, receipt=receipt, fences=(fence,))
 
-    def _is_in_gap(self, stands: Once | None) -> bool:
+    async def _is_in_gap(self, stands: Once | None) -> bool:
         """Return whether the action may have been done after the backup of a restore."""
         at_ms = self._store.restored_at_ms
-        is_known = stands and (stands.state == "done" or stands.recorded_at_ms >= (at_ms or 0))
-        return bool(at_ms) and not is_known
+        if not at_ms:
+            return False
+        found = stands or await self._stands(f"{_SETTLED} {at_ms}")
+        return not found or (found.state != "done" and found.recorded_at_ms < at_ms)
 
     async def _stands(self, key: str) -> Once | None:
         return await self._system.in_thread(partial(self._store.once, self._project_id, key))

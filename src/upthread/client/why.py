@@ -78,7 +78,7 @@ class Whys:
     async def __call__(self, address: str, *, agent: str | None = None) -> Why:
         """Return the last decision and what would be decided now. Raises NotFoundError."""
         view = await self._role(address)
-        intended = _intended(view)
+        intended = view.last_turn.intended if view.last_turn else None
         is_a_role = view.conversation.key.role in self._settings.roles
         if intended is not None and intended.decision == FRAMEWORK and not is_a_role:
             return Why(
@@ -97,7 +97,9 @@ class Whys:
             inside_agent=inside.agent if inside else "",
             inside=decide(inside) if inside else None,
             cut_off=view.cut_off,
-            reading=await self._system.in_thread(lambda: self._reading(view)),
+            reading=await self._system.in_thread(
+                lambda: reading_in(self._store, view.link) if view.link else None
+            ),
         )
 
     def _decided_now(self, view: RoleView, inputs: HandshakeInputs) -> Decision:
@@ -148,9 +150,6 @@ class Whys:
             return bool(self._preparing.own_sessions.stamp(link.agent, link.upstream_session_id))
         except StoreError:
             return True  # the decision itself names what cannot be read
-
-    def _reading(self, view: RoleView) -> Reading | None:
-        return reading_in(self._store, view.link) if view.link else None
 
     def _inputs_inside(self, view: RoleView) -> HandshakeInputs | None:
         """Return what a call by the agent's own tool would be decided on. Blocking.
@@ -216,10 +215,6 @@ class Whys:
         now_ms = self._system.now_ms()
         subject = subject_of(view, role, self._settings, working_directory=place, now_ms=now_ms)
         return gathered(self._store, known, subject)
-
-
-def _intended(view: RoleView) -> TurnIntended | None:
-    return view.last_turn.intended if view.last_turn else None
 
 
 def _decision(intended: TurnIntended) -> Decision:

@@ -146,10 +146,14 @@ class PermissionAnswered(AgentEvent, frozen=True, kw_only=True):
 
 
 class UnknownReceived(AgentEvent, frozen=True, kw_only=True):
-    """An update of a kind this version does not know, kept as it came."""
+    """An update of a kind this version does not know, kept as it came.
+
+    `progress` is what it tells a person who waits, for example that the agent tries again.
+    """
 
     kind: str
     raw: JsonValue
+    progress: str = ""
 
 
 # --- turn events -------------------------------------------------------------------------------

@@ -239,11 +239,7 @@ def _with(value: Kept, **fields: object) -> Kept:
 def _same_or_new(old: tuple[Member, ...], new: Iterable[Member]) -> tuple[Member, ...]:
     """Return the new members, the same tuple when each is the old one."""
     members = tuple(new)
-    return old if _are_the_same(members, old) else members
-
-
-def _are_the_same(new: Sequence[object], old: Sequence[object]) -> bool:
-    return all(map(operator.is_, new, old))
+    return old if all(map(operator.is_, members, old)) else members
 
 
 # --- events ------------------------------------------------------------------------------------

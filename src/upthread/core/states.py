@@ -218,10 +218,6 @@ def _standing(state: State, stop: Stop) -> Standing:
     return Standing(state=state, reason=stop.said, detail=stop.detail, cure=stop.cure)
 
 
-def _blocked(summary: str) -> Standing:
-    return _standing(State.BLOCKED, stop_in_words(BLOCKED, summary))
-
-
 def _cut_off(reason: str) -> Standing:
     return Standing(state=State.INTERRUPTED, reason=reason)
 
@@ -244,7 +240,7 @@ def _of_end(facts: RoleFacts, ended: TurnEnded) -> Standing:
 
 def _of_report(facts: RoleFacts, report: Report) -> Standing:
     if report.status == "blocked":
-        return _blocked(report.summary)
+        return _standing(State.BLOCKED, stop_in_words(BLOCKED, report.summary))
     if report.status == "needs_input":
         return _of_questions(facts, report)
     if facts.verdict is not None:

@@ -51,7 +51,8 @@ REPLY_CHARACTERS_MAX: Final = 200
 class Told(TypedDict):
     """A reply with what upthread decided. `conversation_id` is the same over every attempt.
 
-    `text_sha256` is of the text that was told.
+    `text_sha256` is of the text that was told. `in_doubt` are the ids of the actions of its
+    workstream that may have been done or not, as of now: a person has to look, whatever `outcome`.
     """
 
     address: str
@@ -62,6 +63,7 @@ class Told(TypedDict):
     reasons: list[str]
     outcome: str
     reply: str
+    in_doubt: list[str]
 
 
 class NotToldError(UpthreadError):
@@ -98,6 +100,7 @@ async def tell_once(
 ) -> Told:
     """Tell a role once under a key, and return its reply; again under the same key, the same one.
 
+    What is in doubt is read anew each time, because a person may have settled it.
     Raises NotToldError for a turn that failed, was parked, declined, or answered with nothing,
     RefusedError for one that must not be, and UsageError where another address or text was told
     under this key, or its reply forgotten.
@@ -134,7 +137,8 @@ async def tell_once(
         raise _told_otherwise(key, told["address"])
     if "reply" not in told:
         raise _forgotten(key)
-    return told
+    doubts = await up.effects_in_doubt((await up.parse(address)).workstream)
+    return {**told, "in_doubt": [each.effect_id for each in doubts]}
 
 
 class _Attempt(NamedTuple):
@@ -160,9 +164,8 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
             return _told_before(address, text, found)
         # A turn is recorded before anything is sent: without one, no agent has the prompt. With one
         # it may, also where another step has taken the role meanwhile, or a person has reset it.
-        is_open = found and found.is_current and not found.view.ended
         # Of a prompt that was not kept nothing could be quoted: here is all of it.
-        is_open = is_open and bool(found and found.said[0].text)
+        is_open = found and found.is_current and not found.view.ended and found.said[0].text
         try:
             if is_open:
                 result = await up.go_on(address, options)

@@ -366,7 +366,8 @@ def written_parts(place: Place, at_ms: int, parts: Sequence[Part]) -> Written:
         document = (encode_json if kind in _WITH_VALUES else encode_plain_json)(part)
         encoded.append(document)
         if kind is ErasedPart:
-            outline.append(_erased_outline(cast("ErasedPart", part)))
+            part = cast("ErasedPart", part)
+            outline.append(PartOutline(part.kind, part.size_bytes, part.call_id, part.digest))
             continue
         has_words = True
         call_id = getattr(part, "call_id", None)
@@ -383,10 +384,6 @@ def written_parts(place: Place, at_ms: int, parts: Sequence[Part]) -> Written:
     value = Spoken(seq, speaker, turn_id, session, first, cast("Any", tuple(outline)))
     kind_of_entry = SAID if is_said and speaker is not Speaker.TOOL else DONE
     return Written(kind_of_entry, at_ms, encode_plain_json(value), said, value)
-
-
-def _erased_outline(part: ErasedPart) -> PartOutline:
-    return PartOutline(part.kind, part.size_bytes, part.call_id, part.digest)
 
 
 # --- JSON to values -------------------------------------------------------------------------------

@@ -20,6 +20,10 @@ def seen_as(outcome, code, message, data=None, agent=""):
     [
         ("missing", True, "", -32002, "Resource not found", {"sessionId": "x"}),
         ("auth", True, "", -32000, "Authentication required", None),
+        ("auth", True, "", -32000, "Your session has expired, please log in", None),
+        ("auth", True, "", -32000, "no", {"authMethods": [{"id": "session"}]}),
+        ("unknown", False, "", -32000, "Invalid session identifier", {"authMethods": ["token"]}),
+        ("missing", False, "", -32000, "Thread not found", None),
         (
             *("missing", False, "codex", -32603, "Internal error"),
             {"details": "no rollout found for thread id 0-1 (code -32600)"},

@@ -207,6 +207,10 @@ def test_what_a_resumed_thread_took_before_is_not_counted_again_however_late_it_
 def test_what_codex_tries_again_is_kept_and_remembered_until_it_says_something(told):
     info = {"responseStreamDisconnected": {"httpStatusCode": 429}}
     error = {"message": "Reconnecting... 1/5", "codexErrorInfo": info}
+    (event,) = told.turn.take(
+        "error", {"threadId": OWN, "error": error, "willRetry": True}, roles={}
+    )
+    assert event.progress.startswith("Reconnecting... 1/5")
     assert told("error", error=error, willRetry=True) == [UnknownReceived]
     assert told.turn.retrying.outcome is Outcome.RATE_LIMITED
     assert told("thread/status/changed", status={"type": "active"}) == []

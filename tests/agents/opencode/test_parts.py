@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from upthread.agents.opencode.parts import announced, history, tool_kind, updated, usage, window_of
 from upthread.core.events import (
+    ContextCompacted,
     ReasoningReceived,
     TextReceived,
     ToolCallAnnounced,
@@ -71,7 +72,8 @@ def test_the_stored_summary_of_a_compaction_is_what_is_streamed_of_it():
     summary = {"type": "text", "text": "## Summary", "time": {"start": 1, "end": 2}}
     parts = [{"type": "step-start"}, summary]
     found = history([{"info": {"role": "assistant", "summary": True}, "parts": parts}], SESSION)
-    assert [each.kind for each in found] == ["compaction_summary", "session.compacted"]
+    assert found[0].kind == "compaction_summary"
+    assert found[1:] == (ContextCompacted(upstream_session_id=SESSION),)
 
 
 def test_a_call_is_named_by_its_tool_and_object_while_it_runs_and_at_its_end():

@@ -322,7 +322,7 @@ def test_no_word_of_a_person_gives_way_to_narration_and_the_budget_holds(turns, 
         assert sum(map(len, replies)) < len(missing) + 2 * missing.count("\n") + 200
 
 
-def test_half_a_reply_blanks_tools_and_context_are_left_out():
+def test_blanks_tools_and_context_are_left_out():
     told = [
         message(1, USER, "ask"),
         message(2, TOOL, "tool output"),
@@ -330,7 +330,6 @@ def test_half_a_reply_blanks_tools_and_context_are_left_out():
         message(4, ASSISTANT, "answer"),
         message(5, ASSISTANT, "and more"),
     ]
-    assert texts_of(prior_context(told, was_interrupted=True)) == ["ask"]
     assert texts_of(prior_context(told)) == ["ask", "answer\n\nand more"]
     parts = (ContextPart(text="briefing"), ReasoningPart(text="hm"), TextPart(text="said"))
     assert texts_of(prior_context([stored(*parts, speaker=USER)])) == ["said"]
@@ -347,9 +346,11 @@ def test_of_each_turn_that_was_cut_off_it_is_said_that_nothing_answered_it():
     prior = prior_context(told, cut_off={TurnId("trn_1"), TurnId("trn_2")})
     assert [each.is_cut_off for each in prior.said] == [True, False, True, False, False]
     block = render_prior_context(prior, nonce="n")
-    assert "> first\n\nThere the turn was cut off, and that prompt was never answered" in block
+    assert "> first\n\nThere the turn was cut off: a reply to that prompt is missing" in block
     assert "> half\n\nThere the turn was cut off" in block
     assert block.count("cut off") == 2
+    last = prior_context(told, cut_off={TurnId("trn_3")}).said[-1]
+    assert (last.text, last.is_cut_off) == ("whole", True), "the last reply, too"
 
 
 def test_nothing_said_is_nothing_told():

@@ -98,6 +98,9 @@ def test_an_empty_reply_is_poison_only_where_somebody_says_so():
         ("please sign in first",) * 2 + (False,),
         ("ENOSPC: no space left on device",) * 2 + (False,),
         ("failed to read the block of an entry",) * 2 + (True,),
+        ("the session is locked for good",) * 2 + (True,),
+        ("this thread is archived and locked",) * 2 + (True,),
+        ("the session is locked by another process",) * 2 + (False,),
     ],
 )
 def test_a_session_is_refused_for_good_for_the_same_refusal_twice_unless_it_may_pass(
@@ -118,6 +121,7 @@ def test_a_session_is_refused_for_good_for_the_same_refusal_twice_unless_it_may_
         ("the lockfile format v9 is not understood",) * 3 + (True,),
         ("the host is stopping: nothing is opened",) * 3 + (False,),
         ("terminating on SIGTERM",) * 3 + (False,),
+        ("the session is locked (read-only)",) * 3 + (True,),
     ],
 )
 def test_a_session_is_refused_for_good_at_the_third_refusal_also_in_other_words(

@@ -21,7 +21,13 @@ from tests.core.turns.events import (
     thought,
 )
 
-from upthread.core.events import AgentEvent, PlanChanged, TextReceived, UnknownReceived
+from upthread.core.events import (
+    AgentEvent,
+    ContextCompacted,
+    PlanChanged,
+    TextReceived,
+    UnknownReceived,
+)
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.turns.replayed_history import (
     NOTHING_LACKED,
@@ -175,6 +181,14 @@ def test_words_that_were_streamed_and_are_not_in_the_history_make_no_lost_turn()
         assert list(gone_turns(history, recorded, OWN, was_streamed=True)) == recorded[:1]
 
 
+def test_a_session_no_longer_holds_what_it_compacted() -> None:
+    recorded = [*record("plan it"), *record("build it")]
+    history = [*session("plan it", "build it"), ContextCompacted(upstream_session_id=OWN)]
+    assert list(gone_turns(history, recorded, OWN)) == [recorded[2], recorded[0]]
+    told = [*recorded, *record("test it")]
+    assert list(gone_turns([*history, *session("test it")], told, OWN)) == []
+
+
 def test_what_the_agent_began_by_itself_within_a_turn_on_record_is_not_lacking() -> None:
     recorded = [
         *record("plan it"),
@@ -277,8 +291,10 @@ def test_plans_and_unknown_updates_are_stored_once_each():
         UnknownPart(kind="plan", raw=[["build", "pending"]]),
         UnknownPart(kind="odd", raw={"a": [1]}),
     ]
-    left = unrecorded([plan, other, plan, odd, odd], [recorded_as(*stored)])
-    assert left == (other, plan, odd)
+    compacted = ContextCompacted(upstream_session_id=OWN)
+    stored.append(UnknownPart(kind="compacted", raw=None))
+    tail = [plan, other, plan, odd, odd, compacted, compacted]
+    assert unrecorded(tail, [recorded_as(*stored)]) == (other, plan, odd, compacted)
 
 
 def test_what_is_not_stored_as_a_part_is_left_to_the_recorder():

@@ -273,8 +273,8 @@ def stamps(wire: Wire, _count: int) -> None:
     wire.end()
 
 
-def _do_if_allowed(wire: Acp, call: dict[str, object]) -> None:
-    answer = wire.ask("session/request_permission", {"toolCall": call, "options": OPTIONS})
+def _do_if_allowed(wire: Acp, call: dict[str, object], offered: object = OPTIONS) -> None:
+    answer = wire.ask("session/request_permission", {"toolCall": call, "options": offered})
     if answer["outcome"].get("optionId") == "yes":
         Path("pushed").write_text("done")
     wire.say(json.dumps(answer))
@@ -290,9 +290,7 @@ def lying_options(wire: Wire, _count: int) -> None:
         {"optionId": "allow_always", "name": "No", "kind": "reject_always"},
     ]
     call = {"toolCallId": "c4", "title": "git push", "kind": "execute"}
-    answer = wire.ask("session/request_permission", {"toolCall": call, "options": offered})
-    wire.say(json.dumps(answer))
-    wire.end()
+    _do_if_allowed(wire, call, offered)
 
 
 def only_for_ever(wire: Wire, _count: int) -> None:
@@ -303,9 +301,7 @@ def only_for_ever(wire: Wire, _count: int) -> None:
         {"optionId": "no", "name": "No", "kind": "reject_once"},
     ]
     call = {"toolCallId": "c8", "title": "git push", "kind": "execute"}
-    answer = wire.ask("session/request_permission", {"toolCall": call, "options": offered})
-    wire.say(json.dumps(answer))
-    wire.end()
+    _do_if_allowed(wire, call, offered)
 
 
 def prints(wire: Wire, count: int) -> None:

@@ -212,6 +212,9 @@ def test_a_damaged_database_is_cured_by_its_backup(up, damage):
     assert "is now the backup" in up("restore", str(up.home / "mine.db"), "--yes").out
     assert lines_of(up) == before
     up("effects", "w", "not-done")
+    assert "no backup named" in up("restore", code=2).err
+    assert up("restore", "--settle", "--json").json["is_settled"]
+    assert "nothing to settle" in up("restore", "--settle", code=2).err
     assert decisions_told(up("tell", "w/planner", "And now?").err) == [RESUME]
     up("doctor", "upthread")
 

@@ -76,7 +76,7 @@ spec-42/constructor (Leda-constructor): STARTED ses_5
   parked: Write greeter/words.py (edit): nobody was there to allow it
 spec-42: parked
   constructor: it needs a permission: Write greeter/words.py (edit): nobody was there to allow it
-  allow it at the terminal, or with KIND = "allow" under [permissions] in upthread.toml
+  allow it at the terminal, or with edit = "allow" under [permissions] in upthread.toml
   go on: upthread run spec-42
 """)
     assert calls["parked"].err == ""
@@ -109,7 +109,7 @@ def test_looking_at_a_workstream_in_words(passage, tidy):
 spec-42 (Leda): parked
   because      it needs a permission: Write greeter/words.py (edit): nobody was there to allow it
   since        12:04 , by rehearsal
-  what helps   allow it at the terminal, or with KIND = "allow" under [permissions] in upthread.toml
+  what helps   allow it at the terminal, or with edit = "allow" under [permissions] in upthread.toml
   go on with   upthread run spec-42
 
 ADDRESS              NAME              STATE     SINCE  TURNS  LAST TURN                       AGENT      SESSION

@@ -8,7 +8,7 @@ with one the agent did not offer, the request is cancelled (A13). The words are 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -322,7 +322,8 @@ class AcpAdapter(Adapter):
 
     @cached_property
     def _quirk(self) -> Quirk:
-        return quirk_for(self._agent, *_base_names(self._command))
+        # Without directories: the name of one says nothing of the agent.
+        return quirk_for(self._agent, *(PurePath(word).name for word in self._command))
 
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
@@ -352,8 +353,3 @@ class AcpAdapter(Adapter):
 def _home(environment: Mapping[str, str], quirk: Quirk) -> Path:
     named = (environment.get(name) for name in quirk.home_variables)
     return Path(next(filter(None, named), "~"))
-
-
-def _base_names(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a command without directories: a directory's name says nothing of it."""
-    return tuple(PurePath(word).name for word in command)

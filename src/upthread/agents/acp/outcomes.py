@@ -27,7 +27,6 @@ from upthread.agents._prompt import TurnSeen
 from upthread.agents.acp.quirks import GENERAL_ERRORS, Quirk
 from upthread.agents.acp.wire import INTERNAL_ERROR
 from upthread.agents.base import PromptResult
-from upthread.core.lazy_regex import regex
 from upthread.core.quotas import RESET_S_MAX
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.types import Outcome
@@ -64,6 +63,14 @@ _OUTCOME_OF_KIND: Final[Mapping[str, Outcome]] = {
 ABOUT_THE_SESSION: Final = frozenset({Outcome.MISSING, Outcome.EXPIRED})
 """What words may suggest of a session, to be confirmed by the agent's list of them."""
 
+_SESSION_WORDS: Final = re.compile(
+    r"session|thread|conversation|transcript|rollout|\bchat\b", re.IGNORECASE
+)
+_SIGN_IN_WORDS: Final = re.compile(
+    r"(?:sign|log)(?:g?ed|ging)?.?(?:in|on)\b|auth(?!or)|credential|api.?key|token|password",
+    re.IGNORECASE,
+)
+
 _INVALID_REQUEST: Final = "invalid_request"
 
 _STATUS_MEMBERS: Final = ("status", "statusCode", "httpStatusCode")
@@ -79,7 +86,7 @@ _OF_STOP_REASON: Final[Mapping[str, tuple[Outcome, str]]] = {
 
 _UNIT_S: Final = (("ms", 0.001), ("milli", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0))
 """How many seconds a unit is, by how its name begins; first wins."""
-_RETRY_IN: Final = regex(
+_RETRY_IN: Final = re.compile(
     r"(?:retry|try again)[ -]?(?:after|in)\W{0,3}(\d+(?:\.\d+)?)\s*"
     r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?)?\b",
     re.IGNORECASE,
@@ -120,7 +127,7 @@ def _judge(code: int, data: object, said: str, *, quirk: Quirk) -> tuple[Outcome
 
 def _by_code(code: int, data: object, said: str) -> Outcome | None:
     """Return what the protocol's code, the agent's kind or the provider's status says."""
-    if code in _OUTCOME_OF_CODE:
+    if code in _OUTCOME_OF_CODE and not (code == CODE_AUTH_REQUIRED and _is_of_session(said)):
         return _OUTCOME_OF_CODE[code]
     kind, status = member(data, "errorKind"), _status_of(code, data)
     is_refused = kind == _INVALID_REQUEST or status == HTTPStatus.BAD_REQUEST
@@ -131,6 +138,15 @@ def _by_code(code: int, data: object, said: str) -> Outcome | None:
         return Outcome.CREDIT_EXHAUSTED
     of_kind = _OUTCOME_OF_KIND.get(kind) if isinstance(kind, str) else None
     return of_kind or outcome_of_status(status)
+
+
+def _is_of_session(said: str) -> bool:
+    """Return whether an error speaks of its session and not of signing in.
+
+    JSON-RPC gives the code that ACP has for `auth_required` to any error of a server.
+    """
+    said = said.partition('"authMethods"')[0]
+    return bool(_SESSION_WORDS.search(said)) and not _SIGN_IN_WORDS.search(said)
 
 
 def _status_of(code: int, data: object) -> int:

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec import Struct
 
 from upthread.agent_stores.homes import agent_environment, home_of
-from upthread.agents._connection import Connection, Steps, start_of
+from upthread.agents._connection import Connection, Steps, open_elsewhere, start_of
 from upthread.agents._json_lines import as_object, member, text_at
 from upthread.agents._permissions import REJECT, ask_to_hold, permission
 from upthread.agents._process import started_child
@@ -146,12 +146,7 @@ class ClaudeCodeConnection(Connection):
             await self.close()
         pid = await anyio.to_thread.run_sync(writer_of, self._home(), session)
         if pid is not None:
-            raise UpstreamError(
-                f"session {session} is open in another {self._installed.agent}, process {pid}",
-                outcome=Outcome.BUSY,
-                hint="leave it there first: what two of them write is not kept",
-                upstream_session_id=session,
-            )
+            raise open_elsewhere(self._installed.agent, session, pid)
 
     def _home(self) -> Path:
         """Return where it keeps its sessions: behind a wrapper, only its process tells."""

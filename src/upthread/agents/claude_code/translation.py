@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._json_lines import Unreadable, as_object, member, objects_at, text_at
+from upthread.agents._json_lines import Unreadable, as_object, member, objects_at, text_at, unknown
 from upthread.agents.claude_code.entries import ENDS
 from upthread.agents.claude_code.outcomes import figure_of, read_of
 from upthread.agents.claude_code.tools import (
@@ -27,7 +27,7 @@ from upthread.agents.claude_code.tools import (
 )
 from upthread.core import events
 from upthread.core.events import AgentEvent
-from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
+from upthread.core.types import Outcome, UpstreamSessionId
 
 CHILDREN_REMEMBERED_MAX: Final = 10_000
 SUBAGENT_TASK: Final = "local_agent"
@@ -151,7 +151,7 @@ class Translator:
     def translate(self, frame: object) -> _Events:
         """Return what one frame says."""
         if isinstance(frame, Unreadable):
-            return (_kept(frame.raw, None, "unreadable_frame"),)
+            return (unknown("unreadable_frame", frame.raw, None),)
         content = as_object(frame)
         kind = text_at(content, "type")
         if kind in SILENT_FRAMES:
@@ -160,7 +160,7 @@ class Translator:
         reader = self._readers.get(kind)
         if session is None or reader is None:
             raw: Any = frame
-            return (_kept(raw, session, kind or "frame"),)
+            return (unknown(kind or "frame", raw, session),)
         started, speaker = self._children.speaking(content, session)
         return (*started, *reader(content, speaker))
 
@@ -327,17 +327,13 @@ class Translator:
             case str(subtype) if subtype in SILENT_SUBTYPES:
                 return ()
             case subtype:
-                return (_kept(frame, session, f"system/{subtype}"),)
+                return (unknown(f"system/{subtype}", frame, session),)
 
 
 def session_of(frame: _Frame) -> UpstreamSessionId | None:
     """Return the session a frame names, None where it names none."""
     named = text_at(frame, "session_id")
     return UpstreamSessionId(named) if named else None
-
-
-def _kept(raw: JsonValue, session: UpstreamSessionId | None, kind: str) -> events.UnknownReceived:
-    return events.UnknownReceived(upstream_session_id=session, kind=kind, raw=raw)
 
 
 def _block(
@@ -357,7 +353,7 @@ def _block(
             thinking = text_at(block, "thinking")
             return (events.ReasoningReceived(upstream_session_id=session, text=thinking),)
         case kind:
-            return (_kept(block, session, f"block/{kind}"),)
+            return (unknown(f"block/{kind}", block, session),)
 
 
 def _call(block: _Frame, session: UpstreamSessionId) -> _Events:

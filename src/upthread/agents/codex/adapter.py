@@ -6,6 +6,7 @@ order, and waits while an event is taken in; what we ask is answered beside that
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -15,19 +16,17 @@ import anyio
 from anyio.abc import TaskGroup
 
 from upthread.agents._connection import Adapter, ServerConnection, ServerPrompt, Steps, start_of
-from upthread.agents._json_lines import Unreadable, as_object, text_at
+from upthread.agents._json_lines import Unreadable, as_object, text_at, unknown
 from upthread.agents._outcomes import Failure
 from upthread.agents._permissions import CallListener, listening
 from upthread.agents._process import started_child
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
 from upthread.agents.codex.hooks import Hook, hook_command, hook_words, hooks_in
-from upthread.agents.codex.items import unknown
 from upthread.agents.codex.permissions import PermissionDesk
 from upthread.agents.codex.server import CodexServer, Threads
 from upthread.agents.codex.turn import SPOKEN, Turn
 from upthread.core.agents import AGENTS
-from upthread.core.lazy_regex import regex
 from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
@@ -40,8 +39,8 @@ to and says neither that nor until when (0.169.0); then the turn is ended as rat
 INTERRUPT_AGAIN_S: Final = 0.1
 """An interrupt that comes before the turn has begun has nothing to end: it is repeated."""
 
-_VERSION: Final = regex(r"/(\d+\.\d+\.\d+\S*)")
-_LONE_SURROGATE: Final = regex(r"[\ud800-\udfff]")
+_VERSION: Final = re.compile(r"/(\d+\.\d+\.\d+\S*)")
+_LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 REPLACEMENT: Final = "\ufffd"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._json_lines import member, objects_at, text_at, texts_at
+from upthread.agents._json_lines import member, objects_at, text_at, texts_at, unknown
 from upthread.agents._outcomes import did_run
 from upthread.core import events
 from upthread.core.events import AgentEvent
@@ -217,12 +217,6 @@ def usage(told: _Item, session: UpstreamSessionId) -> events.UsageReported | Non
         tokens_written=written if isinstance(written, int) else None,
         tokens_cached=cached if isinstance(cached, int) else None,
     )
-
-
-def unknown(kind: str, raw: object, session: UpstreamSessionId | None) -> events.UnknownReceived:
-    """Return what this version has no words for, as it came."""
-    kept: Any = raw
-    return events.UnknownReceived(upstream_session_id=session, kind=kind, raw=kept)
 
 
 def history_of(item: _Item, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:

@@ -13,11 +13,10 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, structs
 
-from upthread.agents._json_lines import as_object, member, text_at
+from upthread.agents._json_lines import as_object, member, text_at, unknown
 from upthread.agents._permissions import ALLOW, REJECT, ask_to_hold, permission
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import ALLOW_OR_REJECT, CallAnswer, OpenRequest, PermissionRequest
-from upthread.agents.codex.items import unknown
 from upthread.agents.codex.server import CodexServer
 from upthread.core.events import ToolCallAnnounced
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
@@ -112,7 +111,7 @@ class PermissionDesk:
         if method == QUESTION:
             await self._dismiss(request_id, told, running)
         # A form wants words of a person, which travel in reports; a yes or a no is a permission.
-        elif kind is None or _is_a_form(told):
+        elif kind is None or member(told, "requestedSchema", "properties") or text_at(told, "url"):
             await self._server.refuse(request_id, "upthread does not do this")
         else:
             decided = await self._decide(_request(kind, told, call), running)
@@ -130,11 +129,6 @@ class PermissionDesk:
             session = UpstreamSessionId(text_at(told, "threadId"))
             await running.deliver(unknown("question_dismissed", dict(told), session))
         await self._server.answer(request_id, {"answers": {}})
-
-
-def _is_a_form(told: _Told) -> bool:
-    """Whether it asks for content, and not only for a yes or a no."""
-    return bool(member(told, "requestedSchema", "properties")) or bool(text_at(told, "url"))
 
 
 def call_request(told: _Told) -> PermissionRequest:

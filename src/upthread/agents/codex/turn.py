@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._json_lines import as_object, member, text_at
+from msgspec import structs
+
+from upthread.agents._json_lines import as_object, member, text_at, unknown
 from upthread.agents._outcomes import Failure
 from upthread.agents.codex import items
 from upthread.agents.codex.items import CALL, children_named
@@ -176,7 +178,7 @@ class Turn:
         reader = self._readers.get(method)
         if reader is None:
             is_silent = method in SILENT or method.startswith(SILENT_PREFIXES)
-            return () if is_silent else (items.unknown(method, dict(told), session),)
+            return () if is_silent else (unknown(method, dict(told), session),)
         if self._is_stale(told, session):
             self.late += method in SPOKEN
             return ()
@@ -189,7 +191,7 @@ class Turn:
         if method == "account/rateLimits/updated":
             self._reset_at_ms = end_of_limit_ms(told.get("rateLimits"))
         is_silent = method in SILENT or method.startswith(SILENT_PREFIXES)
-        return () if is_silent else (items.unknown(method, dict(told), None),)
+        return () if is_silent else (unknown(method, dict(told), None),)
 
     def _is_stale(self, told: _Told, session: UpstreamSessionId) -> bool:
         """Whether a message is about an earlier turn of the prompt's own thread."""
@@ -245,7 +247,8 @@ class Turn:
         failure = failure_of_turn(told.get("error"), reset_at_ms=self._reset_at_ms)
         if session == self.session:
             self.retrying = failure
-        return (items.unknown("error", dict(told), session),)
+        event = unknown("error", dict(told), session)
+        return (structs.replace(event, progress=failure.detail),)
 
     def _usage(self, told: _Told, session: UpstreamSessionId) -> _Events:
         """Return what a request took; told again without another one, it is no news."""
@@ -302,7 +305,7 @@ class Turn:
             return self._rest_of_text(item, session, whole)
         if kind in items.SILENT_ITEMS:
             return ()
-        return (items.unknown(f"item/{kind}", dict(item), session),)
+        return (unknown(f"item/{kind}", dict(item), session),)
 
     def _named(
         self,

@@ -16,13 +16,13 @@ from anyio.abc import TaskGroup
 from msgspec import field, structs
 
 from upthread.agents._connection import ServerConnection, ServerPrompt, Steps
-from upthread.agents._json_lines import Unreadable, as_object, member, text_at
+from upthread.agents._json_lines import Unreadable, as_object, member, text_at, unknown
 from upthread.agents._outcomes import Failure
 from upthread.agents._permissions import CallListener
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
 from upthread.agents.opencode.outcomes import detail_of_finish
-from upthread.agents.opencode.parts import unknown, window_of
+from upthread.agents.opencode.parts import window_of
 from upthread.agents.opencode.permissions import PermissionDesk
 from upthread.agents.opencode.server import (
     ApiError,

@@ -7,13 +7,13 @@ and what is new is kept raw, never an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from upthread.agents._json_lines import as_object, member, objects_at, text_at
+from upthread.agents._json_lines import as_object, member, objects_at, text_at, unknown
 from upthread.core import events
 from upthread.core.events import AgentEvent
-from upthread.core.lazy_regex import regex
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.types import UpstreamSessionId
@@ -41,7 +41,7 @@ STATUSES: Final[Mapping[str, str]] = {
     "error": "failed",
 }
 # The second form is an older OpenCode's.
-_TASK_TEXT: Final = regex(
+_TASK_TEXT: Final = re.compile(
     r'\A<task id="(?P<id>ses_\w+)"(?:[^>]*state="(?P<state>\w+)")?|task_id: (?P<older>ses_\w+)'
 )
 
@@ -194,12 +194,6 @@ def plan(todos: object, session: UpstreamSessionId) -> events.PlanChanged:
     )
 
 
-def unknown(kind: str, raw: object, session: UpstreamSessionId | None) -> events.UnknownReceived:
-    """Return what this version has no words for, as it came."""
-    kept: Any = raw
-    return events.UnknownReceived(upstream_session_id=session, kind=kind, raw=kept)
-
-
 def history(messages: object, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
     """Return a session's stored messages as events, in order (A5)."""
     stored = objects_at({"messages": messages}, "messages")
@@ -213,7 +207,7 @@ def _events_of(message: Mapping[str, Any], session: UpstreamSessionId) -> list[A
     found = [event for part in objects_at(message, "parts") for event in reader(part, session)]
     if found and is_summary:
         # OpenCode streams this event after the summary, and stores none.
-        found.append(unknown("session.compacted", {"sessionID": session}, session))
+        found.append(events.ContextCompacted(upstream_session_id=session))
     return found
 
 

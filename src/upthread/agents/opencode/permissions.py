@@ -12,11 +12,11 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote
 
-from upthread.agents._json_lines import as_object, text_at, texts_at
+from upthread.agents._json_lines import as_object, text_at, texts_at, unknown
 from upthread.agents._permissions import REJECT, ask_to_hold, permission
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import CallAnswer, OpenRequest, PermissionRequest
-from upthread.agents.opencode.parts import tool_kind, unknown
+from upthread.agents.opencode.parts import tool_kind
 from upthread.agents.opencode.server import ApiError, OpenCodeClient, ServerGoneError
 from upthread.core.types import UpstreamSessionId
 

@@ -3,14 +3,17 @@
 A part of the type `tool` is a call and its result in one: `state.status` is pending or running
 while it has none. Within a message `step-start` begins the next request to the model. Where no
 hook reported which session a call made, the running part of the call names it; that part has the
-call's arguments as well, from before there is a session.
+call's arguments as well, from before there is a session. No list names the process that works in a
+session. OpenCode's log names the run that did last, and when that run began; only a living process
+that has the database open and started just before is that run (1.18.33).
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -18,10 +21,11 @@ from typing import Final, TypeVar
 import apsw
 
 from upthread.agent_stores.base import VendorHistory, is_known_version, outlined
-from upthread.agent_stores.homes import require_own
+from upthread.agent_stores.homes import require_own, size_of
 from upthread.agent_stores.lines import LINE_BYTES_MAX
-from upthread.agent_stores.outline import Ending, Look, SessionOutline, title_of
+from upthread.agent_stores.outline import Ending, Look, SessionOutline, epoch_ms, title_of
 from upthread.agent_stores.text_search import Said, Searched, Words, texts_in
+from upthread.agents._guard import marks_of
 from upthread.agents._json_lines import member, text_at
 from upthread.agents.opencode.database import (
     Database,
@@ -34,6 +38,8 @@ from upthread.agents.opencode.database import (
     would_be_copied,
 )
 from upthread.agents.opencode.parts import history, usage
+from upthread.boundary.files import streamed
+from upthread.boundary.processes import users_of
 from upthread.core import types
 from upthread.core.events import AgentEvent
 from upthread.core.history.json_values import JsonObject, object_of, text_of
@@ -54,6 +60,15 @@ OPEN_STATES: Final = frozenset({"pending", "running"})
 """A call that a kill cut off keeps one of these for ever: OpenCode mends it for the model alone."""
 
 NS_PER_MS: Final = 1_000_000
+
+LOG_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of the end of OpenCode's log. A run that began before says nothing of its process."""
+
+FIRST_LOGGED_WITHIN_MS: Final = 60_000
+"""How long after its start a process may write its first line; it takes a second (1.18.33)."""
+
+_LOGGED: Final = re.compile(rb"timestamp=(?P<at>[\w:.-]+) level=\w+ run=(?P<run>\w+) ")
+_AT_REST: Final = b'message="exiting loop"'
 _STEPS: Final = 20_000
 """Of SQLite's machine, between two checks of the clock: a list is cut short rather than late."""
 
@@ -311,6 +326,45 @@ def version_of(data_home: Path, session: UpstreamSessionId) -> str:
 def stamp_of(data_home: Path, session: UpstreamSessionId) -> str:
     """Return what a session's messages are known by, empty where there are none. StoreError."""
     return _first(data_home, lambda database: database.stamp(session)) or ""
+
+
+def writer_of(data_home: Path, session: str) -> int | None:
+    """Return the process that is at work in a session, None where none is or nobody can tell.
+
+    A process that upthread has started is none: its lease holds the session.
+    """
+    with suppress(StoreError, OSError):
+        found = _of_each(data_home, lambda database: _writer_in(database, session))
+        return next(filter(None, found), None)
+    return None
+
+
+def _writer_in(database: Database, session: str) -> int | None:
+    newest = next(database.messages(session, newest_only=True), None)
+    if newest is None or newest.info.get("error") or _ending(newest.info) == "ended":
+        return None
+    users = {pid: at_ms for pid, at_ms in users_of(database.path) if not marks_of(pid)}
+    begun, run = _runs_of(database.path.parent / "log" / "opencode.log", session)
+    for pid, started_at_ms in users.items():
+        # A process that started long before, or that an earlier run may be, is another run.
+        first_ms = min((each for each in begun.values() if each >= started_at_ms), default=0)
+        if first_ms == begun.get(run) and first_ms - started_at_ms <= FIRST_LOGGED_WITHIN_MS:
+            return pid
+    return None
+
+
+def _runs_of(log: Path, session: str) -> tuple[dict[bytes, int], bytes]:
+    """Return when each run began, and the run at work in a session; empty where it has left."""
+    begun: dict[bytes, int] = {}
+    at_work, mark = b"", f" session.id={session}".encode()
+    with streamed(str(log)) as file:
+        file.seek(max(0, size_of(log) - LOG_BYTES_MAX))
+        for line in file:
+            if logged := _LOGGED.match(line):
+                begun.setdefault(logged["run"], epoch_ms(logged["at"].decode()) or 0)
+                if mark in line:
+                    at_work = b"" if _AT_REST in line else logged["run"]
+    return begun, at_work
 
 
 def undecided_calls(data_home: Path, mark: str, since_ns: int) -> Iterator[UndecidedCall]:

@@ -16,10 +16,14 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import anyio
+import anyio.to_thread
 
+from upthread.agent_stores.homes import home_of
+from upthread.agents._connection import open_elsewhere
 from upthread.agents._json_lines import as_object, objects_at, text_at
 from upthread.agents.base import ListedSession
 from upthread.agents.opencode.parts import history
+from upthread.agents.opencode.reader import AGENT, writer_of
 from upthread.agents.opencode.server import OpenCodeServer, RefusedByServerError
 from upthread.core.events import AgentEvent
 from upthread.core.roles.limits import EDITING, RoleLimits, denies_wholly, named_tools
@@ -59,7 +63,10 @@ class Sessions:
         return self._server.session_named(text_at(answer, "id"), "POST /session")
 
     async def attach(self, session: UpstreamSessionId) -> None:
-        """Raise UpstreamError unless the server has exactly this session (A4)."""
+        """Raise UpstreamError unless the server has exactly this session, and alone (A4)."""
+        home = home_of(AGENT, self._server.child.environment())
+        if pid := await anyio.to_thread.run_sync(writer_of, home, session):
+            raise open_elsewhere(self._server.agent, session, pid)
         try:
             answer = await self._server.get(path_of(session), session=session)
         except RefusedByServerError as refused:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._json_lines import as_object, member, text_at
+from upthread.agents._json_lines import as_object, member, text_at, unknown
 from upthread.agents._outcomes import Failure
 from upthread.agents.opencode import parts
 from upthread.agents.opencode.outcomes import failure_of_message, failure_of_retry
@@ -29,7 +29,14 @@ from upthread.agents.opencode.parts import (
     end_of_background,
     goes_on_in_background,
 )
-from upthread.core.events import AgentEvent, ChildEnded, ChildStarted, TitleChanged, UsageReported
+from upthread.core.events import (
+    AgentEvent,
+    ChildEnded,
+    ChildStarted,
+    ContextCompacted,
+    TitleChanged,
+    UsageReported,
+)
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.core.workstreams import ROLE_UNKNOWN
 
@@ -206,7 +213,7 @@ class Turn:
         is_silent = kind in SILENT_EVENTS or kind.startswith(SILENT_PREFIXES)
         if is_silent or "sessionID" not in properties:
             return ()
-        return (parts.unknown(kind, dict(properties), session),)
+        return (unknown(kind, dict(properties), session),)
 
     @property
     def is_answered(self) -> bool:
@@ -248,6 +255,9 @@ class Turn:
             "session.status": self._status,
             "session.error": self._error,
             "session.updated": self._session,
+            "session.compacted": lambda _, session: (
+                ContextCompacted(upstream_session_id=session),
+            ),
             "todo.updated": lambda properties, session: (parts.plan(properties, session),),
         }
 
@@ -315,7 +325,7 @@ class Turn:
             return self._rest_of_text(part, session)
         if kind == "tool":
             return self._call(part, session)
-        return () if kind in parts.SILENT_PARTS else (parts.unknown(kind, dict(part), session),)
+        return () if kind in parts.SILENT_PARTS else (unknown(kind, dict(part), session),)
 
     def _of_user(self, part: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
         otherwise = Outcome.CANCELLED if self.is_stopping else Outcome.UNKNOWN
@@ -326,7 +336,7 @@ class Turn:
             return ()
         # It goes on from what it is told: what it said before is no end.
         self._has_reply, self._is_idle = False, False
-        return (*ended, parts.unknown("background_ended", dict(part), session))
+        return (*ended, unknown("background_ended", dict(part), session))
 
     def _delta(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
         part_id, message_id = text_at(properties, "partID"), text_at(properties, "messageID")
@@ -370,7 +380,7 @@ class Turn:
         if status.get("type") == "retry":
             # The first one counts: OpenCode retries on until it is aborted.
             self.given_up = self.given_up or failure_of_retry(status, now_ms=self._now_ms())
-            return (parts.unknown("session.status", dict(status), session),)
+            return (unknown("session.status", dict(status), session),)
         is_idle = status.get("type") == "idle"
         if session == self.session:
             self._is_idle = is_idle

@@ -39,6 +39,8 @@ BAD_REPORT: Final = "bad_report"
 REPORT_WORDS: Final = frozenset({NO_REPORT, BAD_REPORT})
 """These change how the turn's report is given; the role is played all the same."""
 
+_UNKNOWN: Final = {"sessionUpdate": "rehearsal_unknown", "note": "a kind no client knows"}
+_LATER: Final = '<task id="ses_later" state="running">{} goes on</task>'
 _DIRECTIVE: Final = re.compile(r"\[\[rehearse:(.*?)\]\]", re.DOTALL)
 _GUARDS: Final = ("once", "if_resumed")
 
@@ -121,49 +123,35 @@ def _numbers(arguments: str, *, usage: str, maxima: tuple[int, ...]) -> list[int
     return numbers
 
 
-def _path_and_text(arguments: str) -> tuple[str, str]:
-    path, text = _split(arguments)
-    if not path:
-        raise _UsageError("PATH TEXT")
-    return path, text
+def _given(arguments: str, usage: str) -> str:
+    if not arguments:
+        raise _UsageError(usage)
+    return arguments
 
 
 # --- doing -------------------------------------------------------------------------------------
 
 
-def _say(turn: Turn, arguments: str) -> None:
-    turn.say(arguments)
-
-
-def _think(turn: Turn, arguments: str) -> None:
-    turn.think(arguments)
-
-
 def _read(turn: Turn, arguments: str) -> None:
-    if not arguments:
-        raise _UsageError("PATH")
-    read_file(turn, arguments)
+    read_file(turn, _given(arguments, "PATH"))
 
 
-def _write(turn: Turn, arguments: str) -> None:
-    path, text = _path_and_text(arguments)
-    write_file(turn, path, text)
+def _write(turn: Turn, arguments: str, **crash: Callable[[], None]) -> None:
+    path, text = _split(_given(arguments, "PATH TEXT"))
+    write_file(turn, path, text, **crash)
 
 
 def _announce(turn: Turn, arguments: str) -> None:
-    if not arguments:
-        raise _UsageError("COMMAND")
-    raw_input = {"command": arguments}
+    raw_input = {"command": _given(arguments, "COMMAND")}
     turn.begin_call(f"Run {arguments}", kind="execute", raw_input=raw_input).ask_and_begin()
 
 
 def _execute(turn: Turn, arguments: str) -> None:
+    arguments = _given(arguments, "COMMAND")
     try:
         words = shlex.split(arguments)
     except ValueError as error:
         raise _UsageError("COMMAND with balanced quotes") from error
-    if not words:
-        raise _UsageError("COMMAND")
     run_command(turn, words)
 
 
@@ -186,14 +174,10 @@ def _tokens(turn: Turn, arguments: str) -> None:
     turn.usage = {"inputTokens": read, "outputTokens": wrote, "totalTokens": read + wrote}
 
 
-def _child(turn: Turn, arguments: str) -> None:
+def _child(turn: Turn, arguments: str, said: str = "{} is done") -> None:
     call, child, role = _called_child(turn, arguments)
-    _return_from(call, child, f"{role} is done")
-
-
-def _background(turn: Turn, arguments: str) -> None:
-    call, child, role = _called_child(turn, arguments)
-    _return_from(call, child, f'<task id="ses_later" state="running">{role} goes on</task>')
+    text = said.format(role)
+    call.end("completed", text=text, raw_output={"childSessionId": child, "output": text})
 
 
 def _child_hang(turn: Turn, arguments: str) -> None:
@@ -215,10 +199,6 @@ def _called_child(turn: Turn, arguments: str) -> tuple[ToolCall, str, str]:
     return call, child, role
 
 
-def _return_from(call: ToolCall, child: str, said: str) -> None:
-    call.end("completed", text=said, raw_output={"childSessionId": child, "output": said})
-
-
 def _child_says(turn: Turn, arguments: str) -> None:
     number, text = _split(arguments)
     if not number.isdecimal():
@@ -233,30 +213,11 @@ def _slow(turn: Turn, arguments: str) -> None:
         turn.wait(wait_ms / 1000)
 
 
-def _big(turn: Turn, arguments: str) -> None:
-    (count,) = _numbers(arguments, usage="N", maxima=(BIG_BYTES_MAX,))
-    turn.say("x" * count)
-
-
-def _surrogate(turn: Turn, _arguments: str) -> None:
-    turn.say("half a pair \ud83d, a NUL \x00, and the end")
-
-
 # --- ending ------------------------------------------------------------------------------------
 
 
 def _stop(_turn: Turn, arguments: str) -> NoReturn:
-    if not arguments:
-        raise _UsageError("REASON")
-    raise TurnStopped(arguments)
-
-
-def _empty(_turn: Turn, _arguments: str) -> NoReturn:
-    raise TurnStopped("end_turn")
-
-
-def _hang(turn: Turn, _arguments: str) -> None:
-    turn.wait(None)
+    raise TurnStopped(_given(arguments, "REASON"))
 
 
 def _rate_limit(_turn: Turn, arguments: str) -> NoReturn:
@@ -268,9 +229,7 @@ def _rate_limit(_turn: Turn, arguments: str) -> NoReturn:
 
 
 def _fail(_turn: Turn, arguments: str) -> NoReturn:
-    if not arguments:
-        raise _UsageError("MESSAGE")
-    raise RpcError(INTERNAL_ERROR, arguments)
+    raise RpcError(INTERNAL_ERROR, _given(arguments, "MESSAGE"))
 
 
 def _fail_as(_turn: Turn, arguments: str) -> NoReturn:
@@ -280,16 +239,8 @@ def _fail_as(_turn: Turn, arguments: str) -> NoReturn:
     raise RpcError(INTERNAL_ERROR, message, {"errorKind": kind})
 
 
-def _overloaded(_turn: Turn, _arguments: str) -> NoReturn:
-    raise RpcError(INTERNAL_ERROR, "Overloaded", {"errorKind": "overloaded"})
-
-
 def _auth(_turn: Turn, _arguments: str) -> NoReturn:
     raise RpcError(AUTH_REQUIRED, "Authentication required")
-
-
-def _context_full(_turn: Turn, _arguments: str) -> NoReturn:
-    raise RpcError(INTERNAL_ERROR, "Prompt is too long", {"errorKind": "context_full"})
 
 
 def _lose_session(turn: Turn, _arguments: str) -> NoReturn:
@@ -302,34 +253,7 @@ def _crash() -> NoReturn:
     os._exit(CRASH_EXIT_CODE)
 
 
-def _crash_now(_turn: Turn, _arguments: str) -> NoReturn:
-    _crash()
-
-
-def _crash_in_tool(turn: Turn, arguments: str) -> None:
-    path, text = _path_and_text(arguments)
-    write_file(turn, path, text, after=_crash)
-
-
-def _crash_before_tool(turn: Turn, arguments: str) -> None:
-    path, text = _path_and_text(arguments)
-    write_file(turn, path, text, before=_crash)
-
-
 # --- breaking the protocol ---------------------------------------------------------------------
-
-
-def _garbage(turn: Turn, _arguments: str) -> None:
-    turn.agent.connection.write_line(b"this line is not JSON")
-
-
-def _unstamped(turn: Turn, arguments: str) -> None:
-    turn.send(text_chunk(arguments), session_id=None)
-
-
-def _unknown(turn: Turn, _arguments: str) -> None:
-    update = {"sessionUpdate": "rehearsal_unknown", "note": "a kind no client knows"}
-    turn.send(update, session_id=turn.session_id)
 
 
 def _late(turn: Turn, arguments: str) -> None:
@@ -341,8 +265,8 @@ def _late(turn: Turn, arguments: str) -> None:
 
 
 ACTIONS: Final[dict[str, Action]] = {
-    "say": _say,
-    "think": _think,
+    "say": Turn.say,
+    "think": Turn.think,
     "read": _read,
     "write": _write,
     "execute": _execute,
@@ -352,26 +276,26 @@ ACTIONS: Final[dict[str, Action]] = {
     "tokens": _tokens,
     "child": _child,
     "child_hang": _child_hang,
-    "background": _background,
+    "background": lambda turn, text: _child(turn, text, _LATER),
     "child_says": _child_says,
     "slow": _slow,
-    "big": _big,
-    "surrogate": _surrogate,
+    "big": lambda turn, text: turn.say("x" * _numbers(text, usage="N", maxima=(BIG_BYTES_MAX,))[0]),
+    "surrogate": lambda turn, _: turn.say("half a pair \ud83d, a NUL \x00, and the end"),
     "stop": _stop,
-    "empty": _empty,
-    "hang": _hang,
+    "empty": lambda turn, _: _stop(turn, "end_turn"),
+    "hang": lambda turn, _: turn.wait(None),
     "rate_limit": _rate_limit,
-    "overloaded": _overloaded,
+    "overloaded": lambda turn, _: _fail_as(turn, "overloaded Overloaded"),
     "fail": _fail,
     "fail_as": _fail_as,
     "auth": _auth,
-    "context_full": _context_full,
+    "context_full": lambda turn, _: _fail_as(turn, "context_full Prompt is too long"),
     "lose_session": _lose_session,
-    "crash": _crash_now,
-    "crash_in_tool": _crash_in_tool,
-    "crash_before_tool": _crash_before_tool,
-    "garbage": _garbage,
-    "unstamped": _unstamped,
-    "unknown": _unknown,
+    "crash": lambda *_: _crash(),
+    "crash_in_tool": lambda turn, text: _write(turn, text, after=_crash),
+    "crash_before_tool": lambda turn, text: _write(turn, text, before=_crash),
+    "garbage": lambda turn, _: turn.agent.connection.write_line(b"this line is not JSON"),
+    "unstamped": lambda turn, text: turn.send(text_chunk(text), session_id=None),
+    "unknown": lambda turn, _: turn.send(_UNKNOWN, session_id=turn.session_id),
     "late": _late,
 }

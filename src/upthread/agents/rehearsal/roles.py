@@ -136,7 +136,9 @@ def _clarify(desk: Desk) -> Report:
 
 def _plan(desk: Desk) -> Report:
     read = desk.read_what_is_mentioned()
-    earlier = [ids for text in _own_words(desk) if (ids := planned_ids(text))]
+    # What this role itself said earlier: a briefing tells it to a session that is new.
+    own_words = [*desk.told.briefings, *desk.turn.history.replies]
+    earlier = [ids for text in own_words if (ids := planned_ids(text))]
     rejections = desk.told.rejections("auditor")
     planned = [
         one
@@ -153,11 +155,6 @@ def _plan(desk: Desk) -> Report:
         summary="\n".join([f"{_were_read(read)} {opening}", "", *lines]),
         decisions=[f"{name}: {answer}" for name, answer in desk.answers.items()],
     )
-
-
-def _own_words(desk: Desk) -> list[str]:
-    """What this role itself said earlier; a briefing tells it to a session that is new."""
-    return [*desk.told.briefings, *desk.turn.history.replies]
 
 
 # --- auditor -----------------------------------------------------------------------------------

@@ -2,13 +2,13 @@
 
 Computed on every send and recorded as (from_seq, to_seq, digest), so that what a session could have
 been told is known afterwards; put before the prompt only where the session cannot be trusted to
-remember. The newest PRIOR_EXCHANGES_MAX by sequence number, never by time; oldest first; blanks and
-the reply of an interrupted turn dropped, and of every turn that was cut off it is said that it
-was: nothing has answered its prompt. An agent that narrates its steps says something with every
-call: two hundred messages, and one reply, so all is counted by exchanges. Where not all has room,
-the words of people stay longest, the first prompt always; then what each reply ended with, newest
-first; then what was said on the way there. As prose, since `User:` and `Assistant:` labels make a
-model answer with placeholders, and inside a block whose end no content can write.
+remember. The newest PRIOR_EXCHANGES_MAX by sequence number, never by time; oldest first; blanks
+dropped. Every turn that was cut off is marked: its reply is missing, or may be unfinished. An agent
+that narrates its steps says something with every call: two hundred messages, and one reply, so all
+is counted by exchanges. Where not all has room, the words of people stay longest, the first prompt
+always; then what each reply ended with, newest first; then what was said on the way there. As
+prose, since `User:` and `Assistant:` labels make a model answer with placeholders, and inside a
+block whose end no content can write.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final, Literal, TypeAlias, cast
 
 from msgspec import Struct, field, structs
 
-from upthread.core.text import one_line, shortened
+from upthread.core.text import one_line, quoted, shortened
 from upthread.core.types import (
     JsonValue,
     Message,
@@ -191,7 +191,9 @@ _CALLED: Final = "In that turn you called, last:"
 _PLANNED: Final = "Your plan as it stood:"
 _SKIPPED: Final = "What was said between this and the following is left out."
 
-_CUT_OFF: Final = "There the turn was cut off, and that prompt was never answered to its end."
+_CUT_OFF: Final = (
+    "There the turn was cut off: a reply to that prompt is missing, or may be unfinished."
+)
 
 _AROUND_CHARACTERS: Final = sum(map(len, (_SAID_BY[Speaker.USER], _CUT_OFF, GAP))) + 16
 """What stands around a text at most: who said it, that its turn was cut off, empty lines."""
@@ -234,23 +236,16 @@ def prior_context(
     messages: Sequence[Message],
     *,
     first: Message | None = None,
-    was_interrupted: bool = False,
     cut_off: Set[TurnId] = frozenset(),
 ) -> PriorContext:
     """Return the prior context of messages read from the store, in sequence order.
 
     Messages of tools say nothing here; a text beyond MESSAGE_CHARACTERS_MAX is cut and marked.
     `first` is the conversation's first message, told also where it is older than those.
-    `cut_off` are the turns that were cut off. The last reply is left out where it is half of one:
-    it is of such a turn, or the conversation `was_interrupted`.
+    `cut_off` are the turns that were cut off: their replies may be unfinished, and are marked so.
     """
     spoken = [each for each in messages if each.speaker in _SAID_BY and each.text.strip()]
-    told = list(spoken)
-    while told and told[-1].speaker is Speaker.ASSISTANT:
-        if not was_interrupted and told[-1].turn_id not in cut_off:
-            break
-        told.pop()  # half a reply would prime the model with the interrupted topic
-    exchanges = list(exchanges_of(told))
+    exchanges = list(exchanges_of(spoken))
     # A prompt that got no reply and was sent again is told once.
     once = (
         each
@@ -348,7 +343,7 @@ def _prompt_of(message: Message | None) -> str:
 
 def _cost(text: str) -> int:
     """How many characters a text takes as it is told."""
-    return len(_quoted(text)) + _AROUND_CHARACTERS if text else 0
+    return len(quoted(text)) + _AROUND_CHARACTERS if text else 0
 
 
 def must_inject(
@@ -404,7 +399,7 @@ def _told(prior: PriorContext, work: Work) -> Iterator[str]:
     """Yield what is told, each with its own paragraph."""
     calls = _calls(prior.said, work)
     for at, each in enumerate(prior.said):
-        yield f"{_SAID_BY[each.speaker]}\n{_quoted(each.text)}"
+        yield f"{_SAID_BY[each.speaker]}\n{quoted(each.text)}"
         if at in calls:
             yield f"{_CALLED}\n{calls[at]}"
         if each.is_cut_off:
@@ -425,7 +420,7 @@ def _calls(said: Sequence[Said], work: Work) -> dict[int, str]:
         titles = [one_line(title) for title in work.calls.get(turn_id, ())]
         lines = [f"- {title[:CALL_CHARACTERS_MAX]}" for title in titles if title][-CALLS_MAX:]
         gap = [GAP] if len(lines) < len(titles) else []
-        text = _quoted("\n".join([*gap, *lines]))
+        text = quoted("\n".join([*gap, *lines]))
         if len(text) > room:
             break
         if lines:
@@ -436,12 +431,7 @@ def _calls(said: Sequence[Said], work: Work) -> dict[int, str]:
 
 def _plan(work: Work) -> str:
     lines = (f"- {one_line(entry)} ({one_line(status)})" for entry, status in work.plan)
-    return _quoted(shortened("\n".join(lines), WORK_CHARACTERS_MAX))
-
-
-def _quoted(text: str) -> str:
-    """Every line as a quotation: none of it reads as a heading or as the end of the block."""
-    return "\n".join(f"> {line}" for line in text.splitlines())
+    return quoted(shortened("\n".join(lines), WORK_CHARACTERS_MAX))
 
 
 def _absent(nonce: str, body: str) -> str:

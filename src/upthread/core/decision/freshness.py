@@ -259,12 +259,9 @@ def _shifts(found: Freshness) -> Iterator[str]:
     if found.branch is not None:
         yield f"the branch is {_named(found.branch.now)}; it was {_named(found.branch.was)}"
     if found.directory is not None:
-        yield f"the working directory is {_moved_in_words(found.directory)}"
+        now, was = _named(found.directory.now), _named(found.directory.was)
+        yield f"the working directory is {now}; it was {was}, and your paths lead there"
 
 
 def _named(branch: str | None) -> str:
     return code(branch) if branch else "none"
-
-
-def _moved_in_words(directory: Shift) -> str:
-    return f"{_named(directory.now)}; it was {_named(directory.was)}, and your paths lead there"

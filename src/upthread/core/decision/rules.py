@@ -143,6 +143,8 @@ RULES: Final[tuple[Rule, ...]] = (
         applies=_condition_changed,
         says="what the role judged last time has changed",
     ),
+    # Sorted, since a set has no order: the docs' table and the reasons come out the same each time.
+    *map(_lost_for, sorted(LOST)),
     Rule(
         # A first turn and no resumption: role and context have not been given to anybody yet.
         reason=SESSION_EMPTY,
@@ -150,8 +152,6 @@ RULES: Final[tuple[Rule, ...]] = (
         applies=lambda i: i.is_session_empty,
         says="the session holds nothing: its first prompt was stopped before the agent stored it",
     ),
-    # Sorted, since a set has no order: the docs' table and the reasons come out the same each time.
-    *map(_lost_for, sorted(LOST)),
     Rule(
         reason="refused",
         decision=RESUME_WITH_REPLAY,

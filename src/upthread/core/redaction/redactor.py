@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
 from upthread.core.redaction.placeholder import BY_LOOKS, PLACEHOLDER, placeholder
 from upthread.core.redaction.values import anything, is_real, looks_random
 from upthread.core.types import JsonValue
@@ -38,7 +38,7 @@ NAME_CHARACTERS_MAX: Final = 64
 
 DIGEST_CHARACTERS: Final = 64
 
-_HARMLESS: Final = regex(
+_HARMLESS: Final = re.compile(
     r"[a-z_]{1,20}|[0-9.]{1,12}|[0-9a-f]{1,17}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 )
 """A word, a version or an id that no shipped rule matches: most hooks record nothing else."""
@@ -192,7 +192,8 @@ class Redactor:
                 # Under such a name a secret need have no form: one look over all is not enough.
                 if not _says_nothing(name):
                     return False
-                if len(each) != DIGEST_CHARACTERS or not _is_digest(each):
+                # A SHA-256 by itself is no secret; among lines it could be one of a key's.
+                if len(each) != DIGEST_CHARACTERS or each.translate(_WITHOUT_HEXADECIMAL):
                     texts.append(each)
             elif not self.gather(each, texts):
                 return False
@@ -249,14 +250,6 @@ class Redactor:
             pieces += (content[end : span.start], stands)
             end = span.end
         return b"".join((*pieces, content[end:]))
-
-
-def _is_digest(text: str) -> bool:
-    """Whether a text is a SHA-256 in hexadecimal and nothing else: by itself it is no secret.
-
-    Among lines it could be one of a key's. Each turn's end has two, and would be looked at twice.
-    """
-    return not text.translate(_WITHOUT_HEXADECIMAL)
 
 
 def _says_nothing(name: str) -> bool:

@@ -9,12 +9,14 @@ last prompt, whatever came after it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
+from upthread.core.decision.rollover import is_in_use
 from upthread.core.decision.words import OTHER_PROFILE, TOKENS_MAX
 from upthread.core.events import TurnEnded
 from upthread.core.roles.reports import Report
@@ -75,13 +77,18 @@ STDERR_END: Final = "its stderr ends with: "
 NEW_REFUSED: Final = "; a new session was refused, too: "
 """What stands between an agent's words of its session and of the new one that was asked for."""
 
+_CURE_OF_USE: Final = (
+    "if something else uses the session, close it there; else tell it with --fresh, which begins a "
+    "new session"
+)
+_UNALLOWED: Final = re.compile(r" \(([a-z_]+)\): nobody was there to allow it$")
 _ELSE: Final = "if it goes on so, try --fresh or another --agent"
 
 _STOPS: Final[Mapping[str, tuple[str, str]]] = {
     Outcome.OK: ("it ended well", ""),
     Outcome.MISSING: ("the agent lost the session during the turn", "tell it again"),
     Outcome.EXPIRED: ("the session has expired", "tell it again"),
-    Outcome.BUSY: ("the agent says the session is in use elsewhere", "close it there"),
+    Outcome.BUSY: ("the agent says the session is in use elsewhere", _CURE_OF_USE),
     Outcome.RATE_LIMITED: ("the agent is rate limited", "wait, or go on with another --agent"),
     Outcome.CREDIT_EXHAUSTED: ("the agent's credit is used up", "add credit, or another --agent"),
     Outcome.CONTEXT_FULL: ("the session's context is full", "start fresh with --fresh"),
@@ -172,6 +179,10 @@ def stop_in_words(reason: str, detail: str = "", *, source: Source = OURS) -> St
     if reason == Outcome.TIMED_OUT and NOT_ANSWERED in detail and not is_of_prompt:
         is_of_session = " for session " in detail
         cure = _CURE_OF_SESSION if is_of_session else _CURE_OF_START
+    if reason == Outcome.UNKNOWN and is_in_use(detail):
+        cure = _CURE_OF_USE
+    if reason == "permission" and (kind := _UNALLOWED.search(detail)):
+        cure = cure.replace("KIND", kind[1])
     if detail == CUT_OFF:
         cure = _LONGER_ATTEMPTS
     if reason == UNDECIDABLE and detail.startswith((Recognition.INCOMPLETE, Recognition.ABSENT)):

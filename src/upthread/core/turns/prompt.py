@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from upthread.core.decision.freshness import NEW_INSTRUCTIONS_HOLD, Freshness, render_changes
 from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.roles.role import Role
-from upthread.core.text import item, unicode_text, without_mentions
+from upthread.core.text import item, quoted, unicode_text, without_mentions
 
 FRESH_PREFIX = "fresh:"
 
@@ -61,8 +61,8 @@ quoted here:
 
 def with_unverified(task: Task, name: str, text: str) -> Task:
     """Return a task that quotes a directory's instructions to a new session, if there are any."""
-    quoted = UNVERIFIED.format(name=name, text=_quoted(text)) if text else ""
-    told = (quoted, task.everything or task.news)
+    instructions = UNVERIFIED.format(name=name, text=quoted(text)) if text else ""
+    told = (instructions, task.everything or task.news)
     return structs.replace(task, everything="\n\n".join(filter(None, told)))
 
 
@@ -109,7 +109,7 @@ def continuation(
     `was_unattended` is whether some of them may have failed because nobody allowed them, `is_last`
     whether the session has no later turn.
     """
-    text = WHICH_TURN[is_last] + INTERRUPTED + CONTINUATION.format(prompt=_quoted(sent_text))
+    text = WHICH_TURN[is_last] + INTERRUPTED + CONTINUATION.format(prompt=quoted(sent_text))
     known = effects_block(effects, EFFECTS_HEADING)
     pieces = (text, UNATTENDED if was_unattended else "", known)
     return without_mentions("\n\n".join(filter(None, pieces)))
@@ -118,10 +118,6 @@ def continuation(
 def is_continuation(text: str) -> bool:
     """Return whether a prompt takes an interrupted turn on."""
     return text.startswith(tuple(each + INTERRUPTED for each in WHICH_TURN))
-
-
-def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}" for line in text.splitlines())
 
 
 # --- what a resumed session is told has changed ---------------------------------------------------

@@ -44,7 +44,8 @@ class Lacked(Struct, frozen=True, kw_only=True):
 
     `fault` says why that cannot be told, empty where it can. `gone` names the turns on record that
     the session does not hold, because its store was put back from an older copy. `is_empty` is
-    whether the session is known to hold no prompt at all: its store has none. `other_profile` is
+    whether the session is known to hold no prompt at all: its store has none. `lost` is then why
+    the session before it was given up, None where that was not lost. `other_profile` is
     the variable with the place that the session is in, empty where that is here. `stamp` is what
     the session's store was known by when it was looked at, empty where nobody looked;
     `written_at_ns` is when it was last written to.
@@ -54,6 +55,7 @@ class Lacked(Struct, frozen=True, kw_only=True):
     fault: str = ""
     gone: str = ""
     is_empty: bool = False
+    lost: types.Outcome | None = None
     other_profile: str = ""
     stamp: str = ""
     written_at_ns: int = 0
@@ -67,7 +69,7 @@ class Lacked(Struct, frozen=True, kw_only=True):
             "turns_gone": self.gone,
             "is_session_empty": self.is_empty,
             "other_profile": self.other_profile,
-        }
+        } | ({"session_lost": self.lost} if self.lost else {})
 
 
 NOTHING_LACKED: Final = Lacked()
@@ -117,11 +119,13 @@ def gone_turns(
 ) -> Iterator[types.Message]:
     """Yield the prompts on record that a session answered and no longer holds, newest first.
 
-    The first prompt that the session holds ends the search: turns before a compaction are never
-    compared. `was_streamed`: the agent may have streamed words that its history leaves out, for
-    example a warning, so one message that both have is enough.
+    The first prompt that the session holds ends the search. A session holds nothing from before its
+    last compaction. `was_streamed`: the agent may have streamed words that its history leaves out,
+    for example a warning, so one message that both have is enough.
     """
-    held = [(folded_prompt(turn.prompt), _said(turn.events)) for turn in answered_turns(history)]
+    at = [at for at, each in enumerate(history) if isinstance(each, events.ContextCompacted)]
+    turns = answered_turns(history[at[-1] + 1 :] if at else history)
+    held = [(folded_prompt(turn.prompt), _said(turn.events)) for turn in turns]
     reply: list[types.Message] = []
     for message in reversed(recorded):
         if message.speaker is not types.Speaker.USER:
@@ -317,6 +321,8 @@ class _Known:
                 return call_id in self._answered
             case events.PlanChanged(entries=entries):
                 return self._meet(_note("plan", entries))
+            case events.ContextCompacted():
+                return self._meet(_note("compacted", None))
             case events.UnknownReceived(kind=kind, raw=raw):
                 return self._meet(_note(kind, raw))
             case _:

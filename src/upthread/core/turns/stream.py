@@ -251,7 +251,10 @@ class Stream:
             if event.call_id in self._closed:
                 return  # it has its result; a second one would make the history invalid
             self.has_called = True
-            call = self._calls[event.call_id] = OpenCall(part=_late_call(event))
+            part = types.ToolCallPart(
+                call_id=event.call_id, title=event.title or "", tool_kind="other"
+            )
+            call = self._calls[event.call_id] = OpenCall(part=part)
         if not call.is_recorded:
             # Only until it is recorded: parts are never written twice.
             call.part = _merged(call.part, event)
@@ -337,10 +340,6 @@ def _as_update(event: ToolCallAnnounced) -> ToolCallUpdated:
         arguments=event.arguments,
         locations=event.locations or None,
     )
-
-
-def _late_call(event: ToolCallUpdated) -> types.ToolCallPart:
-    return types.ToolCallPart(call_id=event.call_id, title=event.title or "", tool_kind="other")
 
 
 def _merged(part: types.ToolCallPart, event: ToolCallUpdated) -> types.ToolCallPart:

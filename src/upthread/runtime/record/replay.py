@@ -25,7 +25,6 @@ def prior_in(
     store: Store,
     conversation_id: ConversationId,
     *,
-    was_interrupted: bool,
     before_seq: int | None = None,
 ) -> PriorContext:
     """Return what was said over the readable chain, in one range scan, and what began it.
@@ -44,7 +43,6 @@ def prior_in(
     return prior_context(
         earlier,
         first=None if is_all else next(iter(store.messages(conversation_id, first=1)), None),
-        was_interrupted=was_interrupted,
         cut_off=cut_off_in(store, conversation_id, earlier),
     )
 
@@ -73,4 +71,4 @@ def cut_off_in(
     # Who was cut off did not end well: only those few are looked at.
     failed = set(totals_of(store, conversation_id).failed)
     known = failed & {message.turn_id for message in said}
-    return {each for each in known if turn_view(store, conversation_id, each).was_cut_off}
+    return {each for each in known if turn_view(store, conversation_id, each).was_left_open}

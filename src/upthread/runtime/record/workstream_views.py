@@ -131,14 +131,6 @@ class NewestRun(Struct, frozen=True, kw_only=True):
     moved_at_ms: int | None
 
 
-def _no_log(_agent: str, _at_ms: int) -> str:
-    return ""
-
-
-def _no_doubts(_workstream: str) -> tuple[RecordedEffect, ...]:
-    return ()
-
-
 class Overview:
     """Reads workstreams. `is_dead` judges holders, as for leases.
 
@@ -154,8 +146,8 @@ class Overview:
         is_dead: Callable[[Holder], bool],
         *,
         tree_now: TreeNow | None = None,
-        doubts_now: DoubtsNow = _no_doubts,
-        log_of: LogOf = _no_log,
+        doubts_now: DoubtsNow = lambda _: (),
+        log_of: LogOf = lambda _agent, _at_ms: "",
     ) -> None:
         self._doubts_now = doubts_now
         self._store = store

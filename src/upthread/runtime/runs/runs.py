@@ -411,12 +411,15 @@ class Runs:
             started = StepStarted(role=role, turn_id=turn_id, asked_again=command.asked_again)
             return self._records(live.run_id, view, (started,))
 
-        def at_end(turn_id: TurnId, ended: TurnEnded, reply: str) -> Sequence[Write]:
-            event = step_ended(command.step, turn_id, ended, reply, command.input_digest)
+        def with_next(turn_id: TurnId, event: RunEvent) -> Sequence[Write]:
             after = stepped(turn_id)
             records = self._records(live.run_id, after, (event,))
             then = pipelines.apply(after, event)
             return (*records, self._enqueue(request.project_id, live.run_id, then, after_step))
+
+        def at_end(turn_id: TurnId, ended: TurnEnded, reply: str) -> Sequence[Write]:
+            event = step_ended(command.step, turn_id, ended, reply, command.input_digest)
+            return with_next(turn_id, event)
 
         def at_park(turn_id: TurnId, parked: TurnParked) -> Sequence[Write]:
             # With the turn's own: whoever takes the run over must not go on with what is parked.
@@ -426,12 +429,9 @@ class Runs:
                 role=role,
                 reset_at_ms=parked.reset_at_ms,
             )
-            after = stepped(turn_id)
-            records = self._records(live.run_id, after, (event,))
             if parked.reset_at_ms is None:
-                return records
-            then = pipelines.apply(after, event)
-            return (*records, self._enqueue(request.project_id, live.run_id, then, after_step))
+                return self._records(live.run_id, stepped(turn_id), (event,))
+            return with_next(turn_id, event)
 
         return StepRequest(
             role=role,

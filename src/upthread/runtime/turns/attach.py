@@ -129,7 +129,10 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system:
         live.log.hold(event)
     _notify_version(live, connection.capabilities)
     _notify_limits(live, connection.capabilities)
-    notify_started(live)
+    # The session that takes the place of a refused one may refuse the prompt, too.
+    live.is_start_due = live.refused_link is not None
+    if not live.is_start_due:
+        notify_started(live)
 
 
 def attached_event(
@@ -256,7 +259,8 @@ def _bank(
     # each other's words, and an agent that names another's lies (ADR 63).
     owner = store.owner(live.conversation.key.project_id, session)
     because = live.log.intended.reasons[0]
-    was_empty = because == SESSION_EMPTY
+    known = live.inputs
+    was_empty = bool(known and known.is_session_empty and because in (*LOST, SESSION_EMPTY))
     if was_empty and session == live.current_session:  # the agent gave its empty one once more
         live.log.commit_here(event)
         return
@@ -275,6 +279,7 @@ def _bank(
         opened_at_ms=now_ms,
     )
     # The old link ends only now that there is another session to go on in.
+    because = SESSION_EMPTY if was_empty else because
     ends = () if live.link is None else (link_end(live.link, because, now_ms),)
     live.link = link
     live.log.commit_here(event, writes=(*ends, OpenLink(link=link)))
@@ -313,8 +318,15 @@ def closed_in_words(live: LiveTurn) -> str:
 # --- what its listener is told -----------------------------------------------------------------
 
 
+def notify_if_due(live: LiveTurn) -> None:
+    """Tell what was decided, now that the agent works in the session, unless it was told."""
+    if live.is_start_due:
+        notify_started(live)
+
+
 def notify_started(live: LiveTurn, *, recognition: str = "") -> None:
     """Tell what was decided, now that the session is known."""
+    live.is_start_due = False
     intended = live.log.intended
     live.request.listener.started(
         TurnStarted(

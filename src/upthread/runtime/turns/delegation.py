@@ -32,19 +32,7 @@ class SeenVersion(Struct, frozen=True, kw_only=True):
     warning: Callable[[str], str]
 
 
-def _untested(_calls_itself: str) -> SeenVersion | None:
-    return None
-
-
-def _no_writes(_turn_id: TurnId) -> Sequence[Write]:
-    return ()
-
-
-def _no_writes_parked(_turn_id: TurnId, _parked: TurnParked) -> Sequence[Write]:
-    return ()
-
-
-def _no_follow_up(_turn_id: TurnId, _ended: TurnEnded, _reply: str) -> Sequence[Write]:
+def _no_writes(*_: object) -> Sequence[Write]:
     return ()
 
 
@@ -84,7 +72,7 @@ class TellRequest(Struct, frozen=True, kw_only=True):
     fences: tuple[Fence, ...] = ()
     run_id: RunId | None = None
     is_tree_judged: bool = False
-    tested: Callable[[str], SeenVersion | None] = _untested
+    tested: Callable[[str], SeenVersion | None] = lambda _: None
     spent: Callable[[], Tokens] | None = None
     condition: str | None = None
     durability: Durability = Durability.PROCESS
@@ -98,8 +86,8 @@ class TellRequest(Struct, frozen=True, kw_only=True):
     call: AgentsCall | None = None
     # In the turn's own commits: a crash between two would leave a run that does not know its turn.
     at_intent: Callable[[TurnId], Sequence[Write]] = _no_writes
-    at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]] = _no_follow_up
-    at_park: Callable[[TurnId, TurnParked], Sequence[Write]] = _no_writes_parked
+    at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]] = _no_writes
+    at_park: Callable[[TurnId, TurnParked], Sequence[Write]] = _no_writes
 
     @property
     def listener(self) -> Listener:

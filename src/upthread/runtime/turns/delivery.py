@@ -21,6 +21,7 @@ from upthread.core.events import (
     ReasoningReceived,
     TextReceived,
     ToolCallAnnounced,
+    UnknownReceived,
     UsageReported,
 )
 from upthread.core.quotas import RESET_S_MAX, require_tokens
@@ -30,7 +31,7 @@ from upthread.core.turns.recorder import Recorder
 from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.runtime.system import System
-from upthread.runtime.turns.attach import telling_of_wait
+from upthread.runtime.turns.attach import notify_if_due, telling_of_wait
 from upthread.runtime.turns.examination import Examiner
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.recorder import Answer, Recording
@@ -136,13 +137,7 @@ class Sender:
         beforehand: _Beforehand,
         has_spoken: Callable[[], None],
     ) -> Answer:
-        def hear(event: AgentEvent) -> None:
-            # Steps and tokens are no words: an agent may ask its model again and again.
-            if isinstance(event, TextReceived | ReasoningReceived | ToolCallAnnounced):
-                has_spoken()
-            live.request.listener.event(event)
-
-        live.recording = recording = self._recording(live, beforehand, hear)
+        live.recording = recording = self._recording(live, beforehand, _hearing(live, has_spoken))
         live.gate.expect(known=beforehand.known, keep=recording.intend)
         session = live.require_link().upstream_session_id
         results: list[PromptResult] = []
@@ -175,6 +170,8 @@ class Sender:
             if results and results[0].outcome is Outcome.OK:
                 live.answer = answer()
             raise
+        if results[0].outcome is not Outcome.UNKNOWN:
+            notify_if_due(live)
         return answer()
 
     def _recording(
@@ -200,6 +197,24 @@ class Sender:
             on_event=on_event,
             is_own=lambda session: _is_own_child(self._store, live, session),
         )
+
+
+def _hearing(live: LiveTurn, has_spoken: Callable[[], None]) -> Callable[[AgentEvent], None]:
+    """Return what hands the events on, and tells once that the agent waits and tries again."""
+    progress = ""
+
+    def hear(event: AgentEvent) -> None:
+        nonlocal progress
+        # Steps and tokens are no words: an agent may ask its model again and again.
+        if isinstance(event, TextReceived | ReasoningReceived | ToolCallAnnounced):
+            has_spoken()
+            notify_if_due(live)
+        live.request.listener.event(event)
+        if isinstance(event, UnknownReceived) and event.progress not in {"", progress}:
+            progress, agent = event.progress, live.request.claim.agent
+            live.notice("agent_retries", f"{agent}: {progress}", agent=agent)
+
+    return hear
 
 
 def _beforehand(store: Store, live: LiveTurn) -> _Beforehand:

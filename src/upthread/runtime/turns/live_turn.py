@@ -75,6 +75,7 @@ class LiveTurn:
         # By those who decide and drive:
         self.link: Link | None = claim.link
         self.refused_link: Link | None = None
+        self.is_start_due = False
         self.lost_profile = ""
         self.inputs: HandshakeInputs | None = None
         self.environment: Callable[[], Mapping[str, str]] = dict[str, str]

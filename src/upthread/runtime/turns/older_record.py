@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, structs
 
 from upthread.core.commands import OpenTurn, RecordParts, RecordTurnEvent, Write
+from upthread.core.decision.rollover import LOST
 from upthread.core.decision.words import READ_BACK, RESUME
 from upthread.core.events import (
     AgentEvent,
@@ -118,9 +119,15 @@ def look(
     except StoreError as error:
         return Lacked(fault=error.message)
     if found is None or not (is_proven or has_prompt(found.events)):
-        return Lacked(is_empty=not is_proven, stamp=stamp)
+        return Lacked(stamp=stamp) if is_proven else _empty(link, stamp)
     compared = _compared(store, link, as_recorded(found.events, redactor))
     return structs.replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
+
+
+def _empty(link: Link, stamp: str = "") -> Lacked:
+    # It took a lost session's place, and whoever is prompted next still takes that one's.
+    lost = Outcome(link.opened_because) if link.opened_because in LOST else None
+    return Lacked(is_empty=True, lost=lost, stamp=stamp)
 
 
 def other_profile(store: Store, own: OwnSessions, link: Link | None) -> str:
@@ -143,7 +150,7 @@ def look_at_replay(
     Turns that only the session has are not read back: the prompt has its number by now.
     """
     if not (has_prompt(replay) or has_answered(store, link, last)):
-        return Lacked(is_empty=True)
+        return _empty(link)
     compared = _compared(store, link, as_recorded(replay, redactor), was_streamed=True)
     return Lacked(gone=compared.gone, fault=TOO_MANY if compared.fault == TOO_MANY else "")
 

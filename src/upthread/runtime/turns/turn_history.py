@@ -221,7 +221,6 @@ def prior_of(store: Store, live: LiveTurn) -> PriorContext:
     return prior_in(
         store,
         live.conversation.conversation_id,
-        was_interrupted=live.was_interrupted_before,
         before_seq=live.log.intended.prompt_seq,
     )
 

@@ -32,7 +32,7 @@ def migrate_job_queue(connection: Connection) -> None:
     connection.execute(f"SET LOCAL search_path = {SEARCH_PATH}".encode())
     # The schema is that of the newest version: of a new database its steps are only written down.
     if not made:
-        _run(connection, _schema())
+        _run(connection, _sql().joinpath("schema.sql").read_text(encoding="utf-8"))
     for name, script in steps.items():
         if made and name not in made:
             _run(connection, script)
@@ -52,10 +52,6 @@ def _steps_made(connection: Connection) -> set[str]:
 def _run(connection: Connection, script: str) -> None:
     # Many statements in one script, which cannot be prepared.
     connection.execute(script.encode(), prepare=False)
-
-
-def _schema() -> str:
-    return _sql().joinpath("schema.sql").read_text(encoding="utf-8")
 
 
 def _steps() -> dict[str, str]:

@@ -17,6 +17,7 @@ server's default.
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -28,7 +29,6 @@ from psycopg import conninfo, errors, pq
 from psycopg.rows import TupleRow
 from psycopg.types.numeric import Int8BinaryDumper
 
-from upthread.core.lazy_regex import regex
 from upthread.errors import StoreError, StoreUnreachableError
 
 Connection: TypeAlias = "psycopg.Connection[TupleRow]"
@@ -93,7 +93,7 @@ _ADDRESS_HINT: Final = (
     "give postgres://USER@HOST/DATABASE; in a password, `@`, `/`, `?`, `#` and `%` are written "
     "%40, %2F, %3F, %23 and %25"
 )
-_PORTS: Final = regex(r"[0-9]*(?:,[0-9]*)*")
+_PORTS: Final = re.compile(r"[0-9]*(?:,[0-9]*)*")
 _SECRET: Final = ("password", "sslpassword", "oauth_client_secret", "scram_client_key")
 
 _LOST_RACE: Final = (

@@ -8,13 +8,13 @@ bytes by chance, taken as it is; no passphrase is stretched.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Final, cast
 from urllib.parse import quote
 
 import apsw
 
-from upthread.core.lazy_regex import regex
 from upthread.errors import StoreError
 from upthread.store.sqlite.files import prepare_file, sync_file
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE, Connection, allow_full_disk
@@ -22,7 +22,7 @@ from upthread.store.sqlite.presence import CURE_OF_DAMAGE, Connection, allow_ful
 KEY_BYTES: Final = 32
 _MEMORY: Final = "memory"
 _COPY_BYTES: Final = 8
-_CHANCE: Final = regex(r"[0-9a-f]{16}")
+_CHANCE: Final = re.compile(r"[0-9a-f]{16}")
 
 
 def unlock(connection: Connection, key: bytes) -> None:
@@ -53,7 +53,8 @@ def change_key(path: Path, *, before: bytes | None, after: bytes | None) -> None
         # Only now, alone: while others may be here, one of them may be making such a copy.
         _remove_copies(place)
         copy = new_copy(place)
-        connection.execute("VACUUM INTO ?", (_with_key(copy, after),))
+        with_key = f"file:{quote(str(copy))}?key={_raw(after) if after else ''}"
+        connection.execute("VACUUM INTO ?", (with_key,))
         # Before it has the name: a power cut must not leave the name with half a file behind it.
         sync_file(copy)
         # Whoever has opened the old file and waits for it is refused: SQLite does not write to a
@@ -95,10 +96,6 @@ def _remove_copies(place: Path) -> None:
         name, _, chance = each.name.rpartition(".")
         if name == place.name and _CHANCE.fullmatch(chance):
             each.unlink()
-
-
-def _with_key(copy: Path, key: bytes | None) -> str:
-    return f"file:{quote(str(copy))}?key={_raw(key) if key else ''}"
 
 
 def has_key(path: Path, key: bytes | None) -> bool:

@@ -212,17 +212,13 @@ async def _state(
     trust = await asked(working_directory) if is_set_up and asked else Trust()
     return HookState(
         agent=agent,
-        is_installed=_is_installed(agent),
+        is_installed=find_agent(AGENTS[TARGETS[agent].name]) is not None,
         is_set_up=is_set_up,
         is_alive=not fault if is_set_up else None,
         is_trusted=trust.is_given,
         fault=fault or trust.fault,
         cure=cure or trust.cure,
     )
-
-
-def _is_installed(agent: str) -> bool:
-    return find_agent(AGENTS[TARGETS[agent].name]) is not None
 
 
 # --- probe --------------------------------------------------------------------------------------

@@ -12,10 +12,12 @@ from upthread import __version__
 from upthread.agent_stores.homes import home_of
 from upthread.agent_stores.outline import SESSIONS_MAX, Look, SessionOutline, look
 from upthread.agents.outlines import stored_outlines
+from upthread.agents.stored import writer_of
 from upthread.client.project import Project
 from upthread.client.surroundings import Surroundings
 from upthread.core.decision.price import Tokens, cache_state
 from upthread.core.states import State
+from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import shapes
@@ -147,9 +149,6 @@ NEEDING: Final = frozenset(
 
 NAME_CHARACTERS_MAX: Final = 24
 
-_AT_REST_MS: Final = 60_000
-"""A session that was written to later than this before now is in use, as far as one can tell."""
-
 Redact = Callable[[str], str]
 
 
@@ -214,15 +213,22 @@ class Lines:
             )
 
     def _write_newest(self, totals: Totals) -> None:
-        """Write the sessions here that look cut off, then those gone on with last.
+        """Write the sessions at work here, those that look cut off, then those gone on with last.
 
-        The first, since somebody may wait for what they were to do.
+        The second, since somebody may wait for what they were to do.
         """
-        cut_off = totals.interrupted_here.outlines
+        unfinished = totals.interrupted_here.outlines
+        at_work: dict[str, int] = {}
+        for each in unfinished[:KEPT_MAX]:
+            if pid := writer_of(os.environ, each.agent, UpstreamSessionId(each.session_id)):
+                at_work[each.session_id] = pid
+                self._write_session(each, f"{each.agent}  at work in process {pid}")
+        cut_off = [each for each in unfinished if each.session_id not in at_work]
         ended = [each for each in totals.sessions_here.outlines if each.ending != "interrupted"]
         most = None if self._most is None else self._most - 1
-        self._write_sessions("Cut off here", totals.interrupted_here.count, cut_off[:most])
-        number = totals.sessions_here.count - totals.interrupted_here.count
+        number = totals.interrupted_here.count
+        self._write_sessions("Cut off here", number - len(at_work), cut_off[:most])
+        number = totals.sessions_here.count - number
         self._write_sessions("Gone on with last here", number, ended[:most])
 
     def _write_sessions(self, title: str, number: int, told: Sequence[SessionOutline]) -> None:
@@ -301,7 +307,8 @@ class Lines:
                 "yellow",
             )
             ways = ["upthread keep --soon copies those here"] if soon.here else []
-            ways += [_KEPT_BY[agent].format(_shown_home(agent))] if agent in _KEPT_BY else []
+            home = one_line(short_path(home_of(agent, os.environ)))
+            ways += [_KEPT_BY[agent].format(home)] if agent in _KEPT_BY else []
             self._output.line(f"  {'; '.join(ways)}", "dim")
         for line in _passed_over(look):
             self._output.line(line, "yellow")
@@ -344,8 +351,6 @@ class Lines:
             told.append(
                 f"{held.in_words} tokens" + ("" if cache == "unknown" else f", cache {cache}")
             )
-        if self._now_ms - outline.used_at_ms < _AT_REST_MS:
-            told.append("in use")
         return " · ".join(told)
 
 
@@ -353,10 +358,6 @@ _KEPT_BY: Final[Mapping[str, str]] = {
     "claude-code": '"cleanupPeriodDays": 365 in {}/settings.json keeps all',
 }
 """What keeps an agent from deleting sessions, in its home."""
-
-
-def _shown_home(agent: str) -> str:
-    return one_line(short_path(home_of(agent, os.environ)))
 
 
 def _both(numbers: Numbers) -> str:

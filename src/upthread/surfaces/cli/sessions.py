@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
@@ -21,7 +22,6 @@ from upthread.agents.outlines import stored_outlines
 from upthread.client.project import Project
 from upthread.client.surroundings import Surroundings
 from upthread.core.agents import AGENTS
-from upthread.core.lazy_regex import regex
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import NotFoundError, UpthreadError, UsageError
 from upthread.surfaces.cli.call import Call
@@ -33,7 +33,7 @@ USUAL_ROLE: Final = "planner"
 """What a main session is taken for, which did all of it."""
 
 _DEFAULT_BRANCHES: Final = frozenset({"main", "master", "trunk", "develop", "HEAD"})
-_NOT_PLAIN: Final = regex(r"[^a-z0-9]+")
+_NOT_PLAIN: Final = re.compile(r"[^a-z0-9]+")
 
 
 class Filters(Struct, frozen=True, kw_only=True):

@@ -8,13 +8,13 @@ escaped. Each template is checked once: no attribute holds a URL from outside, a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from html import escape
 from string import Formatter
 from typing import ClassVar, Final, LiteralString, NamedTuple, cast
 
-from upthread.core.lazy_regex import regex
 from upthread.core.redaction.placeholder import PLACEHOLDER
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.text import visible_line, visible_text
@@ -40,10 +40,10 @@ KNOWN_CHARACTERS_MAX: Final = 80
 _VALUE: Final = "\0"
 """Stands for a value while a template is checked."""
 
-_REDACTED: Final = regex(f"({PLACEHOLDER})")
-_TAG: Final = regex(r"<[a-z][a-z0-9]*([^<>]*)")
-_ATTRIBUTE: Final = regex(r'([a-z-]+)(?:="([^"]*)")?')
-_OPEN_VALUE: Final = regex(r'([a-z-]+)="([^"]*)$')
+_REDACTED: Final = re.compile(f"({PLACEHOLDER})")
+_TAG: Final = re.compile(r"<[a-z][a-z0-9]*([^<>]*)")
+_ATTRIBUTE: Final = re.compile(r'([a-z-]+)(?:="([^"]*)")?')
+_OPEN_VALUE: Final = re.compile(r'([a-z-]+)="([^"]*)$')
 
 
 class Markup(str):

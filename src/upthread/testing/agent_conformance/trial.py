@@ -35,10 +35,6 @@ class AbsentError(Exception):
     """The agent cannot show this promise: it lacks the capability."""
 
 
-def _no_environment(_place: Path) -> Mapping[str, str]:
-    return {}
-
-
 class AgentUnderTest(Struct, frozen=True, kw_only=True):
     """An agent and how it is provoked. None or empty: it cannot be.
 
@@ -56,7 +52,7 @@ class AgentUnderTest(Struct, frozen=True, kw_only=True):
 
     name: str
     adapter: AgentAdapter
-    environment: Callable[[Path], Mapping[str, str]] = _no_environment
+    environment: Callable[[Path], Mapping[str, str]] = lambda _: {}
     plain: str = "Say hello."
     unknown_session: str = "ses_0000000000000000000000"
     start_timeout_s: float = START_TIMEOUT_S

@@ -1,7 +1,7 @@
 """From a request to an answer, without a socket: check, fail if told to, decide, record.
 
-Order: a body that cannot be read, then the provider's rules (when strict), then faults that were
-queued by `fail_next`, then side requests, scripts, roles, and what was shown.
+Order: a body that cannot be read, then the provider's rules (when strict), then answers that
+`answer_next` queued, then side requests, scripts, roles, and what was shown.
 """
 
 from __future__ import annotations

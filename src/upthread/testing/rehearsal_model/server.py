@@ -16,7 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, cast
 
-from upthread.testing.rehearsal_model.answers import failure_of
 from upthread.testing.rehearsal_model.engine import (
     Engine,
     Hanging,
@@ -83,21 +82,6 @@ class RehearsalModel:
         """Every rule that any request broke, oldest first."""
         return [found for request in self.requests for found in request.violations]
 
-    def fail_next(
-        self,
-        *,
-        status: int,
-        times: int = 1,
-        retry_after_s: float | None = None,
-        message: str = "",
-    ) -> None:
-        """Let the next `times` model requests fail; side requests are spared and do not count.
-
-        A message that begins with `context length` gets the provider's words for a prompt too long.
-        """
-        failure = failure_of(status, message, retry_after_s=retry_after_s)
-        self._engine.answer_next(*[failure] * times)
-
     def answer_next(self, script: str) -> None:
         """Answer the next model requests by a script's steps, whatever they ask.
 
@@ -106,7 +90,7 @@ class RehearsalModel:
         self._engine.answer_next(*parse_script(script))
 
     def forget_answers(self) -> None:
-        """Drop what `answer_next` and `fail_next` gave and no request has taken yet."""
+        """Drop what `answer_next` gave and no request has taken yet."""
         self._engine.forget_answers()
 
     def start(self) -> None:

@@ -26,7 +26,6 @@ from upthread.boundary import files as opener
 from upthread.boundary import private_files
 from upthread.boundary.own_home import installed_path
 from upthread.config import PROJECT_FILE
-from upthread.core.lazy_regex import regex
 from upthread.errors import UpthreadError, UsageError
 
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -134,12 +133,14 @@ class Installed:
         kept = self._agents().get(agent, {})
         for change in changes:
             earlier = cast("Mapping[str, Any]", kept.get(str(change.path), {}))
+            # The innermost first.
+            missing_above = [str(each) for each in change.path.parents if not each.exists()]
             kept[str(change.path)] = {
                 # The first one stands: set up twice, `--remove`
                 # would else restore what we wrote ourselves.
                 "before": earlier["before"] if earlier else _encoded(change.before),
                 "after": _encoded(change.after),
-                "made": earlier["made"] if earlier else _missing_above(change.path),
+                "made": earlier["made"] if earlier else missing_above,
             }
         forms = {**self._forms(), agent: FORM}
         self._fields = {"agents": {**self._agents(), agent: kept}, "forms": forms}
@@ -196,11 +197,6 @@ class Installed:
         return cast("dict[str, Any]", self._fields.get("agents", {}))
 
 
-def _missing_above(path: Path) -> list[str]:
-    """Return the directories above a file that are not there yet, the innermost first."""
-    return [str(each) for each in path.parents if not each.exists()]
-
-
 def _encoded(content: bytes | None) -> str | None:
     return None if content is None else base64.b64encode(content).decode("ascii")
 
@@ -249,7 +245,7 @@ class Target(Struct, frozen=True, kw_only=True):
 BEGIN: Final = "# begin: written by `upthread setup`"
 END: Final = "# end: written by `upthread setup`"
 
-_BLOCK: Final = regex(rb"\n?" + BEGIN.encode() + rb"\n.*?" + END.encode() + rb"\n", re.DOTALL)
+_BLOCK: Final = re.compile(rb"\n?" + BEGIN.encode() + rb"\n.*?" + END.encode() + rb"\n", re.DOTALL)
 
 
 def with_block(path: Path, content: bytes | None, lines: tuple[str, ...]) -> bytes:

@@ -25,7 +25,6 @@ from msgspec import Struct, ValidationError, convert
 from upthread.boundary import private_files, programs
 from upthread.boundary.files import NOWHERE, written_by_others
 from upthread.client.file_permissions import OTHER_HOME
-from upthread.core.lazy_regex import regex
 from upthread.errors import UpthreadError, UsageError
 from upthread.surfaces.cli.setup.changes import Change, as_json_object, read_file
 from upthread.surfaces.cli.terminal.neutral import one_line
@@ -46,7 +45,7 @@ LIBRARIES: Final = (
 PROBE: Final = "probe"
 PROBE_TIME_MAX_S: Final = 10.0
 
-_NAMED: Final = regex(rb"^(python|package)=(.*)$", re.MULTILINE)
+_NAMED: Final = re.compile(rb"^(python|package)=(.*)$", re.MULTILINE)
 
 
 class _Answer(Struct, frozen=True):
@@ -219,7 +218,7 @@ BEFORE: Final = "PreToolUse"
 GUARD: Final = "Guard"
 """What the launcher is called with for the guard's hook: surfaces/hook/program.py."""
 
-_INDENT: Final = regex(rb"^\{\s*?\n([ \t]+)\"")
+_INDENT: Final = re.compile(rb"^\{\s*?\n([ \t]+)\"")
 
 
 TIMEOUT_S: Final = 5

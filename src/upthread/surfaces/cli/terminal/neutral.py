@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import calendar
+import re
 import time
 from typing import Final
 
 from upthread.core import text as texts
-from upthread.core.lazy_regex import regex
 from upthread.errors import UsageError
 
 # --- times --------------------------------------------------------------------------------------
@@ -91,7 +91,8 @@ def _distance(distance_ms: int) -> str:
 # What is shown of a character is decided in `core/text.py`; here is what a place asks for beside
 # it: a code span, a fence, a command that can be copied.
 
-_BACKTICKS = regex("`+")
+
+_BACKTICKS = re.compile("`+")
 
 neutral = texts.visible_text
 one_line = texts.visible_line

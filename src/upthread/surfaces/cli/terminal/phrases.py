@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import cast
@@ -73,8 +74,6 @@ def message_in(detail: str) -> str:
     before, brace, rest = detail.partition("{")
     if not brace:
         return detail
-    import json
-
     try:
         message = _message_of(json.loads(brace + rest))
     except (ValueError, RecursionError):

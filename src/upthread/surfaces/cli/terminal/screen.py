@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -13,7 +14,6 @@ from upthread.core.events import (
     ToolCallUpdated,
     TurnParked,
 )
-from upthread.core.lazy_regex import regex
 from upthread.core.roles.reports import (
     REPORT_BYTES_MAX,
     MalformedReportError,
@@ -238,8 +238,8 @@ class Screen:
 SUMMARY_CHARACTERS_MAX: Final = 160
 
 _FENCE: Final = "```upthread"
-_OPENS: Final = regex(r" {0,3}```upthread[ \t]*\r?\n")
-_CLOSES: Final = regex(r" {0,3}```[ \t]*\r?\n")
+_OPENS: Final = re.compile(r" {0,3}```upthread[ \t]*\r?\n")
+_CLOSES: Final = re.compile(r" {0,3}```[ \t]*\r?\n")
 
 
 class ReportVeil:

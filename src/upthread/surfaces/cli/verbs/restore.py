@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from upthread.client.database_files import Lacking, Restored, plan_restore, restore
+from upthread.client.database_files import Lacking, Restored, restore
+from upthread.errors import UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
@@ -19,17 +20,28 @@ from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 
 
 @options.verb
-@click.argument("source", metavar="FILE", help="A file that `upthread backup` made.")
+@click.argument(
+    "source", metavar="[FILE]", required=False, help="A file that `upthread backup` made."
+)
 @options.yes
 @options.dry_run
-def main(call: Call, *, source: str, is_yes: bool, is_dry_run: bool) -> int:
+@click.option(
+    "--settle", "is_settling", is_flag=True, help="You looked: `once` takes keys that it lacks."
+)
+def main(
+    call: Call, *, source: str | None, is_yes: bool, is_dry_run: bool, is_settling: bool
+) -> int:
     """Replace the database by a backup. The present file is kept aside."""
+    if is_settling:
+        return _settle(call)
+    if source is None:
+        raise UsageError("there is no backup named", hint="upthread restore FILE")
     settings, file = call.settings(), Path(source)
     # Compared before the question, so that a person can refuse when the backup lacks turns.
     if not is_dry_run:
         require_person("nobody puts a backup in the place of the record", "restore", source)
     if is_dry_run or not is_yes:
-        plan = plan_restore(settings, file)
+        plan = restore(settings, file, is_done=False)
         if not call.output.is_json:
             _show(call.output, plan)
         if is_dry_run:
@@ -42,6 +54,16 @@ def main(call: Call, *, source: str, is_yes: bool, is_dry_run: bool) -> int:
     if is_yes and not call.output.is_json:
         _show(call.output, done)
     return _told(call.output, done, is_done=True)
+
+
+def _settle(call: Call) -> int:
+    require_person("nobody settles what a restore left in doubt", "restore", "--settle")
+    call.with_project(lambda up: up.once.settle_restore())
+    if call.output.is_json:
+        call.output.json({"is_settled": True})
+    else:
+        call.output.line("keys of `once` that are not on record are new from now on", "green")
+    return 0
 
 
 def _show(output: Output, found: Restored) -> None:

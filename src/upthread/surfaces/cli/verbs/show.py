@@ -184,11 +184,8 @@ async def find_view(project: Project, what: str) -> WorkstreamView | RoleView:
         # The first error is about the typed name.
         except UsageError:
             raise error from None
-        return await project.role(f"{address.workstream}/{address.role}{_slot(address.slot)}")
-
-
-def _slot(slot: int) -> str:
-    return "" if slot == 1 else f"~{slot}"
+        slot = "" if address.slot == 1 else f"~{address.slot}"
+        return await project.role(f"{address.workstream}/{address.role}{slot}")
 
 
 # --- for people --------------------------------------------------------------------------------

@@ -54,7 +54,8 @@ def main(call: Call, *, is_listing: bool, is_removing: bool, is_yes: bool, is_dr
     pending, output = settings.pending, call.output
     if not output.is_json:
         show(pending, output.line)
-    is_given = bool(pending) and not is_dry_run and (is_yes or _agreed(call))
+    is_asked = bool(pending) and not is_dry_run
+    is_given = is_asked and (is_yes or (can_ask(output) and confirm(output, QUESTION)))
     if is_given:
         decide_now(settings, is_given=True)
     if output.is_json:
@@ -84,10 +85,6 @@ def _remove(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
     if not call.output.is_json and decided and not is_dry_run:
         call.output.line("taken back", "green")
     return code
-
-
-def _agreed(call: Call) -> bool:
-    return can_ask(call.output) and confirm(call.output, QUESTION)
 
 
 def _tell(call: Call, settings: Settings, *, is_given: bool) -> None:

@@ -11,13 +11,13 @@ first of them.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
 from upthread.testing.rehearsal_model import _json
 from upthread.testing.rehearsal_model.history_rules._rule import (
     IMAGE_TYPES,
@@ -26,9 +26,9 @@ from upthread.testing.rehearsal_model.history_rules._rule import (
     holds_lone_surrogate,
 )
 
-_ID: Final = regex(r"[a-zA-Z0-9_-]+")
+_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _THINKING: Final = ("thinking", "redacted_thinking")
-_TAKES_SYSTEM_MESSAGES: Final = regex(
+_TAKES_SYSTEM_MESSAGES: Final = re.compile(
     r"claude-(opus-(4-8|5|5-5)|sonnet-5-5|(fable|mythos)-(5|5-1))(-\d{8})?(\[1m\])?"
 )
 """The models that the guide names. A newer model is refused until it is added here."""
@@ -156,7 +156,8 @@ def each_tool_result_has_its_use(body: _json.JsonObject) -> Iterator[Found]:
 def each_tool_use_is_answered_once(body: _json.JsonObject) -> Iterator[Found]:
     """One `tool_result` per `tool_use` (error text in anthropics/claude-code issues)."""
     for turn in _turns(body):
-        for id_ in _repeated(_result_ids(turn)):
+        ids = _result_ids(turn)
+        for id_ in sorted({each for each in ids if ids.count(each) > 1}):
             yield Found(
                 turn.index,
                 f"messages.{turn.index}.content: each tool_use must have a single result. Found "
@@ -409,10 +410,6 @@ def _result_ids(turn: _Turn) -> list[str]:
     return [
         _json.as_text(block.get("tool_use_id")) for _place, block in _of_type(turn, "tool_result")
     ]
-
-
-def _repeated(ids: list[str]) -> list[str]:
-    return sorted({id_ for id_ in ids if ids.count(id_) > 1})
 
 
 def _unanswered(index: int, ids: list[str]) -> str:
