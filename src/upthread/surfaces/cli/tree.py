@@ -9,10 +9,9 @@ from upthread.core.decision.words import UNDECIDED
 from upthread.core.types import ConversationId
 from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, TurnNode
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.neutral import one_line, since
+from upthread.surfaces.cli.terminal.output import Output, members
 from upthread.surfaces.cli.terminal.phrases import counted
-from upthread.surfaces.cli.terminal.times import since
 
 INDENT = "  "
 PREVIEW_CHARACTERS_MAX = 60
@@ -124,10 +123,7 @@ def _turn_shape(turn: TurnNode, branch: Branch) -> shapes.Shape:
     found_decision = turn.decision
     attached = turn.view.attached
     return {
-        "turn_id": turn.turn_id,
-        "number": turn.number,
-        "run_id": turn.run_id,
-        "opened_at_ms": turn.opened_at_ms,
+        **members(turn, "turn_id number run_id opened_at_ms"),
         "decision": found_decision.decision if found_decision else None,
         "reasons": list(found_decision.reasons) if found_decision else [],
         "upstream_session_id": attached.upstream_session_id if attached else None,

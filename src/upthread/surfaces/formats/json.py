@@ -13,7 +13,7 @@ from upthread.core.turns.sub_agents import ALARM
 from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
 from upthread.runtime.record.timeline import Branch, RunNode, Timeline, TurnNode
 from upthread.surfaces.cli.shapes import run_status, standing
-from upthread.surfaces.cli.terminal.output import SCHEMA, member_names, plain
+from upthread.surfaces.cli.terminal.output import SCHEMA, members, plain
 from upthread.surfaces.formats import Asked
 
 Shape = dict[str, object]
@@ -51,9 +51,7 @@ def whole(record: Timeline, many: Many = list) -> Shape:
         for conversation, seq in record.faults
     ]
     return {
-        "workstream": view.workstream.workstream,
-        "project_id": view.workstream.project_id,
-        "base_name": view.workstream.base_name,
+        **members(view.workstream, "workstream project_id base_name"),
         "status": view.status,
         "state": view.state,
         "standing": standing(view.standing),
@@ -110,11 +108,10 @@ def _conversation(audited: Branch, many: Many) -> Shape:
         "address": None if conversation.key.slot == CHILD_SLOT else conversation.key.address,
         "role": conversation.key.role,
         "slot": conversation.key.slot,
-        "generation": conversation.generation,
-        "instance_name": conversation.instance_name,
-        "opened_at_ms": conversation.opened_at_ms,
-        "parent_conversation_id": conversation.parent_conversation_id,
-        "parent_call_id": conversation.parent_call_id,
+        **members(
+            conversation,
+            "generation instance_name opened_at_ms parent_conversation_id parent_call_id",
+        ),
         "state": audited.standing.state if audited.standing else None,
         "standing": standing(audited.standing) if audited.standing else None,
         "first_unverified_seq": audited.first_unverified_seq,
@@ -132,10 +129,7 @@ def _turn(turn: TurnNode) -> Shape:
     view = turn.view
     ended = view.ended
     return {
-        "turn_id": turn.turn_id,
-        "number": turn.number,
-        "run_id": turn.run_id,
-        "opened_at_ms": turn.opened_at_ms,
+        **members(turn, "turn_id number run_id opened_at_ms"),
         "state": view.state,
         "decision": view.intended.decision if view.intended else None,
         "reasons": view.intended.reasons if view.intended else [],
@@ -202,5 +196,4 @@ def event_kind(event: TurnEvent | RunEvent) -> str:
 
 
 def _members(value: Any, *without: str) -> Shape:
-    names = member_names(value) or ()
-    return {name: getattr(value, name) for name in names if name not in without}
+    return members(value, *(name for name in value.__struct_fields__ if name not in without))

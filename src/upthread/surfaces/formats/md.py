@@ -20,10 +20,9 @@ from upthread.core.text import visible_line, visible_text
 from upthread.core.turns.sub_agents import ALARM, ALARMS
 from upthread.runtime.record.timeline import Branch, RunNode, Timeline, TurnNode
 from upthread.surfaces.cli.shapes import run_status
-from upthread.surfaces.cli.terminal.neutral import code, fenced, one_line
+from upthread.surfaces.cli.terminal.neutral import code, fenced, moment, one_line
 from upthread.surfaces.cli.terminal.output import plain
 from upthread.surfaces.cli.terminal.phrases import counted, spaced
-from upthread.surfaces.cli.terminal.times import moment
 from upthread.surfaces.formats import Asked
 from upthread.surfaces.formats.json import noted
 
@@ -162,9 +161,9 @@ def _turn_lines(turn: TurnNode) -> Iterator[str]:
         yield f"- decision: {done}{where}: {found.because}"
     if ended:
         adopted = ", the reply was taken over from the agent's own history" if ended.adopted else ""
-        yield f"- outcome: {_stopped(ended.outcome, ended.detail)}{adopted}"
+        yield f"- outcome: {stopped(ended.outcome, ended.detail)}{adopted}"
     elif parked:
-        yield f"- parked: {_stopped(parked.reason, parked.detail)}"
+        yield f"- parked: {stopped(parked.reason, parked.detail)}"
     for message in turn.messages:
         yield from _message_lines(message)
     for quarantined in turn.quarantined:
@@ -293,7 +292,7 @@ def _became(audited: RunNode) -> str:
     return audited.standing.state if audited.standing else spaced(run_status(audited.view))
 
 
-def _stopped(reason: str, detail: str) -> str:
+def stopped(reason: str, detail: str) -> str:
     """Return why something stopped, and in a code span what a stranger said of it."""
     stop = stop_in_words(reason, detail)
     return visible_line(stop.said) + (f": {code(stop.detail)}" if stop.detail else "")
@@ -325,7 +324,7 @@ def _event_line(event: events.RunEvent) -> str:
         case events.AnswerSuggested(question_id=question_id, text=text, by=by):
             line = f"{by.in_words} suggested an answer to {code(question_id)}: {code(text)}"
         case events.RunParked(reason=reason, detail=detail):
-            line = f"the run was parked, {_stopped(reason, detail)}"
+            line = f"the run was parked, {stopped(reason, detail)}"
         case events.RunResumed(because=because):
             line = f"it goes on: {code(because)}"
         case events.RunEnded(status=status):
@@ -336,7 +335,7 @@ def _event_line(event: events.RunEvent) -> str:
 
 
 def _step_ended(event: events.StepEnded) -> str:
-    said = f"{code(event.role)} ended, {_stopped(event.outcome, event.report_error)}"
+    said = f"{code(event.role)} ended, {stopped(event.outcome, event.report_error)}"
     report = event.report
     if not isinstance(report, Mapping):
         return said

@@ -22,7 +22,7 @@ from upthread.core.types import Message
 from upthread.errors import NotFoundError, UpthreadError, UsageError
 from upthread.runtime.record.timeline import Timeline
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
-from upthread.surfaces.cli.search.own import own_hits
+from upthread.surfaces.cli.search import own_hits
 from upthread.surfaces.cli.terminal.state_lines import opening_command
 from upthread.surfaces.loopback import CLOSE_S_MAX, LOOPBACK, BrowserGuard, listening_socket
 from upthread.surfaces.web import pages

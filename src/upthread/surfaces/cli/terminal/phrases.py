@@ -15,8 +15,7 @@ from upthread.core.text import visible_ends
 from upthread.core.turns.turn import HELD_BACK
 from upthread.core.types import Conversation, ConversationKey, Outcome
 from upthread.runtime.turns.progress import TurnResult
-from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.times import until
+from upthread.surfaces.cli.terminal.neutral import one_line, until
 
 
 def short_path(path: Path) -> str:

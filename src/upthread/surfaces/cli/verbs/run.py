@@ -33,8 +33,7 @@ from upthread.surfaces.cli.terminal.phrases import (
     spent_line,
     stopped_in_words,
 )
-from upthread.surfaces.cli.terminal.report_veil import report_in_words
-from upthread.surfaces.cli.terminal.screen import Screen, limit_notice
+from upthread.surfaces.cli.terminal.screen import Screen, limit_notice, report_in_words
 from upthread.surfaces.cli.terminal.state_lines import (
     doubt_notice,
     next_commands,

@@ -27,9 +27,9 @@ from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.shapes import Shape
 from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.output import Output, members
 from upthread.surfaces.cli.terminal.phrases import counted
-from upthread.surfaces.cli.terminal.table import write_table
+from upthread.surfaces.cli.terminal.state_lines import write_table
 
 NOT_TOLD: Final = "not told"
 KINDS: Final = ("read", "cached", "cache_written", "written")
@@ -251,7 +251,7 @@ def total_shape(total: Savings) -> Shape:
     return {
         "delegations": total.delegations,
         **{str(way): count for way, count in total.ways.items()},
-        **{name: {"total": s.total, "told": s.told, "of": s.of} for name, s in sums.items()},
+        **{name: members(s, "total told of") for name, s in sums.items()},
         "files_read_again": total.files_again,
         "questions_asked_again": total.questions_again,
         "price_error_median": total.median_error,
@@ -266,13 +266,7 @@ def _delegation_shape(one: Delegation, prices: Prices | None) -> Shape:
     cost = one.cost(prices) if prices else None
     is_measured = one.spent is not None and not one.spent.is_estimate
     return {
-        "address": one.address,
-        "turn_id": one.turn_id,
-        "number": one.number,
-        "opened_at_ms": one.opened_at_ms,
-        "agent": one.agent,
-        "decision": one.decision,
-        "way": one.way,
+        **members(one, "address turn_id number opened_at_ms agent decision way"),
         "expected": {
             "tokens_to_resume": one.price.resume.count if one.price.resume else None,
             "tokens_to_brief": one.price.briefing.count if one.price.briefing else None,
