@@ -18,14 +18,11 @@ from upthread.core.codec import encode_json
 from upthread.core.record_policy import forgotten
 from upthread.core.types import TurnId
 from upthread.errors import ConflictError
-from upthread.store import entries, streams
+from upthread.store import entries, kinds
 from upthread.store._rules import is_next, must_equal, must_exist
 from upthread.store.chain import as_bytes, chained, digest_of, hash_of, not_whole
 from upthread.store.entries import (
-    PARTS,
     Entry,
-    Kept,
-    StreamKind,
     Written,
     kept_of,
     place_of,
@@ -34,9 +31,10 @@ from upthread.store.entries import (
     written_event,
     written_parts,
 )
+from upthread.store.kinds import PARTS, ConversationState, Kept, RunState, author_of
 from upthread.store.reads import Reads
-from upthread.store.streams import ConversationState, Head, RunState, fold, new_head
-from upthread.store.tags import Tag, gives_tags, tag, tags_of
+from upthread.store.streams import Head, fold, new_head, tags_of
+from upthread.store.tags import NAMED_IN_A_PROJECT, StreamKind, Tag, tag
 
 _READ_AGAIN: Final = "read again: another writer may have been there first"
 
@@ -72,7 +70,7 @@ def _continues(last: Any, write: Any) -> bool:
         and (write.seq, write.first_ordinal) == (last.seq, last.first_ordinal + len(last.parts))
         and (write.conversation_id, write.recorded_at_ms)
         == (last.conversation_id, last.recorded_at_ms)
-        and streams.author_of(write) == streams.author_of(last)
+        and author_of(write) == author_of(last)
     )
 
 
@@ -106,8 +104,7 @@ class Change(Struct):
         head.last, head.hash = entry.seq, entry.hash
         fold(head, entry.at_ms, value)
         self.entries.append(entry)
-        if entry.seq == 1 or gives_tags(value):
-            self.tags += tags_of(head.kind, head.name, head.project_id, entry.seq, value)
+        self.tags += tags_of(head, value)
 
     @property
     def is_empty(self) -> bool:
@@ -165,7 +162,7 @@ class Drafts:
 
     def opened(self, kind: StreamKind, name: str, project_id: str, opening: Written) -> Change:
         """Return a stream's change, opened where it was not; the same again is accepted."""
-        key = (kind, name, project_id if kind in _OF_A_PROJECT else "")
+        key = (kind, name, project_id if kind in NAMED_IN_A_PROJECT else "")
         known = self.change(*key)
         if known is None:
             head = new_head(kind, name, project_id)
@@ -226,7 +223,7 @@ class Drafts:
     def open_turn(self, write: commands.OpenTurn) -> None:
         """Open a turn, or compare it."""
         turn_id, owner = write.turn_id, write.conversation_id
-        opening = written(entries.TurnOpened(turn_id, write.run_id), write.opened_at_ms)
+        opening = written(kinds.TurnOpened(turn_id, write.run_id), write.opened_at_ms)
         change = self.existing("conversation", owner)
         if write.run_id is not None:
             self.existing("run", write.run_id)
@@ -247,7 +244,7 @@ class Drafts:
         """Add an event to a turn, or compare it."""
         turn_id, seq = write.turn_id, write.seq
         change = self.with_turn(write.conversation_id, turn_id)
-        event = written_event(entries.TurnMoved(turn_id, seq, write.event), write.recorded_at_ms)
+        event = written_event(kinds.TurnMoved(turn_id, seq, write.event), write.recorded_at_ms)
         turn = conversation_of(change).turn
         there: list[Entry] = []
         last = len(turn.events) if turn is not None and turn.turn_id == turn_id else -1
@@ -279,7 +276,7 @@ class Drafts:
             pass  # the usual case, without the words that only a conflict needs
         elif seq == state.messages:
             there = min(max(state.parts - first, 0), len(write.parts))
-            must_equal(state.author, streams.author_of(write), what=f"message {seq} of {owner}")
+            must_equal(state.author, author_of(write), what=f"message {seq} of {owner}")
             is_next(first + 1, last=state.parts, what=f"in message {seq}, part", owner=owner)
         elif is_next(seq, last=state.messages, what="message", owner=owner):
             is_next(first + 1, last=0, what=f"in message {seq}, part", owner=owner)
@@ -323,8 +320,8 @@ class Drafts:
         spoken = spoken_of(entry.kept)
         stored = entries.parts_of(entry.kept, entry.said)[at : at + len(given)]
         must_equal(
-            (streams.author_of(spoken), entry.at_ms, list(map(encode_json, stored))),
-            (streams.author_of(write), write.recorded_at_ms, list(map(encode_json, given))),
+            (author_of(spoken), entry.at_ms, list(map(encode_json, stored))),
+            (author_of(write), write.recorded_at_ms, list(map(encode_json, given))),
             what=what,
         )
 
@@ -352,7 +349,7 @@ class Drafts:
                 each.seq
                 for each in self.stored(action, ("attempt",))
                 if each.said is not None
-                and _is_of(kept_of(each), write.conversation_id)
+                and kept_of(each).conversation_id == write.conversation_id
                 and (before_ms is None or each.at_ms < before_ms)
             )
             _erase(action, Erasure(action.head.last, None, seqs))
@@ -384,24 +381,15 @@ class Drafts:
             change.add(entry)
 
 
-_OF_A_PROJECT: Final = frozenset({"workstream", "once"})
-"""Streams whose names are a project's own; the others' are ids."""
-
-
 def conversation_of(change: Change) -> ConversationState:
     """Return how a conversation stands after what has been drafted."""
     return cast("ConversationState", change.head.state)
 
 
-def _place(write: commands.RecordParts, first_ordinal: int) -> entries.Place:
-    return entries.Place(
+def _place(write: commands.RecordParts, first_ordinal: int) -> kinds.Place:
+    return kinds.Place(
         write.seq, write.speaker, write.turn_id, write.upstream_session_id, first_ordinal
     )
-
-
-def _is_of(value: entries.Attempted, conversation_id: str) -> bool:
-    left = value.receipt
-    return isinstance(left, dict) and left.get("conversation_id") == conversation_id
 
 
 def _erase(change: Change, erasure: Erasure) -> None:

@@ -13,7 +13,8 @@ from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.types import ConversationId, Message, Part, TextPart
 from upthread.errors import StoreError
 from upthread.store import chain, entries
-from upthread.store.entries import Place, SpokenRow
+from upthread.store.entries import SpokenRow
+from upthread.store.kinds import Place
 from upthread.store.stream_reads import PAGE_ENTRIES, StreamReads, conversation_state
 from upthread.store.streams import Head
 

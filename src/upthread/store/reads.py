@@ -37,10 +37,11 @@ from upthread.core.types import (
 from upthread.errors import StoreError
 from upthread.store import entries, streams
 from upthread.store.chain import not_whole
-from upthread.store.entries import Entry, TurnMoved
+from upthread.store.entries import Entry
+from upthread.store.kinds import ConversationState, RunState, TurnMoved, WorkstreamState
 from upthread.store.message_reads import MessageReads
 from upthread.store.stream_reads import conversation_state
-from upthread.store.streams import ConversationState, Head, RunState
+from upthread.store.streams import Head
 from upthread.store.tags import key_tag, tag
 from upthread.store.values import (
     KnownProject,
@@ -392,7 +393,7 @@ class Reads(MessageReads):
 
 
 def _workstream_of(head: Head) -> Workstream:
-    state = cast("streams.WorkstreamState", head.state)
+    state = cast("WorkstreamState", head.state)
     return Workstream(ProjectId(head.project_id), head.name, state.base_name, state.opened_at_ms)
 
 

@@ -9,9 +9,10 @@ from typing import Any, Final, NamedTuple, TypedDict, Unpack, cast
 
 from upthread.core.types import ConversationId
 from upthread.store.chain import not_whole, proved
-from upthread.store.entries import PARTS, SAID, Entry, SpokenRow, StreamKind, kept_of
-from upthread.store.streams import ConversationState, Head, head_of
-from upthread.store.tags import own_tag
+from upthread.store.entries import Entry, SpokenRow, kept_of
+from upthread.store.kinds import PARTS, SAID, ConversationState
+from upthread.store.streams import Head, head_of
+from upthread.store.tags import StreamKind, own_tag
 
 PAGE_ENTRIES: Final = 1_000
 """How many entries are read at once where all might be more than memory should hold."""

@@ -15,11 +15,10 @@ from upthread.core.decision.examined import ExaminedFile
 from upthread.core.record_policy import left_of_receipt
 from upthread.core.types import MAIN_SLOT
 from upthread.errors import ConflictError
-from upthread.store import entries, streams
+from upthread.store import entries, kinds
 from upthread.store._rules import check_attempt, is_next, must_equal, must_exist
 from upthread.store.drafting import Change, Drafts, conversation_of, is_same, must_be_same
 from upthread.store.entries import Entry, Written, kept_of, written, written_event
-from upthread.store.streams import RunState
 from upthread.store.tags import key_tag, tag
 
 
@@ -29,9 +28,9 @@ def apply(drafts: Drafts, write: commands.Write) -> None:
 
 
 def _record_project(drafts: Drafts, write: commands.RecordProject) -> None:
-    opening = written(entries.ProjectOpened(), 0)
+    opening = written(kinds.ProjectOpened(), 0)
     change = drafts.opened("project", write.project_id, write.project_id, opening)
-    entry = written(entries.Identified(write.identity), 0)
+    entry = written(kinds.Identified(write.identity), 0)
     if any(is_same(each, entry) for each in drafts.stored(change, ("identity",))):
         return
     change.add(entry)
@@ -39,7 +38,7 @@ def _record_project(drafts: Drafts, write: commands.RecordProject) -> None:
 
 def _open_workstream(drafts: Drafts, write: commands.OpenWorkstream) -> None:
     project_id, name, base_name = write.project_id, write.workstream, write.base_name
-    opening = written(entries.WorkstreamOpened(base_name), write.opened_at_ms)
+    opening = written(kinds.WorkstreamOpened(base_name), write.opened_at_ms)
     if drafts.change("workstream", name, project_id) is None:
         taken = drafts.owner_of(tag("base_name", project_id, base_name), 0)
         if taken is not None:
@@ -53,7 +52,7 @@ def _open_workstream(drafts: Drafts, write: commands.OpenWorkstream) -> None:
 def _open_conversation(drafts: Drafts, write: commands.OpenConversation) -> None:
     new = write.conversation
     key, name = new.key, new.conversation_id
-    opening = written(entries.ConversationOpened(new), new.opened_at_ms)
+    opening = written(kinds.ConversationOpened(new), new.opened_at_ms)
     if drafts.change("conversation", name) is None:
         # Children, slot 0, share a key and are not in each other's way.
         if key.slot >= MAIN_SLOT:
@@ -65,7 +64,7 @@ def _open_conversation(drafts: Drafts, write: commands.OpenConversation) -> None
                 )
         home = drafts.existing("workstream", key.workstream, key.project_id)
         must_equal(
-            cast("streams.WorkstreamState", home.head.state).base_name,
+            cast("kinds.WorkstreamState", home.head.state).base_name,
             new.base_name,
             what=f"the base name of workstream {key.workstream!r}",
         )
@@ -75,7 +74,7 @@ def _open_conversation(drafts: Drafts, write: commands.OpenConversation) -> None
 
 
 def _open_run(drafts: Drafts, write: commands.OpenRun) -> None:
-    opening = written(entries.RunOpened(write.workstream), write.opened_at_ms)
+    opening = written(kinds.RunOpened(write.workstream), write.opened_at_ms)
     if drafts.change("run", write.run_id) is None:
         drafts.existing("workstream", write.workstream, write.project_id)
     drafts.opened("run", write.run_id, write.project_id, opening)
@@ -86,7 +85,7 @@ def _open_link(drafts: Drafts, write: commands.OpenLink) -> None:
     change = drafts.existing("conversation", link.conversation_id)
     # Its end is an entry of its own: a link that has ended since it was opened is the same link.
     opened = structs.replace(link, ended_because=None, ended_at_ms=None)
-    entry = written(entries.LinkOpened(opened), link.opened_at_ms)
+    entry = written(kinds.LinkOpened(opened), link.opened_at_ms)
     drafts.numbered(change, entry, link.seq, conversation_of(change).links, "link")
     if link.ended_because is not None:
         _close_link(change, link.seq, link.ended_because, link.ended_at_ms or 0)
@@ -102,13 +101,13 @@ def _end_link(drafts: Drafts, write: commands.EndLink) -> None:
 def _close_link(change: Change, seq: int, because: str, at_ms: int) -> None:
     # The first cause stands.
     if any(link.seq == seq for link in conversation_of(change).open_links):
-        change.add(written(entries.LinkEnded(seq, because), at_ms))
+        change.add(written(kinds.LinkEnded(seq, because), at_ms))
 
 
 def _record_run_event(drafts: Drafts, write: commands.RecordRunEvent) -> None:
     change = drafts.existing("run", write.run_id)
-    event = written_event(entries.RunMoved(write.seq, write.event), write.recorded_at_ms)
-    last = cast("RunState", change.head.state).events
+    event = written_event(kinds.RunMoved(write.seq, write.event), write.recorded_at_ms)
+    last = cast("kinds.RunState", change.head.state).events
     drafts.numbered(change, event, write.seq, last, "run event")
 
 
@@ -121,9 +120,9 @@ def _enqueue_transition(drafts: Drafts, write: commands.EnqueueTransition) -> No
             what = f"the transition after event {after} of run {run_id}"
             return must_equal(each.at_ms, write.due_at_ms, what=what)
     # What it follows must be there; what it leads to may be there already, by another process.
-    last = cast("RunState", change.head.state).events
+    last = cast("kinds.RunState", change.head.state).events
     is_next(after + 1, last=last, what="a transition to event", owner=run_id)
-    change.add(written(entries.Due(after, write.queue), write.due_at_ms))
+    change.add(written(kinds.Due(after, write.queue), write.due_at_ms))
     change.job = write
     return None
 
@@ -131,7 +130,7 @@ def _enqueue_transition(drafts: Drafts, write: commands.EnqueueTransition) -> No
 def _record_quarantine(drafts: Drafts, write: commands.RecordQuarantine) -> None:
     turn_id, ordinal = write.turn_id, write.ordinal
     change = drafts.with_turn(write.conversation_id, turn_id)
-    value = entries.Strayed(turn_id, ordinal, write.reason)
+    value = kinds.Strayed(turn_id, ordinal, write.reason)
     entry = written(value, write.recorded_at_ms, write.raw)
     for each in drafts.stored(change, ("quarantine",)):
         kept = kept_of(each)
@@ -144,13 +143,13 @@ def _record_quarantine(drafts: Drafts, write: commands.RecordQuarantine) -> None
 
 def _record_decision(drafts: Drafts, write: commands.RecordDecision) -> None:
     change = drafts.existing("conversation", write.conversation_id)
-    value = entries.Refused(write.decision, write.reasons, write.inputs)
+    value = kinds.Refused(write.decision, write.reasons, write.inputs)
     drafts.note(change, written(value, write.decided_at_ms))
 
 
 def _record_act(drafts: Drafts, write: commands.RecordAct) -> None:
     conversation_id, run_id = write.conversation_id, write.run_id
-    value = entries.Acted(write.what, write.by_user, write.detail)
+    value = kinds.Acted(write.what, write.by_user, write.detail)
     if conversation_id is not None:
         about = structs.replace(value, run_id=run_id)
         change = drafts.existing("conversation", conversation_id)
@@ -200,32 +199,30 @@ def _compare_files(
 def _examined_entry(
     write: commands.RecordExamined, first: int, files: Sequence[ExaminedFile]
 ) -> Written:
-    value = entries.Examined(write.turn_id, first, write.upstream_session_id, len(files))
+    value = kinds.Examined(write.turn_id, first, write.upstream_session_id, len(files))
     return written(value, write.recorded_at_ms, files)
 
 
 def _record_briefing_edit(drafts: Drafts, write: commands.RecordBriefingEdit) -> None:
     change = drafts.existing("conversation", write.conversation_id)
-    entry = written(entries.BriefingEdited(write.seq), write.recorded_at_ms, write.edit)
+    entry = written(kinds.BriefingEdited(write.seq), write.recorded_at_ms, write.edit)
     drafts.numbered(change, entry, write.seq, conversation_of(change).edits, "briefing edit")
 
 
 def _record_once(drafts: Drafts, write: commands.RecordOnce) -> None:
     project_id, key = write.project_id, write.key
     left = left_of_receipt(write.receipt)
-    value = entries.Attempted(
-        write.attempt_id, write.state, write.receipt if left is None else left
-    )
+    value = kinds.Attempted(write.attempt_id, write.state, write.receipt if left is None else left)
     said = () if left is None else (write.receipt,)
     entry = written(value, write.recorded_at_ms, *said)
     # Looked up once: what was not there may be there a moment later.
-    change = drafts.opened("once", key, project_id, written(entries.OnceOpened(), 0))
+    change = drafts.opened("once", key, project_id, written(kinds.OnceOpened(), 0))
     for each in drafts.stored(change, ("attempt",)):
         kept = kept_of(each)
         # First: no step could follow itself, and the same again is accepted (S2).
         if (kept.attempt_id, kept.state) == (write.attempt_id, write.state):
             return must_be_same(each, entry, what=f"{write.state} of the action {key!r}")
-    state = cast("streams.ActionState", change.head.state)
+    state = cast("kinds.ActionState", change.head.state)
     check_attempt(write, (state.attempt_id, state.state) if state.state else None)
     change.add(entry)
     return None

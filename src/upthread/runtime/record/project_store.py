@@ -28,10 +28,10 @@ from upthread.core.types import (
 from upthread.errors import NotFoundError
 from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
 from upthread.store.base import Leases, Store
-from upthread.store.entries import Entry, SpokenRow, StreamKind
+from upthread.store.entries import Entry, SpokenRow
 from upthread.store.stream_reads import Found, Span
 from upthread.store.streams import Head
-from upthread.store.tags import tag
+from upthread.store.tags import StreamKind, tag
 from upthread.store.values import Proof, Resolved, Turn
 
 Result = TypeVar("Result")

@@ -33,9 +33,10 @@ from upthread.store.base import Store
 from upthread.store.chain import as_bytes
 from upthread.store.drafting import changed
 from upthread.store.entries import Entry
+from upthread.store.kinds import RunState
 from upthread.store.log import LogStore
 from upthread.store.proof import prove
-from upthread.store.streams import STREAMS, Head, RunState, new_head
+from upthread.store.streams import STREAMS, Head, new_head
 
 PAGE_ENTRIES: Final = 200
 """How many entries are read at once, and committed at once."""

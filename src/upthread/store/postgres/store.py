@@ -22,15 +22,16 @@ from upthread.core.types import Fence, Holder, Lease, LeaseClaim, ProjectId
 from upthread.store._rules import conversation_leases, lease_of, lost_lease, taken_lease
 from upthread.store.chain import as_bytes
 from upthread.store.drafting import Change
-from upthread.store.entries import FREQUENT, SAID, Entry, SpokenRow, StreamKind
+from upthread.store.entries import Entry, SpokenRow
+from upthread.store.kinds import FREQUENT, SAID, RunState
 from upthread.store.log import NO_LEASES, LogStore, StreamMovedError, Terms
 from upthread.store.postgres.at_once import Column, Row, Statement, blobs, numbers, texts
 from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.schema import check_schema
 from upthread.store.postgres.server import Connection, Server, unhurried
 from upthread.store.stream_reads import Found, Rows, Span, found_in
-from upthread.store.streams import SCHEMA_VERSION, Head, RunState, encoded, head_of
-from upthread.store.tags import own_tag
+from upthread.store.streams import SCHEMA_VERSION, Head, encoded, head_of
+from upthread.store.tags import StreamKind, own_tag
 
 _LAST: Final = 2**31 - 1  # PostgreSQL's INTEGER
 

@@ -21,7 +21,8 @@ from upthread.core.types import (
 )
 from upthread.store._rules import conversation_leases, lease_of, lost_lease, taken_lease
 from upthread.store.drafting import Change, Erasure
-from upthread.store.entries import FREQUENT, SAID, Entry, SpokenRow, StreamKind
+from upthread.store.entries import Entry, SpokenRow
+from upthread.store.kinds import FREQUENT, SAID
 from upthread.store.log import NO_LEASES, LogStore, StreamMovedError, Terms
 from upthread.store.sqlite.database import ENGINE_ERRORS, Database, damaged_file, end, to_column
 from upthread.store.sqlite.integrity import faults_in
@@ -35,6 +36,7 @@ from upthread.store.streams import (
     head_of,
     refolded,
 )
+from upthread.store.tags import StreamKind
 
 BUSY_TIMEOUT_S: Final = 30.0
 """How long a call waits for another process's transaction."""

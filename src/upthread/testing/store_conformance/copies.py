@@ -13,7 +13,8 @@ from upthread.core.events import QuestionAnswered, RunParked, RunResumed, StepSt
 from upthread.runtime.record.store_copy import due_runs
 from upthread.store.chain import as_bytes
 from upthread.store.drafting import changed
-from upthread.store.entries import KINDS, PARTS, Entry
+from upthread.store.entries import Entry
+from upthread.store.kinds import KINDS, PARTS
 from upthread.store.log import LogStore
 from upthread.store.streams import STREAMS, Head, new_head, refolded
 from upthread.testing.store_conformance import samples
