@@ -22,7 +22,6 @@ from msgspec import Struct
 from upthread.core.codec import Json, encode_plain_json
 from upthread.errors import StoreError
 from upthread.store import chain, entries
-from upthread.store._rules import text_of
 from upthread.store.chain import first_hash
 from upthread.store.entries import CURE_OF_DAMAGE, Entry
 from upthread.store.kinds import ConversationState, Kept, RunState, State, WorkstreamState
@@ -94,6 +93,11 @@ def head_of(columns: Sequence[Any], tag: str = "") -> Head:
         raise StoreError(what, hint=CURE_OF_DAMAGE)
     made = _STATE.decode(state)
     return Head(row, cast("StreamKind", kind), name, project_id, last, hashed, made, first)
+
+
+def text_of(name: str | bytes) -> str:
+    """Return a name as it was given; a store has bytes where the name is not valid Unicode."""
+    return name.decode("utf-8", "surrogatepass") if isinstance(name, bytes) else name
 
 
 def _seal(first: bytes, last: int, hashed: bytes, state: bytes) -> bytes:

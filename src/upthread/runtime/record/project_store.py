@@ -78,14 +78,14 @@ class ProjectStore(Store):
         return self.behind.heads(self._project_id, kind)
 
     # A row is known from a head alone, and those are the project's own.
-    def read_entries(self, span: Span) -> Sequence[Entry]:
-        return self.behind.read_entries(span)
+    def entries(self, span: Span) -> Sequence[Entry]:
+        return self.behind.entries(span)
 
-    def read_spoken(self, span: Span) -> Iterable[SpokenRow]:
-        return self.behind.read_spoken(span)
+    def spoken(self, span: Span) -> Iterable[SpokenRow]:
+        return self.behind.spoken(span)
 
-    def _proved(self, head: Head, span: Span) -> list[tuple[Entry, Any]]:
-        return self._once((head.hash, span), lambda: super(ProjectStore, self)._proved(head, span))
+    def _values(self, head: Head, span: Span) -> list[tuple[Entry, Any]]:
+        return self._once((head.hash, span), lambda: super(ProjectStore, self)._values(head, span))
 
     @contextmanager
     def moment(self) -> Generator[None]:

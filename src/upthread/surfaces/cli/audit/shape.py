@@ -135,7 +135,10 @@ def _turn(audited: AuditedTurn) -> Shape:
         "messages": [_message(each) for each in audited.messages],
         "permissions": noted(audited.messages, PERMISSION),
         "alarms": noted(audited.messages, ALARM),
-        "quarantined": [_members(each, "turn_id") for each in audited.quarantined],
+        "quarantined": [
+            _members(each, "conversation_id", "turn_id", "recorded_at_ms", "durability")
+            for each in audited.quarantined
+        ],
     }
 
 
