@@ -104,18 +104,15 @@ def _seal(first: bytes, last: int, hashed: bytes, state: bytes) -> bytes:
     return sha256(b"%b%b%d %b" % (first, hashed, last, state)).digest()
 
 
-def refolded(head: Head, found: Iterable[Entry]) -> Head:
-    """Return the head that all entries of a stream make; they are not proved here."""
-    made = new_head(head.kind, head.name, head.project_id, head.row)
+def refolded(
+    found: Iterable[Entry], kind: bytes | str, name: bytes, project_id: bytes
+) -> tuple[bytes, bytes]:
+    """Return the state and the seal that all entries of a stream make; they are not proved here."""
+    made = new_head(cast("StreamKind", text_of(kind)), text_of(name), text_of(project_id))
     for entry in found:
         made.last, made.hash = entry.seq, entry.hash
         fold(made, entry.at_ms, entries.kept_of(entry))
-    return made
-
-
-def bare_head(row: int, kind: bytes | str, name: bytes, project_id: bytes) -> Head:
-    """Return a head of which the state is not read, to be folded again."""
-    return new_head(cast("StreamKind", text_of(kind)), text_of(name), text_of(project_id), row)
+    return encoded(made)
 
 
 def workstream_of(head: Head) -> str | None:

@@ -225,30 +225,28 @@ def _record_once(drafts: Drafts, write: commands.RecordOnce) -> None:
         # First: no step could follow itself, and the same again is accepted (S2).
         if (kept.attempt_id, kept.state) == (write.attempt_id, write.state):
             return must_be_same(each, entry, what=f"{write.state} of the action {key!r}")
-    state = change.state
-    _check_attempt(write, (state.attempt_id, state.state) if state.state else None)
+    _check_attempt(write, change.state)
     change.add(entry)
     return None
 
 
-def _check_attempt(write: commands.RecordOnce, last: tuple[str, str] | None) -> None:
+def _check_attempt(write: commands.RecordOnce, stands: kinds.ActionState) -> None:
     """Refuse a step that does not follow the last one, an attempt and its state (S23)."""
     name = f"the action {write.key!r}"
-    # An action that was never begun stands as one whose attempt has failed: it may be begun.
-    attempt_id, state = last or ("", "failed")
+    attempt = f"{stands.attempt_id}: {stands.state}"
     if write.state == "intent":
-        if state != "failed":
+        if stands.state not in {"", "failed"}:
             raise ConflictError(
-                f"{name} was begun by another attempt, {attempt_id}: {state}",
+                f"{name} was begun by another attempt, {attempt}",
                 hint="read it: what is done has a receipt",
                 key=write.key,
             )
         return
-    must_exist(last, what="attempt at the action", name=write.key)
+    must_exist(stands.state or None, what="attempt at the action", name=write.key)
     # Nor may an attempt that another has followed: its end, come late, is not the other one's.
-    if last != (write.attempt_id, "intent"):
+    if (stands.attempt_id, stands.state) != (write.attempt_id, "intent"):
         raise ConflictError(
-            f"{name} stands at attempt {attempt_id}: {state}; this one cannot end",
+            f"{name} stands at attempt {attempt}; this one cannot end",
             hint=READ_AGAIN,
             key=write.key,
         )

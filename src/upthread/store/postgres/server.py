@@ -184,12 +184,11 @@ class Server:
         """Do work again that failed with `error`, until its race is won or its connection back."""
         began_s = time.monotonic()
         is_patient = self._wait_s is None and began_s >= self._patient_from_s
-        deadline_s = began_s + (RECONNECT_S if is_patient else 0.0)
         while True:
             is_race = isinstance(error, _LOST_RACE)
             if not (is_race or (is_repeatable and self._is_lost(error))):
                 raise error
-            if time.monotonic() > deadline_s:
+            if time.monotonic() > began_s + (RECONNECT_S if is_race or is_patient else 0.0):
                 if not is_race:
                     self._patient_from_s = time.monotonic() + RECONNECT_S
                 raise error

@@ -26,7 +26,7 @@ from upthread.store.sql import (
 from upthread.store.sqlite.database import ENGINE_ERRORS, Database, damaged_file, end, to_column
 from upthread.store.sqlite.integrity import faults_in
 from upthread.store.sqlite.presence import Connection
-from upthread.store.streams import SCHEMA_VERSION, bare_head, encoded, refolded
+from upthread.store.streams import SCHEMA_VERSION, encoded, refolded
 
 BUSY_TIMEOUT_S: Final = 30.0
 """How long a call waits for another process's transaction."""
@@ -100,8 +100,7 @@ class SqliteStore(SqlStore):
             # Asked again: another process may have been here.
             if self.database.schema_version() < SCHEMA_VERSION:
                 for row, *names, _, _, _, _ in self.read(RAW_HEADS):
-                    head = bare_head(row, *names)
-                    state, seal = encoded(refolded(head, self.all_entries(row)))
+                    state, seal = refolded(self.all_entries(row), *names)
                     connection.execute(_REFOLD, (state.decode(), seal, row))
                 connection.pragma("user_version", str(SCHEMA_VERSION))
 

@@ -29,17 +29,15 @@ from upthread.core.types import (
     JsonValue,
     Message,
     Outcome,
-    RunId,
     Speaker,
     TextPart,
     ToolCallPart,
     ToolResultPart,
     TurnId,
 )
-from upthread.errors import NotFoundError
 from upthread.runtime.record.events import run_events, turn_events
 from upthread.testing.store_conformance import samples
-from upthread.testing.store_conformance.backend import Trial, promise, refuses
+from upthread.testing.store_conformance.backend import Trial, promise
 from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, RUN, TURN
 
 MARK = "a word that nobody else says"
@@ -180,11 +178,6 @@ def a_conversation_goes_on_after_it_was_erased(trial: Trial) -> None:
     assert trial.store.verify(CONVERSATION) is None
 
 
-@promise("S26")
-def what_was_never_opened_cannot_be_erased(trial: Trial) -> None:
-    refuses(trial, NotFoundError, (EraseConversation(conversation_id=OTHER), EraseRun(run_id=RUN)))
-
-
 @promise("S27", needs="is_durable")
 def no_file_holds_what_was_erased(trial: Trial) -> None:
     trial.store.commit(_told())
@@ -211,11 +204,3 @@ def who_did_something_is_kept_once_and_stays(trial: Trial) -> None:
     trial.reopen()
     assert trial.store.acts(CONVERSATION) == (told, by_another)
     assert trial.store.acts(RUN) == (answered,)
-    refuses(
-        trial,
-        NotFoundError,
-        (
-            structs.replace(told, conversation_id=ConversationId("con_nobody")),
-            structs.replace(answered, run_id=RunId("run_nobody")),
-        ),
-    )

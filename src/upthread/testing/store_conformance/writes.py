@@ -264,5 +264,12 @@ def what_was_never_opened_is_not_found(trial: Trial) -> None:
         commands.EnqueueTransition(run_id=samples.RUN, run_seq=0, due_at_ms=1),
         samples.stray(turn_id=TurnId("trn_nobody")),
         samples.refusal(owner=nobody),
+        samples.examined(0, owner=nobody),
+        samples.examined(0, turn_id=TurnId("trn_nobody")),
+        samples.edit(1, owner=nobody),
+        structs.replace(samples.act(), conversation_id=nobody),
+        samples.act(of_run=True),
+        commands.EraseConversation(conversation_id=nobody),
+        commands.EraseRun(run_id=RUN),
     ]
     _refuses_each(trial, NotFoundError, lost)
