@@ -330,5 +330,5 @@ def test_a_relative_place_is_the_one_that_the_person_names(tmp_path, monkeypatch
     monkeypatch.setenv("XDG_DATA_HOME", "profile")
     given = agent_environment({"CODEX_HOME": "../other", "OPENCODE_CONFIG_DIR": "/absolute"})
     assert given["XDG_DATA_HOME"] == str(tmp_path / "profile")
-    assert given["CODEX_HOME"] == str(tmp_path.parent / "other")
+    assert given["CODEX_HOME"] == str(tmp_path / "../other")
     assert given["OPENCODE_CONFIG_DIR"] == "/absolute"

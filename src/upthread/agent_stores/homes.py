@@ -48,7 +48,7 @@ def agent_environment(given: Mapping[str, str]) -> dict[str, str]:
     }
     # Set to nothing, they would be taken for the working directory by some agents, and not by all.
     return {
-        name: os.path.abspath(value) if value and name.endswith(_DIRECTORIES) else value
+        name: str(Path(value).absolute()) if value and name.endswith(_DIRECTORIES) else value
         for name, value in {**inherited, **given}.items()
         if value or name not in _PLACES
     }
