@@ -89,4 +89,6 @@ def parse(text: str) -> Configuration:
 
 
 def _unquoted(written: str) -> str:
+    if '"' not in written and "\\" not in written:
+        return written
     return re.sub(r'(?s)\\(.)|"', lambda found: _ESCAPED[found[1]] if found[1] else "", written)
