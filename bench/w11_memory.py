@@ -47,7 +47,7 @@ record = open_timeline(store, view)
 if sys.argv[2] == "Markdown":
     pieces = markdown.in_pieces(record)
 else:
-    pieces = shape.in_pieces(shape.whole(record, iter), dict)
+    pieces = shape.in_pieces(shape.whole(record), dict)
 written = sum(map(len, pieces))
 # See `measure.most_kb`.
 most_kb = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text("ascii"))[1]

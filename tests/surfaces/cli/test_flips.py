@@ -97,7 +97,7 @@ async def _why(project: Project) -> object:
 
 async def _audit(project: Project) -> object:
     audits = [await project.audit(each) for each in ("w", RUN)]
-    return [shape.whole(each) for each in audits]
+    return [json.loads("".join(shape.in_pieces(shape.whole(each), dict))) for each in audits]
 
 
 READERS = (_ls, _show, _show_role, _effects, _why, _audit)

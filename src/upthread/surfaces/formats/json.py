@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from upthread.core import types
 from upthread.core.commands import RecordAct
-from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.events import RunEvent, TurnEvent, kind_of
 from upthread.core.turns.sub_agents import ALARM
 from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
 from upthread.runtime.record.timeline import Branch, RunNode, Timeline, TurnNode
@@ -18,20 +18,6 @@ from upthread.surfaces.formats import Asked
 
 Shape = dict[str, object]
 
-Many = Callable[[Iterable[Shape]], object]
-"""What is made of what may be many: a list, or an iterator for `in_pieces`."""
-
-PART_KINDS: Final[dict[type[Any], str]] = {
-    types.TextPart: "text",
-    types.ContextPart: "context",
-    types.ReasoningPart: "reasoning",
-    types.ToolCallPart: "tool_call",
-    types.ToolResultPart: "tool_result",
-    types.FilePart: "file",
-    types.UnknownPart: "unknown",
-    types.ErasedPart: "erased",
-}
-
 
 def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:
     """Yield the document. Its texts are redacted also where the record is kept in full."""
@@ -39,12 +25,12 @@ def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:
     def clean(told: Shape) -> Shape:
         return cast("Shape", asked.redactor.redact_json(cast("types.JsonValue", told)))
 
-    yield from in_pieces({"schema": SCHEMA, **whole(timeline, iter), **asked.beside}, clean)
+    yield from in_pieces({"schema": SCHEMA, **whole(timeline), **asked.beside}, clean)
     yield "\n"
 
 
-def whole(record: Timeline, many: Many = list) -> Shape:
-    """Return the whole record."""
+def whole(record: Timeline) -> Shape:
+    """Return the whole record; what may be many is an iterator, for `in_pieces`."""
     view = record.workstream
     faults = [
         {"conversation_id": conversation.conversation_id, "message_seq": seq}
@@ -56,7 +42,7 @@ def whole(record: Timeline, many: Many = list) -> Shape:
         "state": view.state,
         "standing": standing(view.standing),
         "integrity": {"is_intact": not faults, "faults": faults},
-        "conversations": many(_conversation(each, many) for each in record.conversations),
+        "conversations": map(_conversation, record.conversations),
         "runs": [_run(each) for each in record.runs],
     }
 
@@ -101,7 +87,7 @@ def _array(members: Iterator[Shape], clean: Callable[[Shape], Shape]) -> Iterato
     yield "]" if before == ", " else "[]"
 
 
-def _conversation(audited: Branch, many: Many) -> Shape:
+def _conversation(audited: Branch) -> Shape:
     conversation = audited.conversation
     return {
         "conversation_id": conversation.conversation_id,
@@ -116,8 +102,8 @@ def _conversation(audited: Branch, many: Many) -> Shape:
         "standing": standing(audited.standing) if audited.standing else None,
         "first_unverified_seq": audited.first_unverified_seq,
         "chain": [_members(link, "conversation_id") for link in audited.chain],
-        "turns": many(map(_turn, audited.turns)),
-        "child_messages": many(map(_message, audited.child_messages)),
+        "turns": map(_turn, audited.turns),
+        "child_messages": map(_message, audited.child_messages),
         "refusals": [
             _members(refusal, "conversation_id", "durability") for refusal in audited.refusals
         ],
@@ -153,7 +139,7 @@ def _message(message: Message) -> Shape:
 
 
 def _part(part: Part) -> Shape:
-    kind = PART_KINDS[type(part)]
+    kind = type(part).__struct_config__.tag
     if isinstance(part, UnknownPart):
         return {"kind": kind, "unknown_kind": part.kind, "raw": part.raw}
     if isinstance(part, ErasedPart):
@@ -189,13 +175,7 @@ def _act(act: RecordAct) -> Shape:
 
 
 def _event(event: TurnEvent | RunEvent) -> Shape:
-    return {"kind": event_kind(event), **_members(event)}
-
-
-def event_kind(event: TurnEvent | RunEvent) -> str:
-    """`TurnIntended` is `turn_intended`."""
-    name = type(event).__name__
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+    return {"kind": kind_of(event), **_members(event)}
 
 
 def _members(value: Any, *without: str) -> Shape:
