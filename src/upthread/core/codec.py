@@ -13,6 +13,7 @@ with `~` is then written as `~text:~…`, so that no text is ever taken for a ma
 from __future__ import annotations
 
 import functools
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,6 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from upthread.core.lazy_regex import regex
 from upthread.core.types import JsonValue, ready
 from upthread.errors import StoreError, UsageError
 
@@ -113,8 +113,6 @@ def read_json(content: bytes) -> JsonValue:
     try:
         return cast("JsonValue", msgspec.json.decode(content))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        import json  # noqa: PLC0415  # seldom
-
         try:
             return cast("JsonValue", json.loads(content.decode("utf-8", "surrogatepass")))
         except ValueError as error:
@@ -127,8 +125,8 @@ _ANY: Final = Json(Any, "JSON")
 _TEXT: Final = "~text:"
 _NUMBER: Final = "~number:"
 # A backslash stands before what was no character, so it is written twice where it is one itself.
-_ESCAPED: Final = regex(r"[\\\ud800-\udfff]")
-_ESCAPE: Final = regex(r"\\(?:\\|u([0-9a-f]{4}))")
+_ESCAPED: Final = re.compile(r"[\\\ud800-\udfff]")
+_ESCAPE: Final = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
 
 
 def _marked(value: Any) -> Any:
@@ -186,7 +184,7 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=_plain)
 _PACKER: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
 
 # As MessagePack has a number: 0xcb, then its eight bytes, of which the exponent is all ones.
-_LIKE_NON_FINITE: Final = regex(rb"\xcb[\x7f\xff][\xf0-\xff]")
+_LIKE_NON_FINITE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 
 
 def _has_non_finite(value: object) -> bool:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import re
 
 from upthread.boundary.git.directory_files import GitFileError, read_plain
-from upthread.core.lazy_regex import regex
 
 BYTES_MAX = 1 << 20
 """How large a configuration may be that is read. Each branch adds about a hundred bytes."""
 
-_SECTION = regex(
+_SECTION = re.compile(
     r'\[(?P<name>[A-Za-z0-9.-]+|(?=[ \t]+"))'  # without a name there must be one in quotes
     r'(?:[ \t]+"(?P<sub>(?:[^"\\\n]|\\[^\n])*)")?\]'
 )
-_KEY = regex(r"(?P<key>[A-Za-z][A-Za-z0-9-]*)[ \t]*(?P<equals>=)?")
-_SPACE = regex(r"\s*(?:[#;][^\n]*\s*)*")
+_KEY = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9-]*)[ \t]*(?P<equals>=)?")
+_SPACE = re.compile(r"\s*(?:[#;][^\n]*\s*)*")
 _ESCAPED = {"n": "\n", "t": "\t", "b": "\b", "\\": "\\", '"': '"', "\n": ""}
 _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0", ""}

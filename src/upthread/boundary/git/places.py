@@ -10,6 +10,7 @@ the person's own configuration trusts it.
 from __future__ import annotations
 
 import os
+import re
 import stat
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from msgspec import Struct
 from upthread.boundary.git.configuration import Configuration, read_configuration
 from upthread.boundary.git.directory_files import LINE_BYTES_MAX, GitFileError, read_plain
 from upthread.boundary.git.linkage import common_of, named_in, points_back
-from upthread.core.lazy_regex import regex
+from upthread.core.text import command
 from upthread.errors import UsageError
 
 UP_MAX = 256
@@ -34,7 +35,7 @@ _KNOWN_EXTENSIONS = {
     "worktreeconfig",
 }
 _BEGINNINGS = {"HEAD", "objects", "refs"}
-_IS_HEAD = regex(rb"ref:\s*refs/|[0-9a-f]{40}")
+_IS_HEAD = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")
 
 
 class GitDirectories(Struct, frozen=True, kw_only=True):
@@ -124,8 +125,6 @@ def place_at(top: str) -> GitDirectories | None:
 
 
 def _forged(top: str, git_directory: str, why: str) -> UsageError:
-    from upthread.core.text import command  # loaded only here: a hook pays for no more
-
     kept = os.path.join(git_directory, "config")
     cure = command("git", "config", "--file", kept, "core.worktree", top)
     return UsageError(
@@ -166,7 +165,6 @@ def _require_owned(top: str, paths: tuple[str, ...]) -> None:
         return
     # Loaded and asked only here: this runs git.
     from upthread.boundary.git.person import is_trusted_by_the_person
-    from upthread.core.text import command
 
     if not is_trusted_by_the_person(top, untrusted_around(top)):
         raise UsageError(

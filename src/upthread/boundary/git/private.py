@@ -12,6 +12,7 @@ is a program that git would run on a file's content: it is said which files have
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -27,7 +28,6 @@ from upthread.boundary.git.directory_files import GitFileError, open_plain, read
 from upthread.boundary.git.person import person_configuration
 from upthread.boundary.git.places import GitDirectories
 from upthread.boundary.git.process import UNCONFIGURED, Done, private_parent, run_git
-from upthread.core.lazy_regex import regex
 from upthread.errors import UsageError
 
 PATTERNS_BYTES_MAX = 4 << 20
@@ -96,8 +96,8 @@ ALTERNATES_BYTES_MAX = 1 << 16
 
 _COPY_BYTES = 1 << 20
 _SHARED_INDEX = "sharedindex."
-_HEX = regex(r"(?:[0-9a-f]{2})+")
-_LOOSE = regex(r"[0-9a-f]{2}")
+_HEX = re.compile(r"(?:[0-9a-f]{2})+")
+_LOOSE = re.compile(r"[0-9a-f]{2}")
 # Without a HEAD that names something, git takes the directory for no repository at all.
 _UNBORN = "ref: refs/heads/none\n"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 
 from msgspec import Struct
 
 from upthread.boundary.git.directory_files import GitFileError, read_line, read_plain
 from upthread.boundary.git.places import GitDirectories
-from upthread.core.lazy_regex import regex
 
 PACKED_BYTES_MAX = 256 << 20
 """How large `packed-refs` may be: about three million references."""
@@ -16,8 +16,8 @@ PACKED_BYTES_MAX = 256 << 20
 STEPS_MAX = 5
 """How many symbolic references may lead on to each other; git's own limit."""
 
-_OBJECT = regex(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_NOT_IN_A_NAME = regex(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|[/.]$")
+_OBJECT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_NOT_IN_A_NAME = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|[/.]$")
 _LEADS_TO = "ref:"
 # Each working tree has its own of these; all others are shared (gitrepository-layout(5)).
 _OWN = ("refs/bisect/", "refs/rewritten/", "refs/worktree/")

@@ -14,7 +14,6 @@ from typing import Final, cast
 
 from msgspec import structs
 
-from upthread.core.lazy_regex import regex
 from upthread.core.names import folded, shown
 from upthread.core.roles.limits import (
     ANY,
@@ -53,10 +52,10 @@ _CODEX_ELSEWHERE: Final = frozenset({"permissions", "tools"})
 
 _WORDS: Final[Mapping[str, Rule]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
 _SWITCHES: Final[Mapping[str, Rule]] = {"true": "allow", "false": "deny"}
-_TOOL: Final = regex(r"[\w*?.:-]+")
-_MODEL: Final = regex(r"\w[\w.:/@+\[\]-]{0,199}")
-_ENTRY: Final = regex(r"(?P<tool>[\w*.:-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
-_BETWEEN: Final = regex(r",(?![^()]*\))|\n")
+_TOOL: Final = re.compile(r"[\w*?.:-]+")
+_MODEL: Final = re.compile(r"\w[\w.:/@+\[\]-]{0,199}")
+_ENTRY: Final = re.compile(r"(?P<tool>[\w*.:-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
+_BETWEEN: Final = re.compile(r",(?![^()]*\))|\n")
 """Between two tools of a list in one text; a comma in brackets is part of one."""
 
 _LOOSENS: Final = RoleLimits(not_given=("",))

@@ -1,4 +1,4 @@
-"""The audit as JSON: the same record as in Markdown, with every event and part."""
+"""The record as JSON: the same as in Markdown, with every event and part."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from upthread.core.commands import RecordAct
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.turns.sub_agents import ALARM
 from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
-from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
+from upthread.runtime.record.timeline import Branch, RunNode, Timeline, TurnNode
 from upthread.surfaces.cli.shapes import run_status, standing
-from upthread.surfaces.cli.terminal.output import member_names, plain
+from upthread.surfaces.cli.terminal.output import SCHEMA, members, plain
+from upthread.surfaces.formats import Asked
 
 Shape = dict[str, object]
 
@@ -32,7 +33,17 @@ PART_KINDS: Final[dict[type[Any], str]] = {
 }
 
 
-def audit(record: Audit, many: Many = list) -> Shape:
+def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:
+    """Yield the document. Its texts are redacted also where the record is kept in full."""
+
+    def clean(told: Shape) -> Shape:
+        return cast("Shape", asked.redactor.redact_json(cast("types.JsonValue", told)))
+
+    yield from in_pieces({"schema": SCHEMA, **whole(timeline, iter), **asked.beside}, clean)
+    yield "\n"
+
+
+def whole(record: Timeline, many: Many = list) -> Shape:
     """Return the whole record."""
     view = record.workstream
     faults = [
@@ -40,9 +51,7 @@ def audit(record: Audit, many: Many = list) -> Shape:
         for conversation, seq in record.faults
     ]
     return {
-        "workstream": view.workstream.workstream,
-        "project_id": view.workstream.project_id,
-        "base_name": view.workstream.base_name,
+        **members(view.workstream, "workstream project_id base_name"),
         "status": view.status,
         "state": view.state,
         "standing": standing(view.standing),
@@ -92,18 +101,17 @@ def _array(members: Iterator[Shape], clean: Callable[[Shape], Shape]) -> Iterato
     yield "]" if before == ", " else "[]"
 
 
-def _conversation(audited: AuditedConversation, many: Many) -> Shape:
+def _conversation(audited: Branch, many: Many) -> Shape:
     conversation = audited.conversation
     return {
         "conversation_id": conversation.conversation_id,
         "address": None if conversation.key.slot == CHILD_SLOT else conversation.key.address,
         "role": conversation.key.role,
         "slot": conversation.key.slot,
-        "generation": conversation.generation,
-        "instance_name": conversation.instance_name,
-        "opened_at_ms": conversation.opened_at_ms,
-        "parent_conversation_id": conversation.parent_conversation_id,
-        "parent_call_id": conversation.parent_call_id,
+        **members(
+            conversation,
+            "generation instance_name opened_at_ms parent_conversation_id parent_call_id",
+        ),
         "state": audited.standing.state if audited.standing else None,
         "standing": standing(audited.standing) if audited.standing else None,
         "first_unverified_seq": audited.first_unverified_seq,
@@ -117,25 +125,25 @@ def _conversation(audited: AuditedConversation, many: Many) -> Shape:
     }
 
 
-def _turn(audited: AuditedTurn) -> Shape:
-    view = audited.view
+def _turn(turn: TurnNode) -> Shape:
+    view = turn.view
     ended = view.ended
     return {
-        "turn_id": audited.turn.turn_id,
-        "number": audited.number,
-        "run_id": audited.turn.run_id,
-        "opened_at_ms": audited.turn.opened_at_ms,
+        **members(turn, "turn_id number run_id opened_at_ms"),
         "state": view.state,
         "decision": view.intended.decision if view.intended else None,
         "reasons": view.intended.reasons if view.intended else [],
         "outcome": ended.outcome if ended else None,
         "detail": ended.detail if ended else view.parked.detail if view.parked else "",
         "upstream_session_id": view.attached.upstream_session_id if view.attached else None,
-        "events": [_event(event) for event in audited.events],
-        "messages": [_message(each) for each in audited.messages],
-        "permissions": noted(audited.messages, PERMISSION),
-        "alarms": noted(audited.messages, ALARM),
-        "quarantined": [_members(each, "turn_id") for each in audited.quarantined],
+        "events": [_event(event) for event in turn.events],
+        "messages": [_message(each) for each in turn.messages],
+        "permissions": noted(turn.messages, PERMISSION),
+        "alarms": noted(turn.messages, ALARM),
+        "quarantined": [
+            _members(each, "conversation_id", "turn_id", "recorded_at_ms", "durability")
+            for each in turn.quarantined
+        ],
     }
 
 
@@ -163,7 +171,7 @@ def noted(messages: Iterable[Message], kind: str) -> list[object]:
     ]
 
 
-def _run(audited: AuditedRun) -> Shape:
+def _run(audited: RunNode) -> Shape:
     return {
         "run_id": audited.run.run_id,
         "number": audited.number,
@@ -191,5 +199,4 @@ def event_kind(event: TurnEvent | RunEvent) -> str:
 
 
 def _members(value: Any, *without: str) -> Shape:
-    names = member_names(value) or ()
-    return {name: getattr(value, name) for name in names if name not in without}
+    return members(value, *(name for name in value.__struct_fields__ if name not in without))
