@@ -265,7 +265,9 @@ class Model:
             return None
         newest = max(found, key=lambda each: each.generation)
         links = [e for e in self.links(newest.conversation_id) if e.ended_because is None]
-        return values.Resolved(newest, links[-1] if links else None)
+        return values.Resolved(
+            newest, links[-1] if links else None, self.message_count(newest.conversation_id)
+        )
 
     def projects(self, identity):
         return tuple(

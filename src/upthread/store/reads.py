@@ -74,7 +74,8 @@ class Reads(MessageReads):
             state = head.state
             if not isinstance(state, ConversationState) or state.conversation.key != key:
                 raise not_whole(f"{key_tag(key)}, which leads to {head.name},")
-            return Resolved(state.conversation, state.open_links[-1] if state.open_links else None)
+            link = state.open_links[-1] if state.open_links else None
+            return Resolved(state.conversation, link, state.messages)
         return None
 
     def conversation(self, conversation_id: ConversationId) -> Conversation | None:

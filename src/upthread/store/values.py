@@ -40,10 +40,14 @@ StoredEdit: TypeAlias = commands.RecordBriefingEdit
 
 
 class Resolved(Struct, frozen=True):
-    """An address as it stands. `link` is the newest one that has not ended, None without one."""
+    """An address as it stands. `link` is the newest one that has not ended, None without one.
+
+    `messages` is the number of the last message, 0 for none.
+    """
 
     conversation: Conversation
     link: Link | None
+    messages: int = 0
 
 
 class Proof(NamedTuple):
