@@ -122,6 +122,14 @@ def test_a_session_is_refused_for_good_for_the_same_refusal_twice_unless_it_may_
         ("the host is stopping: nothing is opened",) * 3 + (False,),
         ("terminating on SIGTERM",) * 3 + (False,),
         ("the session is locked (read-only)",) * 3 + (True,),
+        ("insufficient_quota: You exceeded your current quota",) * 3 + (False,),
+        ("Too Many Requests",) * 3 + (False,),
+        ("Your session has expired. Please log in again.",) * 3 + (False,),
+        ("You have reached the weekly limit of your plan. It resets at 15:00 UTC.",) * 3 + (False,),
+        ("You are out of credits. Add funds to go on.",) * 3 + (False,),
+        ("API key revoked by its owner",) * 3 + (False,),
+        ("You've hit your limit: resets 3pm",) * 3 + (False,),
+        ("the file credit-limits/overload.md is not there",) * 3 + (True,),
     ],
 )
 def test_a_session_is_refused_for_good_at_the_third_refusal_also_in_other_words(

@@ -213,6 +213,19 @@ _TEMPORARY: Final = (
 )
 """What a refusal may speak of that a person or a moment mends. A new session meets it, too."""
 
+_NOT_OF_SESSION: Final = (
+    r"(?i)too many requests|overloaded|quota.{0,12}(?:exceeded|reached|exhausted)"
+    r"|insufficient.quota|exceeded your .{0,20}quota"
+    r"|rate.?limit(?:ed\b|s?.{0,12}(?:exceeded|reached|hit))"
+    r"|(?:hit|reached|exceeded) (?:the|your) .{0,40}(?:limit|cap)\b|out of credits?\b"
+    r"|credit balance|insufficient (?:credits?|funds|balance)|payment required"
+    r"|(?:sign|log)[ -]?in (?:again|first)|please (?:sign|log)[ -]?in|not (?:sign|logg)ed[ -]in"
+    r"|(?:api.?key|credentials?|login).{0,12}(?:invalid|expired|revoked|missing|rejected)"
+    r"|(?:invalid|expired|revoked|missing|incorrect) (?:api.?key|credentials?|login)"
+    r"|authentication (?:failed|required|error)|unauthori[sz]ed"
+)
+"""Phrases of sign-in, limits, credit and overload. Unlike a word, hardly a name holds one."""
+
 _IN_USE: Final = (
     r"(?i)\bbusy\b|\block(?:ed|s)?\b|in use\b|already open|open (?:in|else)|another process"
 )
@@ -265,12 +278,14 @@ def is_refused_for_good(
     `before` are the words of the refusals in a row before it, the newest first; the newest may
     begin with `now`. Two are enough if their words are the same except for numbers, and speak of
     nothing that may pass. No session is given up for words of somebody else who works in it, or who
-    stops the agent. Of three, only the words or only the passing fault may be another one: an
-    id that is new each time is no number, and a name may look like a fault. The words of an agent
-    that died are on its `stderr`. With `is_slow` it did not answer in time, which may pass.
+    stops the agent, nor for a phrase of sign-in, a limit, credit or overload. Of three, only the
+    words or only the passing fault may be another one: an id that is new each time is no number,
+    and a name may look like a fault. The words of an agent that died are on its `stderr`. With
+    `is_slow` it did not answer in time, which may pass.
     """
     told = stderr or now
-    if not before or is_in_use(told) or is_stopping(told):
+    is_of_session = not (is_in_use(told) or is_stopping(told) or re.search(_NOT_OF_SESSION, told))
+    if not before or not is_of_session:
         return False
     older, newer = (re.sub(_NUMBER, "", words) for words in (before[0], now))
     rest = older.removeprefix(newer)

@@ -267,11 +267,14 @@ class LiveTurn:
 
     @property
     def has_last_turn_ended(self) -> bool:
-        """Whether the conversation's last turn, as it was claimed, had come to its end."""
+        """Whether the conversation's last turn, as it was claimed, had come to its end.
+
+        After a failure, the agent may have thrown its prompt away.
+        """
         if self.claim.last is None:
             return True
         last = self.claim.last[1]
-        return last.ended is not None and not last.was_cut_off and not last.was_unheard
+        return not last.was_left_open and not last.was_unheard
 
     @property
     def was_interrupted_before(self) -> bool:
