@@ -191,10 +191,16 @@ def _require_plain_objects(objects: str) -> None:
 
 
 def _copy_index(git_directory: str, to: str) -> None:
-    # Of a split index most entries are in another file.
-    for name in os.listdir(git_directory):
-        if name == "index" or name.startswith("sharedindex."):
-            _copy(git_directory, name, to)
+    _copy(git_directory, "index", to)
+    shared = re.compile(r"sharedindex\.((?:[0-9a-f]{2})+)")
+    parts = list(filter(None, map(shared.fullmatch, os.listdir(git_directory))))
+    if not parts:
+        return
+    content = read_plain(os.path.join(to, "index"), bytes_max=INDEX_BYTES_MAX) or b""
+    for part in parts:
+        # A split index names its other part in its own bytes; parts of others may lie about.
+        if bytes.fromhex(part[1]) in content:
+            _copy(git_directory, part[0], to)
 
 
 def _copy(git_directory: str, name: str, to: str) -> None:
