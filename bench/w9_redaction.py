@@ -33,8 +33,7 @@ from tests.support.default_turn import (
 from told_turns import Telling
 
 from upthread.core.redaction.redactor import Redactor
-from upthread.runtime.record.project_store import ProjectStore
-from upthread.runtime.record.record_filter import RecordPolicy
+from upthread.runtime.record.project_store import ProjectStore, RecordPolicy
 from upthread.runtime.system import System
 from upthread.store.base import Store
 from upthread.store.sqlite import SqliteStore

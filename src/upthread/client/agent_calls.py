@@ -53,9 +53,8 @@ from upthread.runtime.record.turn_views import main_session_of
 from upthread.runtime.system import process_holder, user_name
 from upthread.runtime.turns.conversation import Conversations
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.external_calls import ExternalCalls, main_id_of, turn_id_of
+from upthread.runtime.turns.external_calls import ExternalCalls, main_id_of, session_of, turn_id_of
 from upthread.runtime.turns.external_progress import CallEnded, ExternalProgress
-from upthread.runtime.turns.external_session import session_of
 from upthread.runtime.turns.external_turn import AskedOf, Begun, ExternalTurns
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 from upthread.runtime.working_tree.repository import default_branch, git_facts
@@ -384,7 +383,7 @@ class AgentCalls:
     def is_background(self, call: AgentsCall) -> bool:
         """Return whether a call's sub-agent is known to work on after the call."""
         live = self._known.open_turn(turn_id_of(call))
-        attached = live.log.view.attached if live else None
+        attached = live.view.attached if live else None
         return attached is not None and attached.is_background
 
     def held(self, agent: str, session: str, request: PermissionRequest) -> str:

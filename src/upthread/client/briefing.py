@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import msgspec
 from msgspec import Struct, structs
 
 from upthread.client.parts import ProjectParts
@@ -11,12 +12,7 @@ from upthread.core.commands import RecordBriefingEdit
 from upthread.core.context.briefing import BriefingInputs, build_briefing, sections_of
 from upthread.core.context.briefing_edit import BriefingEdit, Section, read_edit
 from upthread.core.types import Conversation
-from upthread.runtime.record.briefing import (
-    BriefingRequest,
-    briefing_edit,
-    briefing_inputs,
-    sections_as_data,
-)
+from upthread.runtime.record.briefing import briefing_edit, briefing_inputs
 from upthread.runtime.record.workstream_views import RoleView
 
 
@@ -85,7 +81,7 @@ class Briefings:
         write = RecordBriefingEdit(
             conversation_id=conversation.conversation_id,
             seq=seq,
-            edit=sections_as_data(edit),
+            edit=msgspec.to_builtins(edit),
             recorded_at_ms=self._system.now_ms(),
         )
         self._store.commit((write,))
@@ -104,9 +100,9 @@ class Briefings:
     def _inputs(
         self, conversation: Conversation, changes: tuple[str, ...] | None
     ) -> BriefingInputs:
-        request = BriefingRequest(
-            conversation=conversation,
+        return briefing_inputs(
+            self._store,
+            conversation,
             changes=changes,
             is_independent=self._is_independent(conversation.key.role),
         )
-        return briefing_inputs(self._store, request)

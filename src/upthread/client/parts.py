@@ -12,7 +12,7 @@ from upthread.core.actors import Actor
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import ProjectId, RecordMode
 from upthread.runtime.lease import LeaseTimes
-from upthread.runtime.record.record_filter import RecordPolicy
+from upthread.runtime.record.project_store import RecordPolicy
 from upthread.runtime.system import System
 from upthread.store.base import Store
 

@@ -31,8 +31,7 @@ from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import ProjectId
 from upthread.errors import NotFoundError
 from upthread.runtime.lease import LeaseTimes
-from upthread.runtime.record.project_store import ProjectStore
-from upthread.runtime.record.record_filter import RecordPolicy
+from upthread.runtime.record.project_store import ProjectStore, RecordPolicy
 from upthread.runtime.system import System, user_name
 from upthread.runtime.working_tree.repository import find_repository, has_commit
 from upthread.store.address import file_path, is_postgres, key_path

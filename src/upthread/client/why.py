@@ -32,7 +32,7 @@ from upthread.runtime.record.turn_views import (
     refusals_in_row,
 )
 from upthread.runtime.record.workstream_views import RoleView, record_inputs
-from upthread.runtime.turns.external_session import RESUMING
+from upthread.runtime.turns.external_calls import RESUMING
 from upthread.runtime.turns.handshake_inputs import gathered, subject_of
 
 _OTHER_WORDS: Final = "(other words)"

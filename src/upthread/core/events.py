@@ -308,7 +308,7 @@ class TurnEnded(StoredEvent, frozen=True, kw_only=True):
     has gone on in it since. Empty where that is not known. `usage` is what was counted since the
     turn was last parked, None where the agent counts nothing. `turns_before` is how many turns the
     conversation had before this one, None where nobody added them up; they took `tokens_before`,
-    and `failed_before` are those that did not end well: core/turns/totals.py.
+    and `failed_before` are those that did not end well: core/turns/spent_tokens.py.
     """
 
     outcome: Outcome

@@ -250,12 +250,12 @@ def command(*words: str) -> str:
 # --- as it can be sent ----------------------------------------------------------------------------
 
 # A half alone is no character, and Python keeps it in a text all the same.
-SURROGATES: Final = re.compile("[\ud800-\udfff]")
+SURROGATES: Final = "[\ud800-\udfff]"
 
 
 def unicode_text(text: str) -> str:
     """Return the text with halves of surrogate pairs joined, and single ones as U+FFFD."""
-    if not SURROGATES.search(text):
+    if not re.search(SURROGATES, text):
         return text
     # Through UTF-16: two halves that stand side by side become the character that they were.
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -48,7 +48,7 @@ Judge: TypeAlias = Callable[[Leaves, Place, Any], Verdict]
 
 _ANY: Final = "*"
 _PERMISSIONS: Final = ("allow", "ask", "deny")
-_PLAIN_AGENT: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_PLAIN_AGENT: Final = r"[a-z0-9][a-z0-9_-]*"
 
 
 class Item(Struct, frozen=True, kw_only=True):
@@ -157,7 +157,7 @@ def _agent(own: Leaves, place: Place, said: Any) -> Verdict:
     if said in {own.get(place), own.get(("agent",))}:
         return "counts"
     is_made = any(known[:2] == ("agents", said) and known[2] in _STARTS_IT for known in own)
-    return _asks_if(is_made or not _PLAIN_AGENT.fullmatch(said))
+    return _asks_if(is_made or not re.fullmatch(_PLAIN_AGENT, said))
 
 
 _STARTS_IT: Final = frozenset({"command", "environment"})

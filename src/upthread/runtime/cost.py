@@ -48,7 +48,7 @@ from upthread.core.turns.spent_tokens import (
 from upthread.core.turns.turn import TurnView
 from upthread.core.turns.usage import together, unfinished, usage_of_prompt
 from upthread.core.types import CHILD_SLOT, Conversation, Link, Part, ToolCallPart
-from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
+from upthread.runtime.record.briefing import briefing_inputs
 from upthread.runtime.record.events import turn_view
 from upthread.store.base import Store
 
@@ -241,12 +241,13 @@ def _characters(part: Part) -> int:
 
 
 def _words_of_briefing(store: Store, priced: Priced) -> Tokens:
-    request = BriefingRequest(
-        conversation=priced.conversation,
+    inputs = briefing_inputs(
+        store,
+        priced.conversation,
         changes=change_lines(priced.found),
         is_independent=priced.role.continuity == "fresh",
     )
-    briefing = build_briefing(briefing_inputs(store, request))
+    briefing = build_briefing(inputs)
     return estimated(len(briefing) + len(role_block(priced.role)))
 
 
@@ -366,7 +367,7 @@ class Account:
             known = fixed_part(
                 first_read=first_read,
                 # A summary is shorter than what was read at first, and tells nothing of it.
-                held=None if recorder.was_compacted else recorder.tokens_used,
+                held=None if recorder.own.was_compacted else recorder.own.tokens_used,
                 characters=self._prompt_characters + reply,
             )
         return {

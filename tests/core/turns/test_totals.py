@@ -16,7 +16,13 @@ from upthread.core.events import (
     TurnIntended,
 )
 from upthread.core.turns import turn as turns
-from upthread.core.turns.totals import FAILED_KEPT_MAX, NO_TOTALS, Totals, ended_well, totals_before
+from upthread.core.turns.spent_tokens import (
+    FAILED_KEPT_MAX,
+    NO_TOTALS,
+    Totals,
+    ended_well,
+    totals_before,
+)
 from upthread.core.types import Outcome, TurnId, UpstreamSessionId
 
 INTENDED = TurnIntended(decision="resume", reasons=("unchanged",), prompt_seq=1)

@@ -63,7 +63,7 @@ REJECTED_TOO_OFTEN: Final = "rejected_too_often"
 ASKED_IN_VAIN_MAX: Final = 1
 """How often a role may ask only what was answered before; its answers are told again each time."""
 
-_PLAIN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
+_PLAIN_ID: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}"
 STEPS_MAX: Final = 64
 """A run that takes more steps than this is parked: something goes round in circles."""
 
@@ -358,7 +358,7 @@ def _new_questions(view: RunView, role: str, report: Report) -> tuple[events.Que
 
 def _free_id(wanted: str, taken: set[str]) -> str:
     # An id is typed by a person in a command, so that of a model's only a plain one is taken.
-    plain = wanted if _PLAIN_ID.fullmatch(wanted) else "q"
+    plain = wanted if re.fullmatch(_PLAIN_ID, wanted) else "q"
     numbered = (f"{plain}.{number}" for number in itertools.count(2))
     return next(found for found in itertools.chain([plain], numbered) if found not in taken)
 

@@ -331,7 +331,7 @@ _OPENED: Final = r"""(?x)
     \(\s*[rbf]?\\?['"](?P<file>[^'"$`{}\\\n]{1,400})\\?['"]
     (?:\s*,\s*\\?['"](?P<mode>[\w+]{1,4})\\?['"])?
     """
-_WRITTEN: Final = re.compile(r"\s*\)\s*\.\s*write_")
+_WRITTEN: Final = r"\s*\)\s*\.\s*write_"
 _SUBSTITUTED: Final = r"\$\(\s*<\s*(?P<file>[\w./@+-]+)\s*\)"
 _LOOP: Final = (
     r"(?s)\bfor\s+(?P<name>\w+)\s+in\s+(?P<words>[^;\n$`]{1,4000}?)\s*[;\n]\s*do\b"
@@ -343,8 +343,8 @@ def opened_in(line: str) -> Iterator[str]:
     """Yield the files that code in a line opens to read, by the names it gives in full."""
     for found in re.finditer(_OPENED, line):
         # `r+` is not among them: it reads as well.
-        is_writing = set(found["mode"] or "") & {"w", "a", "x"} or _WRITTEN.match(line, found.end())
-        if not is_writing:
+        is_writing = set(found["mode"] or "") & {"w", "a", "x"}
+        if not is_writing and not re.compile(_WRITTEN).match(line, found.end()):
             yield found["file"]
 
 

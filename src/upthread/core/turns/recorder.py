@@ -86,14 +86,15 @@ class Recorder:
             turn_id=turn_id,
             call_durability=call_durability,
         )
-        self._own = Stream(
+        self.own = Stream(
             self._sheet,
             conversation_id=conversation.conversation_id,
             upstream_session_id=link.upstream_session_id,
             next_seq=next_seq,
         )
+        """What is said in the turn's own session, children's left out."""
         self._known: dict[UpstreamSessionId, _KnownChild] = {}
-        self._streams: dict[UpstreamSessionId, Stream] = {link.upstream_session_id: self._own}
+        self._streams: dict[UpstreamSessionId, Stream] = {link.upstream_session_id: self.own}
         self._running: dict[UpstreamSessionId, None] = {}
         self._depth = DepthCounter()
         self._quarantined = quarantined
@@ -105,7 +106,7 @@ class Recorder:
 
     def know_open_call(self, part: ToolCallPart) -> None:
         """Expect the result of a call that was recorded before."""
-        self._own.expect(part)
+        self.own.expect(part)
 
     def know_child(
         self,
@@ -119,42 +120,7 @@ class Recorder:
 
         One with `open_calls` was cut off, and is closed with the turn if it says nothing more.
         """
-        before = self._known.get(upstream_session_id)
-        self._known[upstream_session_id] = _KnownChild(
-            conversation_id=child,
-            next_seq=next_seq,
-            open_calls=open_calls or (before.open_calls if before else ()),
-        )
-
-    @property
-    def reply(self) -> str:
-        """The text of the turn's own session so far, children's left out."""
-        return self._own.reply
-
-    @property
-    def has_worked(self) -> bool:
-        """Whether the turn's own session called a tool."""
-        return self._own.has_worked
-
-    @property
-    def next_seq(self) -> int:
-        """The message of the turn's conversation that follows all that was recorded."""
-        return self._own.next_seq
-
-    @property
-    def quarantined(self) -> int:
-        """How many events of the turn had no owner."""
-        return self._quarantined
-
-    @property
-    def tokens_used(self) -> int | None:
-        """Tokens the turn's own session holds, None while the agent has not said."""
-        return self._own.tokens_used
-
-    @property
-    def tokens_window(self) -> int | None:
-        """The most tokens the turn's own session can hold, None while the agent has not said."""
-        return self._own.tokens_window
+        self._known[upstream_session_id] = _KnownChild(child, next_seq, open_calls)
 
     @property
     def next_read(self) -> int | None:
@@ -162,17 +128,7 @@ class Recorder:
 
         One comes after a call, and after whatever a sub-agent said.
         """
-        return (self._own.tokens_used or 0) if self._goes_on else None
-
-    @property
-    def title(self) -> str:
-        """The name the agent gave the turn's own session, empty without one."""
-        return self._own.title
-
-    @property
-    def was_compacted(self) -> bool:
-        """Whether the turn's own session replaced what it held by a summary."""
-        return self._own.was_compacted
+        return (self.own.tokens_used or 0) if self._goes_on else None
 
     def record(self, event: events.AgentEvent, *, at_ms: int) -> None:
         """Take one event. Only complete parts are ready to drain."""
@@ -269,7 +225,7 @@ class Recorder:
         stream.hold(told.tokens_used, window=told.tokens_window)
         if told.tokens_read is None:
             return
-        is_own = stream is self._own
+        is_own = stream is self.own
         self.counted = self.counted.and_one(told, is_own=is_own)
         self._goes_on = stream.has_called or not is_own
         stream.has_called = False
@@ -285,7 +241,7 @@ class Recorder:
                 stream.was_compacted = True
                 stream.note(UnknownPart(kind="compacted", raw=None))
             case events.UserTextReplayed(text=text):
-                if stream is not self._own:  # ours is stored before it is sent
+                if stream is not self.own:  # ours is stored before it is sent
                     stream.hear(text)
             case events.PlanChanged(entries=entries):
                 stream.note(UnknownPart(kind="plan", raw=entries))
@@ -300,7 +256,7 @@ class Recorder:
 
     def _stream_of(self, event: events.AgentEvent) -> Stream | None:
         if event.upstream_session_id is None:
-            return self._own if self._guarantees_owner else None
+            return self.own if self._guarantees_owner else None
         self._rejoin(event.upstream_session_id)
         return self._streams.get(event.upstream_session_id)
 
@@ -344,7 +300,7 @@ class Recorder:
             again = events.ChildStarted(
                 upstream_session_id=own, child_upstream_session_id=child_id, role=""
             )
-            self._start_child(self._own, again)
+            self._start_child(self.own, again)
 
     def _alarm(self, alarm: str, *children: UpstreamSessionId) -> None:
         """Keep what the depth counter found odd, as a note that breaks no text."""
@@ -354,7 +310,7 @@ class Recorder:
                 "depth": self._depth.depth,
                 "upstream_session_id": child_id,
             }
-            self._own.remark(UnknownPart(kind=ALARM, raw=raw))
+            self.own.remark(UnknownPart(kind=ALARM, raw=raw))
 
     def _child_stream(self, parent: Stream, event: events.ChildStarted) -> Stream:
         child_id = event.child_upstream_session_id

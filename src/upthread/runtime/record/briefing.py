@@ -5,11 +5,10 @@ Every look back has its limit: a briefing of a long conversation costs what one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
-from msgspec import Struct
 
 from upthread.core.context.briefing import BriefingInputs, Reported, goal_of
 from upthread.core.context.briefing_edit import BriefingEdit
@@ -25,7 +24,6 @@ from upthread.core.types import (
     Conversation,
     ConversationId,
     ConversationKey,
-    JsonValue,
     Message,
     Outcome,
     Speaker,
@@ -51,38 +49,37 @@ RUNS_MAX: Final = 16
 """How many runs answers are taken from, the newest."""
 
 
-class BriefingRequest(Struct, frozen=True, kw_only=True):
-    """Whose briefing, and what is known of the moment.
+def briefing_inputs(
+    store: Store,
+    conversation: Conversation,
+    *,
+    changes: tuple[str, ...] | None,
+    before_seq: int | None = None,
+    is_independent: bool,
+) -> BriefingInputs:
+    """Return what a briefing of this conversation is made of.
 
     `changes` are sentences on what has changed, None where nobody looked; `before_seq` leaves out
     the message at hand and all after it, None nothing. An independent role is not told what it said
     itself.
     """
-
-    conversation: Conversation
-    changes: tuple[str, ...] | None = None
-    before_seq: int | None = None
-    is_independent: bool = False
-
-
-def briefing_inputs(store: Store, request: BriefingRequest) -> BriefingInputs:
-    """Return what a briefing of this conversation is made of."""
-    conversation_id = request.conversation.conversation_id
-    messages = _messages(store, request)
+    conversation_id = conversation.conversation_id
+    found = store.messages(conversation_id, newest=MESSAGES_MAX)
+    messages = [each for each in found if before_seq is None or each.seq < before_seq]
     files = store.examined(conversation_id)[-FILES_MAX:]
-    role = request.conversation.key.role
-    runs = _runs(store, request.conversation.key)
+    role = conversation.key.role
+    runs = _runs(store, conversation.key)
     run = runs[-1] if runs else None
     stopped = turns_cut_off(store, messages)[-CUT_OFF_MAX:]
     newest = store.turns(conversation_id, newest=TURNS_MAX)
     reports = _reports(store, newest, role, messages)
-    is_told = bool(reports) and not request.is_independent
+    is_told = bool(reports) and not is_independent
     return BriefingInputs(
         goal=run.specification if run else goal_of(_first_words(store, conversation_id)),
-        asked=() if request.is_independent else _asked(store, newest, request),
+        asked=() if is_independent else _asked(store, conversation_id, newest, before_seq),
         reports=reports,
         summary=reports[-1].report.summary if is_told else "",
-        changes=request.changes,
+        changes=changes,
         cut_off=[line for each in stopped for line in _told_of(each, messages)],
         effects=_effects(messages, stopped),
         answers=_answers(runs, role),
@@ -90,7 +87,7 @@ def briefing_inputs(store: Store, request: BriefingRequest) -> BriefingInputs:
         plan=plan_of(messages),
         files_read=_paths(files, {"read", "shown"}),
         files_edited=_paths(files, {"wrote", "ran"}),
-        last_reply="" if request.is_independent else _last_reply(messages),
+        last_reply="" if is_independent else _last_reply(messages),
         edit=briefing_edit(store, conversation_id)[1],
     )
 
@@ -109,20 +106,15 @@ def briefing_edit(store: Store, conversation_id: ConversationId) -> tuple[int, B
     return kept.seq, msgspec.convert(kept.edit, ready(BriefingEdit))
 
 
-def _messages(store: Store, request: BriefingRequest) -> tuple[Message, ...]:
-    found = store.messages(request.conversation.conversation_id, newest=MESSAGES_MAX)
-    last = request.before_seq
-    return tuple(message for message in found if last is None or message.seq < last)
-
-
 def _first_words(store: Store, conversation_id: ConversationId) -> str:
     first = store.messages(conversation_id, first=1)
     return first[0].text if first else ""
 
 
-def _asked(store: Store, newest: Iterable[Turn], request: BriefingRequest) -> list[str]:
+def _asked(
+    store: Store, conversation_id: ConversationId, newest: Iterable[Turn], last: int | None
+) -> list[str]:
     """Return the prompts after the first that are no steps of a run, whose goal is all of them."""
-    conversation_id, last = request.conversation.conversation_id, request.before_seq
     steps = {turn.turn_id for turn in newest if turn.run_id is not None}
     links = store.links(conversation_id)
     said = store.prior_messages(
@@ -194,9 +186,3 @@ def _paths(files: Iterable[ExaminedFile], how: set[str]) -> list[str]:
 def _last_reply(messages: Sequence[Message]) -> str:
     replies = [m.text for m in messages if m.speaker is Speaker.ASSISTANT and m.text.strip()]
     return replies[-1] if replies else ""
-
-
-def sections_as_data(edit: BriefingEdit) -> Mapping[str, JsonValue]:
-    """Return an edit as plain data for the store."""
-    data: Mapping[str, JsonValue] = msgspec.to_builtins(edit)
-    return data

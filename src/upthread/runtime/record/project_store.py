@@ -4,34 +4,55 @@ Ids are found by chance by nobody, but they are written down: in logs, in bindin
 was told. Here another project's id is an id that was never opened: it reads as nothing, and a write
 that names it is refused (S21). One place, in front of every backend, so that no statement has to
 know of it, and one that forgets it does no harm. What is written is kept as the record's policy has
-it (record_filter.py), and what the person does is kept with who it was.
+it, and what the person does is kept with who it was.
+
+What is recorded depends on the role that a write belongs to. A child is recorded no more fully than
+the conversation that called it; what belongs to nobody we know, or to a run as a whole, as the
+strictest of all roles is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Final, TypeVar, Unpack, cast
 
+from msgspec import Struct, field
+
 from upthread.core.acts import acts_in
-from upthread.core.commands import OpenConversation, OpenLink, OpenRun, OpenTurn, Write
+from upthread.core.commands import (
+    OpenConversation,
+    OpenLink,
+    OpenRun,
+    OpenTurn,
+    RecordBriefingEdit,
+    RecordDecision,
+    RecordExamined,
+    RecordParts,
+    RecordQuarantine,
+    RecordRunEvent,
+    RecordTurnEvent,
+    Write,
+)
+from upthread.core.record_policy import kept, stays_as_it_is, strictest
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import (
+    Conversation,
     ConversationId,
     ConversationKey,
     Fence,
     Holder,
     Lease,
     ProjectId,
+    RecordMode,
 )
 from upthread.errors import NotFoundError
-from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
 from upthread.store.base import Leases, Store
-from upthread.store.entries import Entry, SpokenRow, StreamKind
+from upthread.store.entries import Entry, SpokenRow
 from upthread.store.stream_reads import Found, Span
 from upthread.store.streams import Head
-from upthread.store.tags import tag
+from upthread.store.tags import StreamKind, tag
 from upthread.store.values import Proof, Resolved, Turn
 
 Result = TypeVar("Result")
@@ -78,14 +99,14 @@ class ProjectStore(Store):
         return self.behind.heads(self._project_id, kind)
 
     # A row is known from a head alone, and those are the project's own.
-    def read_entries(self, span: Span) -> Sequence[Entry]:
-        return self.behind.read_entries(span)
+    def entries(self, span: Span) -> Sequence[Entry]:
+        return self.behind.entries(span)
 
-    def read_spoken(self, span: Span) -> Iterable[SpokenRow]:
-        return self.behind.read_spoken(span)
+    def spoken(self, span: Span) -> Iterable[SpokenRow]:
+        return self.behind.spoken(span)
 
-    def _proved(self, head: Head, span: Span) -> list[tuple[Entry, Any]]:
-        return self._once((head.hash, span), lambda: super(ProjectStore, self)._proved(head, span))
+    def _values(self, head: Head, span: Span) -> list[tuple[Entry, Any]]:
+        return self._once((head.hash, span), lambda: super(ProjectStore, self)._values(head, span))
 
     @contextmanager
     def moment(self) -> Generator[None]:
@@ -230,3 +251,94 @@ def _never_opened(what: str, name: str) -> NotFoundError:
         hint=f"open the {what} first",
         name=name,
     )
+
+
+# --- what is recorded of a batch -----------------------------------------------------------------
+
+REMEMBERED_MAX: Final = 4096
+"""How many conversations it knows the mode of."""
+
+
+_OF_A_ROLE: Final = (
+    OpenTurn,
+    RecordParts,
+    RecordTurnEvent,
+    RecordQuarantine,
+    RecordDecision,
+    RecordExamined,
+    RecordBriefingEdit,
+)
+"""What is recorded as the role of its conversation is."""
+
+
+class RecordPolicy(Struct, frozen=True, kw_only=True):
+    """What is recorded: of the project, and of roles for which something else was said."""
+
+    mode: RecordMode = "redacted"
+    roles: Mapping[str, RecordMode] = field(default_factory=dict[str, RecordMode])
+
+    def of_role(self, role: str) -> RecordMode:
+        """Return what is recorded of a role."""
+        return self.roles.get(role, self.mode)
+
+    @property
+    def strictest(self) -> RecordMode:
+        """What is recorded of whatever may belong to any role."""
+        return strictest(self.mode, *self.roles.values())
+
+
+class RecordFilter:
+    """Writes as they are to be kept. `conversation_of` reads the conversation behind an id."""
+
+    def __init__(
+        self,
+        policy: RecordPolicy,
+        redactor: Redactor,
+        *,
+        conversation_of: Callable[[ConversationId], Conversation | None],
+    ) -> None:
+        self._policy = policy
+        self._redactor = redactor
+        self._conversation_of = conversation_of
+        self._is_redacted_alike = policy.mode == "redacted" and not policy.roles
+        self._modes: dict[ConversationId, RecordMode] = {}
+
+    def kept(self, writes: Sequence[Write]) -> Sequence[Write]:
+        """Return a batch as it is to be kept: the same object where nothing of it changes."""
+        # Most batches hold no secret, and it is the looks that cost: one over all texts, then.
+        if self._is_redacted_alike and stays_as_it_is(writes, self._redactor):
+            return writes
+        return [kept(write, self._mode_of(write), self._redactor) for write in writes]
+
+    # --- below: how ----------------------------------------------------------------------------
+
+    def _mode_of(self, write: Write) -> RecordMode:
+        if isinstance(write, RecordRunEvent):
+            # A run that keeps no reports and no answers could not go on.
+            return "full" if self._policy.strictest == "full" else "redacted"
+        if not self._policy.roles:
+            return self._policy.mode
+        if isinstance(write, OpenConversation):
+            return self._learn(write.conversation)
+        owner = write.conversation_id if isinstance(write, _OF_A_ROLE) else None
+        return self._policy.strictest if owner is None else self._mode(owner)
+
+    def _mode(self, conversation_id: ConversationId) -> RecordMode:
+        known = self._modes.get(conversation_id)
+        if known is not None:
+            return known
+        conversation = self._conversation_of(conversation_id)
+        return self._policy.strictest if conversation is None else self._learn(conversation)
+
+    def _learn(self, conversation: Conversation) -> RecordMode:
+        mode = self._policy.of_role(conversation.key.role)
+        parent = conversation.parent_conversation_id
+        if parent is not None:
+            inherited = self._mode(parent)
+            is_said = conversation.key.role in self._policy.roles
+            # Else a sub-agent would keep the words that its caller's role was told not to.
+            mode = strictest(mode, inherited) if is_said else inherited
+        if len(self._modes) >= REMEMBERED_MAX:
+            self._modes.clear()
+        self._modes[conversation.conversation_id] = mode
+        return mode

@@ -22,9 +22,8 @@ from upthread.core.events import AgentsCall, SessionAttached, StepStarted, TurnE
 from upthread.core.runs.stops import OURS, Source
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import effects_of
-from upthread.core.turns.spent_tokens import added, spent_on_turn
+from upthread.core.turns.spent_tokens import NO_TOTALS, Totals, added, spent_on_turn, totals_before
 from upthread.core.turns.stored_session import CutOffTurn
-from upthread.core.turns.totals import NO_TOTALS, Totals, totals_before
 from upthread.core.turns.turn import Recognition, TurnView
 from upthread.core.types import (
     Conversation,

@@ -32,13 +32,11 @@ from upthread.core.turns.turn import RESTORED
 from upthread.core.types import Link, Outcome, UpstreamSessionId
 from upthread.errors import StoreError, UpstreamError
 from upthread.runtime.record.turn_views import last_attached
-from upthread.runtime.system import System
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look_at_replay
 from upthread.runtime.turns.progress import TurnStarted
 from upthread.runtime.turns.recorder import held_elsewhere
 from upthread.runtime.turns.turn_history import link_end
-from upthread.store.base import Store
 from upthread.tasks import task_group
 
 WAIT_TOLD_AT_S: Final = (5.0, 30.0, 60.0)
@@ -92,23 +90,23 @@ async def attach(
 # --- as decided --------------------------------------------------------------------------------
 
 
-async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system: System) -> None:
+async def attach_as_decided(live: LiveTurn, connection: AgentConnection) -> None:
     """Attach the session of a turn and put it on record. Raises UpstreamError where it cannot be.
 
     FencedError for a turn that was taken over.
     """
     # A second new session would leave the one that a crash left banked behind, unprompted.
-    decision = RESUME if _is_banked(live) else live.log.intended.decision
+    decision = RESUME if _is_banked(live) else live.intended.decision
     attached: Attached | None = None
     if decision not in NEW_SESSION_DECISIONS:
         await _note_version(live, connection)
         able = connection.capabilities
         if not (able.can_resume or able.can_load):
             await _decide_again_with(live, attaches_none=True)
-            decision = live.log.intended.decision
+            decision = live.intended.decision
         elif able.can_load and _is_to_compare(live):
             attached = await _load_and_compare(live, connection)
-            decision = live.log.intended.decision
+            decision = live.intended.decision
     is_new = decision in NEW_SESSION_DECISIONS
     if attached is None or is_new:
         wanted = "make a session" if is_new else f"open session {live.current_session}"
@@ -122,11 +120,9 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system:
         # By itself, synced, and before anything is sent: an id that is lost is a lost session.
         able = connection.capabilities
         is_of_process = not (able.can_resume or able.can_load)
-        await live.read(
-            lambda store: _bank(store, live, event, system.now_ms(), is_of_process=is_of_process)
-        )
+        await live.read(lambda: _bank(live, event, is_of_process=is_of_process))
     else:  # its id is on record: a crash before the prompt is sent attaches it again
-        live.log.hold(event)
+        live.hold(event)
     _notify_version(live, connection.capabilities)
     _notify_limits(live, connection.capabilities)
     # The session that takes the place of a refused one may refuse the prompt, too.
@@ -156,13 +152,13 @@ def attached_event(
     )
 
 
-def elsewhere_in_words(store: Store, live: LiveTurn) -> str:
+def elsewhere_in_words(live: LiveTurn) -> str:
     """Return that a lost session is in another profile than its agent ran in, else empty. Blocking.
 
     A wrapper may set the profile, or the command itself: before it runs, nobody knows it.
     """
     link = live.require_link()
-    session, profile = link.upstream_session_id, last_attached(store, link).agent_profile
+    session, profile = link.upstream_session_id, last_attached(live.store, link).agent_profile
     without = live.request.own_sessions.profile_without
     own = without(link.agent, session, profile, live.environment())
     said = f"{link.agent} ran with {own} and has no session {session} there: {profile} has it"
@@ -182,7 +178,7 @@ def _is_to_compare(live: LiveTurn) -> bool:
 async def _decide_again_with(live: LiveTurn, **known: Any) -> None:
     assert live.inputs is not None
     live.inputs = structs.replace(live.inputs, **known)
-    await live.log.commit(live.decided_again())
+    await live.commit(live.decided_again())
 
 
 async def _load_and_compare(live: LiveTurn, connection: AgentConnection) -> Attached | None:
@@ -192,7 +188,7 @@ async def _load_and_compare(live: LiveTurn, connection: AgentConnection) -> Atta
     """
     link, last, redactor = live.require_link(), live.claim.last, live.request.redactor
     session, able, attached = link.upstream_session_id, connection.capabilities, None
-    history = await live.read(lambda _: _stored(live, able.store))
+    history = await live.read(lambda: _stored(live, able.store))
     try:
         if not history:
             async with telling_of_wait(live, f"open session {session}"):
@@ -207,7 +203,7 @@ async def _load_and_compare(live: LiveTurn, connection: AgentConnection) -> Atta
             error.was_killed = True
         raise
     view = last[1] if last else None
-    found = await live.read(lambda store: look_at_replay(store, link, view, history, redactor))
+    found = await live.read(lambda: look_at_replay(live.store, link, view, history, redactor))
     await _report_lacked(live, found)
     return attached
 
@@ -228,7 +224,7 @@ async def _report_lacked(live: LiveTurn, found: Lacked) -> None:
 
 def _is_banked(live: LiveTurn) -> bool:
     """Whether this turn has made and banked its session already, and the crash came after that."""
-    attached = live.log.view.attached
+    attached = live.view.attached
     if attached is None or attached.how != "new" or live.is_elsewhere or live.is_given_up:
         return False
     return attached.upstream_session_id == live.current_session
@@ -243,65 +239,63 @@ async def _note_version(live: LiveTurn, connection: AgentConnection) -> None:
         return
     changed = structs.replace(inputs.freshness, agent_version=Shift(was=was, now=now))
     live.inputs = structs.replace(inputs, freshness=changed)
-    if decide(live.inputs).reasons != live.log.intended.reasons:
-        await live.log.commit(live.decided_again())
+    if decide(live.inputs).reasons != live.intended.reasons:
+        await live.commit(live.decided_again())
 
 
-def _bank(
-    store: Store, live: LiveTurn, event: SessionAttached, now_ms: int, *, is_of_process: bool
-) -> None:
+def _bank(live: LiveTurn, event: SessionAttached, *, is_of_process: bool) -> None:
     """Close the old link and bank the new upstream id, in one commit. Blocking.
 
     `is_of_process` is whether the agent opens no session again: its ids may begin anew each time.
     """
-    conversation_id, session = live.conversation.conversation_id, event.upstream_session_id
+    conversation_id, session = live.conversation_id, event.upstream_session_id
     # A session that was made now is nobody's; two conversations in one session would answer with
     # each other's words, and an agent that names another's lies (ADR 63).
-    owner = store.owner(live.conversation.key.project_id, session)
-    because = live.log.intended.reasons[0]
+    owner = live.store.owner(live.conversation.key.project_id, session)
+    because = live.intended.reasons[0]
     known = live.inputs
     was_empty = bool(known and known.is_session_empty and because in (*LOST, SESSION_EMPTY))
     if was_empty and session == live.current_session:  # the agent gave its empty one once more
-        live.log.commit_here(event)
+        live.commit_here(event)
         return
     is_refused = owner == live.conversation and live.is_given_up
     if owner is not None and not is_of_process and not is_refused:
         raise held_elsewhere(session, "a new session", owner.key.address)
     link = Link(
         conversation_id=conversation_id,
-        seq=len(store.links(conversation_id)) + 1,
+        seq=len(live.store.links(conversation_id)) + 1,
         upstream_session_id=session,
         agent=event.agent,
         agent_version=live.agent_version,
         working_directory=live.request.open.working_directory,
         # One that never got a prompt is replaced with what it was opened for: see `telling`.
         opened_because=live.link.opened_because if was_empty and live.link else because,
-        opened_at_ms=now_ms,
+        opened_at_ms=live.now_ms(),
     )
     # The old link ends only now that there is another session to go on in.
     because = SESSION_EMPTY if was_empty else because
-    ends = () if live.link is None else (link_end(live.link, because, now_ms),)
+    ends = () if live.link is None else (link_end(live.link, because, live.now_ms()),)
     live.link = link
-    live.log.commit_here(event, writes=(*ends, OpenLink(link=link)))
+    live.commit_here(event, writes=(*ends, OpenLink(link=link)))
 
 
 def restore_refused(
-    live: LiveTurn, outcome: Outcome, words: str, *, now_ms: int
+    live: LiveTurn, outcome: Outcome, words: str
 ) -> tuple[tuple[SessionAttached, ...], tuple[Write, ...]]:
     """Make a refused session current again when the new one is refused, too.
 
     Returns the event and the writes. A person may mend what both are refused for, for example the
     name of a model.
     """
-    link, refused, attached = live.link, live.refused_link, live.log.view.attached
+    link, refused, attached = live.link, live.refused_link, live.view.attached
     if link is None or refused is None or outcome is not Outcome.UNKNOWN or live.has_output(words):
         return (), ()
     assert attached is not None, "a prompt was answered"
-    live.link = structs.replace(refused, seq=link.seq + 1, opened_at_ms=now_ms)
+    live.link = structs.replace(refused, seq=link.seq + 1, opened_at_ms=live.now_ms())
     session = refused.upstream_session_id
     again = structs.replace(attached, upstream_session_id=session, how=RESTORED)
     tell_kept(live)
-    return (again,), (link_end(link, outcome, now_ms), OpenLink(link=live.link))
+    return (again,), (link_end(link, outcome, live.now_ms()), OpenLink(link=live.link))
 
 
 def closed_in_words(live: LiveTurn) -> str:
@@ -327,11 +321,11 @@ def notify_if_due(live: LiveTurn) -> None:
 def notify_started(live: LiveTurn, *, recognition: str = "") -> None:
     """Tell what was decided, now that the session is known."""
     live.is_start_due = False
-    intended = live.log.intended
+    intended = live.intended
     live.request.listener.started(
         TurnStarted(
             conversation=live.conversation,
-            turn_id=live.log.turn_id,
+            turn_id=live.turn_id,
             decision=intended.decision,
             reasons=intended.reasons,
             agent=live.request.claim.agent,

@@ -17,205 +17,208 @@ from upthread.core.turns.spent_tokens import cost_of
 from upthread.core.types import Decision, Message, Outcome, Speaker, TextPart, TurnId
 from upthread.errors import StoreError
 from upthread.runtime.record.turn_views import spent_in_conversation
-from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim
-from upthread.runtime.turns.external_session import find_child
+from upthread.runtime.turns.external_calls import find_child
 from upthread.runtime.turns.handshake_inputs import Subject, gathered
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look, other_profile, read_back
 from upthread.runtime.turns.recovery import rest_of
-from upthread.store.base import Store
 
 
-class Beginning:
-    """Begins turns on a store. Whoever calls holds the conversation's lease."""
+def end_open_turn(live: LiveTurn) -> bool:
+    """Commit the end of a turn that another takes the place of. Blocking.
 
-    def __init__(self, store: Store, system: System) -> None:
-        self._store = store
-        self._system = system
+    Returns whether its prompt was answered to the end all the same, as its agent's store says.
+    """
+    # A call whose agent died within moments is known to the agent's own store alone.
+    find_child(live)
+    outcome = live.outcome_of_park if live.view.parked else Outcome.PROCESS_DIED
+    ended = TurnEnded(outcome=outcome, detail="interrupted; a new prompt took its place")
+    rest = rest_of(live, ended)
+    live.commit_here(*rest.known, rest.ended, writes=rest.writes)
+    return rest.is_complete
 
-    def end_open_turn(self, live: LiveTurn) -> bool:
-        """Commit the end of a turn that another takes the place of. Blocking.
 
-        Returns whether its prompt was answered to the end all the same, as its agent's store says.
-        """
-        # A call whose agent died within moments is known to the agent's own store alone.
-        find_child(self._store, live, now_ms=self._system.now_ms())
-        outcome = live.log.outcome_of_park if live.log.view.parked else Outcome.PROCESS_DIED
-        ended = TurnEnded(outcome=outcome, detail="interrupted; a new prompt took its place")
-        rest = rest_of(self._store, live, ended, now_ms=self._system.now_ms())
-        live.log.commit_here(*rest.known, rest.ended, writes=rest.writes)
-        return rest.is_complete
+def catch_up(live: LiveTurn) -> None:
+    """Record what an agent did that outlived its cancelled turn. Blocking."""
+    ended, attached, link = live.view.ended, live.view.attached, live.link
+    session = attached.upstream_session_id if attached else None
+    if ended is None or link is None or session != link.upstream_session_id:
+        return  # another session has taken its place
+    try:
+        stamp = live.request.own_sessions.stamp(link.agent, link.upstream_session_id)
+    except StoreError:
+        return  # the person is told why once the record is compared with the session
+    # While it is the same, nothing was added since the turn ended.
+    if stamp and stamp == ended.session_stamp:
+        return
+    rest = rest_of(live, ended)
+    live.store.commit(rest.writes, fences=live.fences)
 
-    def catch_up(self, live: LiveTurn) -> None:
-        """Record what an agent did that outlived its cancelled turn. Blocking."""
-        ended, attached, link = live.log.view.ended, live.log.view.attached, live.link
-        session = attached.upstream_session_id if attached else None
-        if ended is None or link is None or session != link.upstream_session_id:
-            return  # another session has taken its place
-        try:
-            stamp = live.request.own_sessions.stamp(link.agent, link.upstream_session_id)
-        except StoreError:
-            return  # the person is told why once the record is compared with the session
-        # While it is the same, nothing was added since the turn ended.
-        if stamp and stamp == ended.session_stamp:
-            return
-        rest = rest_of(self._store, live, ended, now_ms=self._system.now_ms())
-        self._store.commit(rest.writes, fences=live.log.fences)
 
-    def looked_at(self, live: LiveTurn) -> tuple[Lacked, Decision | None]:
-        """Return what the record lacks and, where it lacks nothing, what was decided."""
-        found = self.lacked(live)
-        return found, None if found.turns else self.decided_and_meant(live, found)
+def looked_at(live: LiveTurn) -> tuple[Lacked, Decision | None]:
+    """Return what the record lacks and, where it lacks nothing, what was decided."""
+    found = lacked(live)
+    return found, None if found.turns else decided_and_meant(live, found)
 
-    def lacked(self, live: LiveTurn) -> Lacked:
-        """Return what the record lacks of the session."""
-        request, last = live.request, live.claim.last
-        # The claim has the last turn as it was found; here it may have been ended since.
-        newest = live.log.view if live.log.view.events else last[1] if last else None
-        return look(self._store, request.own_sessions, live.link, newest, redactor=request.redactor)
 
-    def read_back(self, live: LiveTurn, claim: Claim, found: Lacked) -> None:
-        writes = read_back(
-            self._store,
-            claim,
-            found,
-            new_id=lambda: self._system.new_id("trn"),
-            at_ms=self._system.now_ms(),
+def lacked(live: LiveTurn) -> Lacked:
+    """Return what the record lacks of the session."""
+    request, last = live.request, live.claim.last
+    # The claim has the last turn as it was found; here it may have been ended since.
+    newest = live.view if live.view.events else last[1] if last else None
+    return look(live.store, request.own_sessions, live.link, newest, redactor=request.redactor)
+
+
+def record_read_back(live: LiveTurn, claim: Claim, found: Lacked) -> None:
+    """Commit what only the agent's session has. Blocking."""
+    writes = read_back(
+        live.store,
+        claim,
+        found,
+        new_id=lambda: live.system.new_id("trn"),
+        at_ms=live.now_ms(),
+    )
+    live.store.commit(writes, fences=live.fences)
+
+
+def decided_and_meant(live: LiveTurn, found: Lacked) -> Decision:
+    """Decide, and commit the intent of what is not refused. Blocking."""
+    decision = decided(live, found)
+    if decision.decision != REFUSE:
+        _intend(live, decision)
+    return decision
+
+
+def decided_on_open(live: LiveTurn) -> Decision:
+    """As `decided`, before the open turn is ended that the prompt takes the place of."""
+    return decided(live, Lacked(other_profile=_elsewhere(live)))
+
+
+def continued(live: LiveTurn) -> Decision:
+    """Decide whether a turn may continue, by its session's profile and by tokens. Blocking."""
+    inputs, tokens_max = live.inputs, live.request.options.tokens_max
+    assert inputs is not None
+    if tokens_max is not None:
+        # What a session holds is what the next request of it reads at the least.
+        held = live.view.parked.tokens_held if live.view.parked else None
+        resume = Tokens(count=held, is_estimate=False) if held is not None else None
+        price = structs.replace(inputs.price, resume=resume)
+        live.inputs = inputs = structs.replace(inputs, price=price)
+        live.account.allowed = allowed(live, tokens_max, RESUME)
+    # The turn stays in its session, whatever the role wants of the next prompt.
+    return decide(
+        structs.replace(
+            inputs,
+            other_profile=_elsewhere(live),
+            spending=live.account.allowed,
+            continuity="resume",
+            condition_before=None,
         )
-        self._store.commit(writes, fences=live.log.fences)
+    )
 
-    def decided_and_meant(self, live: LiveTurn, found: Lacked) -> Decision:
-        """Decide, and commit the intent of what is not refused. Blocking."""
-        decision = self.decided(live, found)
-        if decision.decision != REFUSE:
-            self._intend(live, decision)
-        return decision
 
-    def decided_on_open(self, live: LiveTurn) -> Decision:
-        """As `decided`, before the open turn is ended that the prompt takes the place of."""
-        return self.decided(live, Lacked(other_profile=self._elsewhere(live)))
+def _elsewhere(live: LiveTurn) -> str:
+    """Return the other profile that has the session, empty for none."""
+    return other_profile(live.store, live.request.own_sessions, live.link)
 
-    def continued(self, live: LiveTurn) -> Decision:
-        """Decide whether a turn may continue, by its session's profile and by tokens. Blocking."""
-        inputs, tokens_max = live.inputs, live.request.options.tokens_max
-        assert inputs is not None
-        if tokens_max is not None:
-            # What a session holds is what the next request of it reads at the least.
-            held = live.log.view.parked.tokens_held if live.log.view.parked else None
-            resume = Tokens(count=held, is_estimate=False) if held is not None else None
-            price = structs.replace(inputs.price, resume=resume)
-            live.inputs = inputs = structs.replace(inputs, price=price)
-            live.account.allowed = self.allowed(live, tokens_max, RESUME)
-        # The turn stays in its session, whatever the role wants of the next prompt.
-        return decide(
-            structs.replace(
-                inputs,
-                other_profile=self._elsewhere(live),
-                spending=live.account.allowed,
-                continuity="resume",
-                condition_before=None,
-            )
-        )
 
-    def _elsewhere(self, live: LiveTurn) -> str:
-        """Return the other profile that has the session, empty for none."""
-        return other_profile(self._store, live.request.own_sessions, live.link)
-
-    def decided(self, live: LiveTurn, found: Lacked) -> Decision:
-        """Return how the prompt is to be sent. What is refused leaves all as it was. Blocking."""
-        request = live.request
-        inputs = structs.replace(
-            live.claim.inputs(request.claim),
-            is_fresh_asked=wants_fresh(request.task.text) or request.options.is_fresh,
-            condition_now=request.condition,
-            **found.as_inputs,
-        )
-        live.inputs = self._gathered(live, inputs, is_counted=False)
+def decided(live: LiveTurn, found: Lacked) -> Decision:
+    """Return how the prompt is to be sent. What is refused leaves all as it was. Blocking."""
+    request = live.request
+    inputs = structs.replace(
+        live.claim.inputs(request.claim),
+        is_fresh_asked=wants_fresh(request.task.text) or request.options.is_fresh,
+        condition_now=request.condition,
+        **found.as_inputs,
+    )
+    live.inputs = _gathered(live, inputs, is_counted=False)
+    decision = decide(live.inputs)
+    # What a new session costs is told, and limited, by what its briefing really takes.
+    if decision.decision in NEW_SESSION_DECISIONS:
+        live.inputs = _gathered(live, inputs, is_counted=True)
         decision = decide(live.inputs)
-        # What a new session costs is told, and limited, by what its briefing really takes.
-        if decision.decision in NEW_SESSION_DECISIONS:
-            live.inputs = self._gathered(live, inputs, is_counted=True)
-            decision = decide(live.inputs)
-        tokens_max = request.options.tokens_max
-        if tokens_max is not None and decision.decision != REFUSE:
-            # Only now, and decided again: what a turn takes at least depends on how it attaches.
-            live.account.allowed = self.allowed(live, tokens_max, decision.decision)
-            live.inputs = structs.replace(live.inputs, spending=live.account.allowed)
-            decision = decide(live.inputs)
-        return decision
+    tokens_max = request.options.tokens_max
+    if tokens_max is not None and decision.decision != REFUSE:
+        # Only now, and decided again: what a turn takes at least depends on how it attaches.
+        live.account.allowed = allowed(live, tokens_max, decision.decision)
+        live.inputs = structs.replace(live.inputs, spending=live.account.allowed)
+        decision = decide(live.inputs)
+    return decision
 
-    def _gathered(
-        self, live: LiveTurn, inputs: HandshakeInputs, *, is_counted: bool
-    ) -> HandshakeInputs:
-        """Add to the inputs what has changed and what each way would cost. Blocking."""
-        request = live.request
-        subject = Subject(
-            conversation=live.conversation,
-            link=live.link,
-            role=request.claim.role,
-            working_directory=request.open.working_directory,
-            settings=request.freshness,
-            now_ms=self._system.now_ms(),
-        )
-        return gathered(self._store, inputs, subject, is_counted=is_counted)
 
-    def _intend(self, live: LiveTurn, decision: Decision) -> None:
-        """Commit what is meant, with the person's words."""
-        intended, prompt, writes = self.intent(live, decision)
-        live.log.commit_here(intended, writes=writes)
-        # The store may have a redacted one by now; this process sends what it was told.
-        live.messages.keep_told(prompt)
+def _gathered(live: LiveTurn, inputs: HandshakeInputs, *, is_counted: bool) -> HandshakeInputs:
+    """Add to the inputs what has changed and what each way would cost. Blocking."""
+    request = live.request
+    subject = Subject(
+        conversation=live.conversation,
+        link=live.link,
+        role=request.claim.role,
+        working_directory=request.open.working_directory,
+        settings=request.freshness,
+        now_ms=live.now_ms(),
+    )
+    return gathered(live.store, inputs, subject, is_counted=is_counted)
 
-    def intent(
-        self, live: LiveTurn, decision: Decision, turn_id: TurnId | None = None
-    ) -> tuple[TurnIntended, Message, tuple[Write, ...]]:
-        """Begin a turn; returns its first event, its prompt, and the writes that go with the two.
 
-        What mints a new conversation is among them.
-        """
-        request = live.request
-        live.log.begin(turn_id or TurnId(self._system.new_id("trn")))
-        # `fresh:` is said to upthread, and is no part of what is asked.
-        prompt = TextPart(text=without_fresh(request.task.text))
-        prompt_seq = live.messages.next_seq
-        conversation_id = live.conversation.conversation_id
-        intended = TurnIntended(
-            decision=decision.decision,
-            reasons=decision.reasons,
-            prompt_seq=prompt_seq,
-            inputs=decision.inputs,
-            condition=request.condition,
-            key=request.options.key,
-            call=request.call,
-        )
-        now_ms = self._system.now_ms()
-        opened = OpenTurn(
-            turn_id=live.log.turn_id,
-            conversation_id=conversation_id,
-            opened_at_ms=now_ms,
-            run_id=request.run_id,
-        )
-        said = live.messages.user_parts(prompt_seq, 0, (prompt,), stamp=live.current_session)
-        message = Message(
-            conversation_id=conversation_id,
-            seq=prompt_seq,
-            speaker=Speaker.USER,
-            turn_id=live.log.turn_id,
-            upstream_session_id=live.current_session,
-            recorded_at_ms=now_ms,
-            parts=(prompt,),
-        )
-        writes = (*live.claim.opens, opened, said, *request.at_intent(live.log.turn_id))
-        return intended, message, writes
+def _intend(live: LiveTurn, decision: Decision) -> None:
+    """Commit what is meant, with the person's words."""
+    intended, prompt, writes = intent(live, decision)
+    live.commit_here(intended, writes=writes)
+    # The store may have a redacted one by now; this process sends what it was told.
+    live.keep_told(prompt)
 
-    def allowed(self, live: LiveTurn, tokens_max: int, decision: str) -> Spending:
-        """Return what may be spent and was, and what a turn decided so would take at least."""
-        assert live.inputs is not None
-        count = live.request.spent
-        conversation_id = live.conversation.conversation_id
-        return Spending(
-            tokens_max=tokens_max,
-            spent=count() if count else spent_in_conversation(self._store, conversation_id),
-            next_turn=cost_of(decision, live.inputs.price),
-        )
+
+def intent(
+    live: LiveTurn, decision: Decision, turn_id: TurnId | None = None
+) -> tuple[TurnIntended, Message, tuple[Write, ...]]:
+    """Begin a turn; returns its first event, its prompt, and the writes that go with the two.
+
+    What mints a new conversation is among them.
+    """
+    request = live.request
+    live.begin(turn_id or TurnId(live.system.new_id("trn")))
+    # `fresh:` is said to upthread, and is no part of what is asked.
+    prompt = TextPart(text=without_fresh(request.task.text))
+    prompt_seq = live.next_seq
+    conversation_id = live.conversation_id
+    intended = TurnIntended(
+        decision=decision.decision,
+        reasons=decision.reasons,
+        prompt_seq=prompt_seq,
+        inputs=decision.inputs,
+        condition=request.condition,
+        key=request.options.key,
+        call=request.call,
+    )
+    now_ms = live.now_ms()
+    opened = OpenTurn(
+        turn_id=live.turn_id,
+        conversation_id=conversation_id,
+        opened_at_ms=now_ms,
+        run_id=request.run_id,
+    )
+    said = live.user_parts(prompt_seq, 0, (prompt,), stamp=live.current_session)
+    message = Message(
+        conversation_id=conversation_id,
+        seq=prompt_seq,
+        speaker=Speaker.USER,
+        turn_id=live.turn_id,
+        upstream_session_id=live.current_session,
+        recorded_at_ms=now_ms,
+        parts=(prompt,),
+    )
+    writes = (*live.claim.opens, opened, said, *request.at_intent(live.turn_id))
+    return intended, message, writes
+
+
+def allowed(live: LiveTurn, tokens_max: int, decision: str) -> Spending:
+    """Return what may be spent and was, and what a turn decided so would take at least."""
+    assert live.inputs is not None
+    count = live.request.spent
+    conversation_id = live.conversation_id
+    return Spending(
+        tokens_max=tokens_max,
+        spent=count() if count else spent_in_conversation(live.store, conversation_id),
+        next_turn=cost_of(decision, live.inputs.price),
+    )

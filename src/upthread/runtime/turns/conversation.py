@@ -384,8 +384,6 @@ def opening(
     *,
     conversation_id: ConversationId,
     now_ms: int,
-    parent: Conversation | None = None,
-    call_id: str | None = None,
 ) -> tuple[Write, ...]:
     """Return the writes that open a conversation, its workstream before it where that is new.
 
@@ -412,8 +410,6 @@ def opening(
         generation=1,
         base_name=base_name,
         opened_at_ms=now_ms,
-        parent_conversation_id=parent.conversation_id if parent else None,
-        parent_call_id=call_id,
     )
     return (*writes, OpenConversation(conversation=conversation))
 

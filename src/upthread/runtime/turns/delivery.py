@@ -30,24 +30,20 @@ from upthread.core.turns.prompt import context_for
 from upthread.core.turns.recorder import Recorder
 from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSessionId
 from upthread.errors import UpstreamError
-from upthread.runtime.system import System
 from upthread.runtime.turns.attach import notify_if_due, telling_of_wait
 from upthread.runtime.turns.examination import Examiner
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.recorder import Answer, Recording
 from upthread.runtime.turns.turn_history import (
     RecordedChild,
-    doubts,
+    effects_before,
     effects_of_turn,
     examiner_of,
-    know_children,
-    left_open_before,
     past_of,
     prior_of,
     recorded_children,
     sent_event,
 )
-from upthread.store.base import Store
 from upthread.tasks import task_group
 
 NOTHING_TO_REPLAY: Final = "nothing_to_replay"
@@ -74,129 +70,130 @@ class _Beforehand(NamedTuple):
     known: tuple[Effect, ...]
 
 
-class Sender:
-    """Sends prompts and records what comes of them."""
+async def send(live: LiveTurn, connection: AgentConnection) -> Answer | None:
+    """Send the turn's prompt to the session that is attached; None where it is not all kept."""
+    begun = await live.read(lambda: _begun(live))
+    if begun is None:
+        return None
+    text, beforehand, is_past_told = begun
+    if live.telling == RESUME_WITH_REPLAY and not is_past_told:
+        said = "nothing of what was said is left on record: the new session begins without it"
+        live.notice(NOTHING_TO_REPLAY, said)
+    return await _stream(live, connection, text, beforehand)
 
-    def __init__(self, store: Store, system: System) -> None:
-        self._store = store
-        self._system = system
 
-    async def send(self, live: LiveTurn, connection: AgentConnection) -> Answer | None:
-        """Send the turn's prompt to the session that is attached; None where it is not all kept."""
-        begun = await live.read(lambda store: self._begun(store, live))
-        if begun is None:
-            return None
-        text, beforehand, is_past_told = begun
-        if live.telling == RESUME_WITH_REPLAY and not is_past_told:
-            said = "nothing of what was said is left on record: the new session begins without it"
-            live.notice(NOTHING_TO_REPLAY, said)
-        return await self._stream(live, connection, text, beforehand)
+async def stream(live: LiveTurn, connection: AgentConnection, text: str) -> Answer:
+    """Let a prompt leave that is committed, and record the reply while it comes."""
+    beforehand = await live.read(lambda: _beforehand(live))
+    return await _stream(live, connection, text, beforehand)
 
-    async def stream(self, live: LiveTurn, connection: AgentConnection, text: str) -> Answer:
-        """Let a prompt leave that is committed, and record the reply while it comes."""
-        beforehand = await live.read(lambda store: _beforehand(store, live))
-        return await self._stream(live, connection, text, beforehand)
 
-    def _begun(self, store: Store, live: LiveTurn) -> tuple[str, _Beforehand, bool] | None:
-        """Commit the prompt as it will leave, and read what is known by then. Blocking.
+def _begun(live: LiveTurn) -> tuple[str, _Beforehand, bool] | None:
+    """Commit the prompt as it will leave, and read what is known by then. Blocking.
 
-        With it whether the session is told anything of the past.
-        """
-        # Without what redaction took from it, it would be another prompt than the person's.
-        if not live.messages.has_whole_prompt():
-            return None
-        # Also where it is not told: what a session could have been told is on record (ADR 13).
-        prior = prior_of(store, live)
-        is_injected = live.must_inject
-        past = past_of(store, live, prior, is_prior_injected=is_injected)
-        context = context_for(
-            role=live.request.claim.role,
-            task=live.request.task,
-            decision=live.telling,
-            past=past,
+    With it whether the session is told anything of the past.
+    """
+    # Without what redaction took from it, it would be another prompt than the person's.
+    if not live.has_whole_prompt():
+        return None
+    # Also where it is not told: what a session could have been told is on record (ADR 13).
+    prior = prior_of(live)
+    is_injected = live.must_inject
+    past = past_of(live, prior, is_prior_injected=is_injected)
+    context = context_for(
+        role=live.request.claim.role,
+        task=live.request.task,
+        decision=live.telling,
+        past=past,
+    )
+    message, writes = _prompt_message(live, context)
+    sent = sent_event(message.seq, prior, is_injected=is_injected)
+    # Before it leaves: whoever finds the turn then asks the agent's history what
+    # became of it, and never sends a prompt a second time that may have arrived.
+    live.commit_here(sent, writes=writes)
+    live.advance_past(writes)
+    return message.sent_text, _beforehand(live), bool(past)
+
+
+async def _stream(
+    live: LiveTurn, connection: AgentConnection, text: str, beforehand: _Beforehand
+) -> Answer:
+    async with telling_of_wait(live, "answer", is_prompted=True) as has_spoken:
+        return await _record(live, connection, text, beforehand, has_spoken)
+
+
+async def _record(
+    live: LiveTurn,
+    connection: AgentConnection,
+    text: str,
+    beforehand: _Beforehand,
+    has_spoken: Callable[[], None],
+) -> Answer:
+    live.recording = recording = _recording(live, beforehand, _hearing(live, has_spoken))
+    live.gate.expect(known=beforehand.known, keep=recording.intend)
+    session = live.require_link().upstream_session_id
+    results: list[PromptResult] = []
+    began_s = anyio.current_time()
+
+    async def ask() -> None:
+        results.append(await _prompt(live, connection, text))
+
+    def answer() -> Answer:
+        writes = recording.close()
+        live.make_with_next(recording.examined)
+        if live.recorder is not None:  # some of it is committed: more is written after it
+            live.advance_to(live.recorder.own.next_seq)
+        return Answer(
+            result=results[0],
+            writes=writes,
+            prompt_characters=len(text),
+            duration_s=anyio.current_time() - began_s,
+            late_events=connection.late_events,
         )
-        message, writes = _prompt_message(live, context)
-        sent = sent_event(message.seq, prior, is_injected=is_injected)
-        # Before it leaves: whoever finds the turn then asks the agent's history what
-        # became of it, and never sends a prompt a second time that may have arrived.
-        live.log.commit_here(sent, writes=writes)
-        live.messages.advance_past(writes)
-        return message.sent_text, _beforehand(store, live), bool(past)
 
-    async def _stream(
-        self, live: LiveTurn, connection: AgentConnection, text: str, beforehand: _Beforehand
-    ) -> Answer:
-        async with telling_of_wait(live, "answer", is_prompted=True) as has_spoken:
-            return await self._record(live, connection, text, beforehand, has_spoken)
+    try:
+        async with task_group() as tasks:
+            tasks.start_soon(recording.keep_flushing)
+            grace_s = GRACE_S if live.request.is_handed_back else 0.0
+            await heard_out(ask, lambda: connection.cancel(session), grace_s=grace_s)
+            tasks.cancel_scope.cancel()
+    except anyio.get_cancelled_exc_class():
+        # The agent came to its own end before the cancel reached it: that is how it ended.
+        if results and results[0].outcome is Outcome.OK:
+            live.answer = answer()
+        raise
+    if results[0].outcome is not Outcome.UNKNOWN:
+        notify_if_due(live)
+    return answer()
 
-    async def _record(
-        self,
-        live: LiveTurn,
-        connection: AgentConnection,
-        text: str,
-        beforehand: _Beforehand,
-        has_spoken: Callable[[], None],
-    ) -> Answer:
-        live.recording = recording = self._recording(live, beforehand, _hearing(live, has_spoken))
-        live.gate.expect(known=beforehand.known, keep=recording.intend)
-        session = live.require_link().upstream_session_id
-        results: list[PromptResult] = []
-        began_s = anyio.current_time()
 
-        async def ask() -> None:
-            results.append(await _prompt(live, connection, text, now_ms=self._system.now_ms()))
-
-        def answer() -> Answer:
-            writes = recording.close()
-            live.log.make_with_next(recording.examined)
-            if live.recorder is not None:  # some of it is committed: more is written after it
-                live.messages.advance_to(live.recorder.next_seq)
-            return Answer(
-                result=results[0],
-                writes=writes,
-                prompt_characters=len(text),
-                duration_s=anyio.current_time() - began_s,
-                late_events=connection.late_events,
-            )
-
-        try:
-            async with task_group() as tasks:
-                tasks.start_soon(recording.keep_flushing)
-                grace_s = GRACE_S if live.request.is_handed_back else 0.0
-                await heard_out(ask, lambda: connection.cancel(session), grace_s=grace_s)
-                tasks.cancel_scope.cancel()
-        except anyio.get_cancelled_exc_class():
-            # The agent came to its own end before the cancel reached it: that is how it ended.
-            if results and results[0].outcome is Outcome.OK:
-                live.answer = answer()
-            raise
-        if results[0].outcome is not Outcome.UNKNOWN:
-            notify_if_due(live)
-        return answer()
-
-    def _recording(
-        self, live: LiveTurn, beforehand: _Beforehand, on_event: Callable[[AgentEvent], None]
-    ) -> Recording:
-        recorder = Recorder(
-            conversation=live.conversation,
-            turn_id=live.log.turn_id,
-            link=live.require_link(),
-            next_seq=live.messages.next_seq,
-            call_durability=live.request.durability,
-            quarantined=beforehand.quarantined,
+def _recording(
+    live: LiveTurn, beforehand: _Beforehand, on_event: Callable[[AgentEvent], None]
+) -> Recording:
+    recorder = Recorder(
+        conversation=live.conversation,
+        turn_id=live.turn_id,
+        link=live.require_link(),
+        next_seq=live.next_seq,
+        call_durability=live.request.durability,
+        quarantined=beforehand.quarantined,
+    )
+    # Children have conversations already, from this turn or earlier ones.
+    for child in beforehand.children:
+        recorder.know_child(
+            child.upstream_session_id, child.conversation_id, next_seq=child.next_seq
         )
-        know_children(recorder, beforehand.children)
-        live.recorder = recorder
-        live.account.begin(recorder)
-        return Recording(
-            store=self._store,
-            system=self._system,
-            recorder=recorder,
-            examiner=beforehand.examiner,
-            fences=live.log.fences,
-            on_event=on_event,
-            is_own=lambda session: _is_own_child(self._store, live, session),
-        )
+    live.recorder = recorder
+    live.account.begin(recorder)
+    return Recording(
+        store=live.store,
+        system=live.system,
+        recorder=recorder,
+        examiner=beforehand.examiner,
+        fences=live.fences,
+        on_event=on_event,
+        is_own=lambda session: _is_own_child(live, session),
+    )
 
 
 def _hearing(live: LiveTurn, has_spoken: Callable[[], None]) -> Callable[[AgentEvent], None]:
@@ -217,16 +214,16 @@ def _hearing(live: LiveTurn, has_spoken: Callable[[], None]) -> Callable[[AgentE
     return hear
 
 
-def _beforehand(store: Store, live: LiveTurn) -> _Beforehand:
+def _beforehand(live: LiveTurn) -> _Beforehand:
     # Sent for the first time, a turn has done nothing yet that it could do again.
-    is_again = live.log.view.was_sent_again
-    own = effects_of_turn(store, live) if is_again else ()
+    is_again = live.view.was_sent_again
+    own = effects_of_turn(live) if is_again else ()
     return _Beforehand(
-        children=recorded_children(store, live.conversation),
+        children=recorded_children(live.store, live.conversation),
         # Counted over all sends of the turn, so that nothing is written over; a first has none.
-        quarantined=live.log.quarantined() if is_again else 0,
-        examiner=examiner_of(store, live),
-        known=(*doubts(store, live), *left_open_before(store, live), *own),
+        quarantined=live.quarantined() if is_again else 0,
+        examiner=examiner_of(live),
+        known=(*effects_before(live), *own),
     )
 
 
@@ -235,7 +232,7 @@ def judged(live: LiveTurn, answer: Answer) -> PromptResult:
 
     Only a session that was resumed can give one.
     """
-    result, attached = answer.result, live.log.view.attached
+    result, attached = answer.result, live.view.attached
     if result.outcome is not Outcome.OK or attached is None or attached.how == "new":
         return result
     signs = PoisonSigns(
@@ -254,15 +251,15 @@ def judged(live: LiveTurn, answer: Answer) -> PromptResult:
     )
 
 
-def _is_own_child(store: Store, live: LiveTurn, session: UpstreamSessionId) -> bool:
+def _is_own_child(live: LiveTurn, session: UpstreamSessionId) -> bool:
     """Whether nobody holds a session, or a sub-agent of this very conversation. Blocking."""
     own = live.conversation
-    owner = store.owner(own.key.project_id, session)
+    owner = live.store.owner(own.key.project_id, session)
     # Upwards, since a sub-agent's own sub-agents are of this conversation as well.
     while owner is not None and owner.parent_conversation_id is not None:
         if owner.parent_conversation_id == own.conversation_id:
             return True
-        owner = store.conversation(owner.parent_conversation_id)
+        owner = live.store.conversation(owner.parent_conversation_id)
     return owner is None or owner.conversation_id == own.conversation_id
 
 
@@ -277,21 +274,17 @@ def _sound(result: PromptResult, *, now_ms: int) -> PromptResult:
 
 def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write, ...]]:
     """Return the message as it is sent, and the writes that complete the record of it."""
-    message = live.messages.prompt()
-    if (
-        live.log.view.sends
-    ):  # it went to a session that was given up: what is sent now is another one
+    message = live.prompt()
+    if live.view.sends:  # it went to a session that was given up: what is sent now is another one
         text = "\n\n".join(piece for piece in (context, message.text) if piece)
         parts: tuple[Part, ...] = (ContextPart(text=text),)
-        write = live.messages.user_parts(
-            live.messages.next_seq, 0, parts, stamp=live.current_session
-        )
-        return structs.replace(message, seq=live.messages.next_seq, parts=parts), (write,)
+        write = live.user_parts(live.next_seq, 0, parts, stamp=live.current_session)
+        return structs.replace(message, seq=live.next_seq, parts=parts), (write,)
     if not context:
         return message, ()
     parts = (ContextPart(text=context),)
     stamp = message.upstream_session_id
-    write = live.messages.user_parts(message.seq, len(message.parts), parts, stamp=stamp)
+    write = live.user_parts(message.seq, len(message.parts), parts, stamp=stamp)
     return structs.replace(message, parts=(*message.parts, *parts)), (write,)
 
 
@@ -331,15 +324,14 @@ async def heard_out(
             raise
 
 
-async def _prompt(
-    live: LiveTurn, connection: AgentConnection, text: str, *, now_ms: int
-) -> PromptResult:
+async def _prompt(live: LiveTurn, connection: AgentConnection, text: str) -> PromptResult:
     """Prompt, and turn the agent's failure into the outcome it is.
 
     A turn that would spend more than may be is cancelled once a request has told what it took.
     """
     session, recording = live.require_link().upstream_session_id, live.recording
     assert recording is not None
+    began_ms = live.now_ms()
 
     async def take(event: AgentEvent) -> None:
         # First, since the account counts what its recorder has heard.
@@ -349,7 +341,7 @@ async def _prompt(
 
     try:
         result = await connection.prompt(session, text, on_event=take)
-        return _sound(result, now_ms=now_ms)
+        return _sound(result, now_ms=began_ms)
     # The prompt has left: from here on a failure of the agent's is its outcome, with what
     # is done about it in core/decision/rollover.py, and not an error that ends the turn.
     except UpstreamError as error:

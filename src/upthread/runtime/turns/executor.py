@@ -33,7 +33,6 @@ from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, TurnCommand
 from upthread.core.types import Outcome
 from upthread.errors import ConfigError, FencedError, QuotaExceededError, UpstreamError
-from upthread.runtime.system import System
 from upthread.runtime.turns.attach import (
     attach_as_decided,
     closed_in_words,
@@ -42,14 +41,13 @@ from upthread.runtime.turns.attach import (
     tell_kept,
     telling_of_wait,
 )
-from upthread.runtime.turns.delivery import Sender, judged
+from upthread.runtime.turns.delivery import judged, send
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.turns.recorder import Answer
-from upthread.runtime.turns.recovery import Recoverer, parked_unheld, rest_of
+from upthread.runtime.turns.recovery import parked_unheld, recover, rest_of
 from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event, result_of
 from upthread.runtime.turns.turn_history import effects_of_turn, link_end
-from upthread.store.base import Store
 
 NOT_KEPT = "the prompt was not sent, and of its text not all was kept: send it again"
 
@@ -67,398 +65,403 @@ RETRY_AFTER_S = 1.0
 """How long an agent that failed for the moment is left alone before it is asked once more."""
 
 
-class Driver:
-    """Drives turns that are begun. Every method works on the turn in its hands."""
+async def drive(live: LiveTurn) -> TurnResult:
+    """Drive a turn that is begun until it is over, and return what became of it."""
+    try:
+        await _drive_agents(live)
+    except UpstreamError as error:
+        await _fail(live, error)
+    except ConfigError as error:  # the agent could not be started at all
+        error.message = _with_session(live, error.message)
+        await _fail(live, UpstreamError(str(error), outcome=Outcome.UNKNOWN))
+        raise
+    except anyio.get_cancelled_exc_class():
+        await cancel(live)
+        raise
+    return result_of(live)
 
-    def __init__(self, store: Store, system: System) -> None:
-        self._system = system
-        self._sender = Sender(store, system)
 
-    async def drive(self, live: LiveTurn) -> TurnResult:
+async def cancel(live: LiveTurn) -> None:
+    """End a turn whose caller gave it up, and tell the caller's listener what became of it."""
+    # Left open, as a crash would leave it: there is one way of taking a turn over (ADR 36).
+    if live.request.is_handed_back and live.answer is None:
+        return
+    await _end_cancelled(live)
+    result = result_of(live)
+    # It may have been taken over, or its prompt be uncertain; for its caller it is cancelled.
+    if live.view.ended is None and live.view.parked is None:
+        result = structs.replace(result, outcome=Outcome.CANCELLED, detail=CANCELLED)
+    live.request.listener.cancelled(result)
+
+
+async def _drive_agents(live: LiveTurn) -> None:
+    """Drive an agent; one that is killed before it was sent anything is started once more.
+
+    What happens to one that has its prompt is no error but the prompt's outcome.
+    """
+    was_killed = False
+    while not live.is_over:
         try:
-            await self._drive_agents(live)
+            await _drive_agent(live)
         except UpstreamError as error:
-            await self._fail(live, error)
-        except ConfigError as error:  # the agent could not be started at all
-            error.message = _with_session(live, error.message)
-            await self._fail(live, UpstreamError(str(error), outcome=Outcome.UNKNOWN))
-            raise
-        except anyio.get_cancelled_exc_class():
-            await self.cancel(live)
-            raise
-        return result_of(live)
-
-    async def cancel(self, live: LiveTurn) -> None:
-        """End a turn whose caller gave it up, and tell the caller's listener what became of it."""
-        # Left open, as a crash would leave it: there is one way of taking a turn over (ADR 36).
-        if live.request.is_handed_back and live.answer is None:
-            return
-        await self._end_cancelled(live)
-        result = result_of(live)
-        # It may have been taken over, or its prompt be uncertain; for its caller it is cancelled.
-        if live.log.view.ended is None and live.log.view.parked is None:
-            result = structs.replace(result, outcome=Outcome.CANCELLED, detail=CANCELLED)
-        live.request.listener.cancelled(result)
-
-    async def _drive_agents(self, live: LiveTurn) -> None:
-        """Drive an agent; one that is killed before it was sent anything is started once more.
-
-        What happens to one that has its prompt is no error but the prompt's outcome.
-        """
-        was_killed = False
-        while not live.is_over:
-            try:
-                await self._drive_agent(live)
-            except UpstreamError as error:
-                # Only where somebody else's signal ended it:
-                # what exits by itself would do so again.
-                if not error.was_killed:
-                    raise
-                if was_killed:
-                    error.message += STARTED_TWICE
-                    raise
-                was_killed = True
-                text = f"{error.message}; it is started once more"
-                live.notice("started_again", text, agent=live.request.claim.agent)
-            # A new session is asked of another process, and not of a moment later.
-            if (was_killed or not live.is_given_up) and not live.is_over:
-                await anyio.sleep(RETRY_AFTER_S)
-
-    async def _drive_agent(self, live: LiveTurn) -> None:
-        """Carry out commands on one process of the agent, until another one is needed."""
-        needs_another = False
-        assert live.request.adapter is not None, "a turn that upthread drives has an adapter"
-        async with (
-            telling_of_wait(live, "start") as has_started,
-            live.request.adapter.open(live.open_request()) as connection,
-        ):
-            has_started()
-            live.environment = connection.environment
-            while not (live.is_over or needs_another):
-                needs_another = await self._carry_out(live, connection)
-
-    async def _carry_out(self, live: LiveTurn, connection: AgentConnection) -> bool:
-        """Carry out the next command; returns whether another process must go on."""
-        command = turns.NEXT_COMMAND[live.log.view.state]
-        if command is TurnCommand.ATTACH:
-            return await self._attach(live, connection)
-        if command is TurnCommand.SEND:
-            return await self._send(live, connection)
-        assert command is TurnCommand.RECOGNISE, command
-        return await self._recover(live, connection)
-
-    async def _fail(self, live: LiveTurn, error: UpstreamError) -> None:
-        """End the turn with the agent's failure; what may have been sent is parked.
-
-        So is a turn whose session was gone or refused, as well as a new one: the old one stays.
-        """
-        view, outcome = live.log.view, Outcome(error.outcome)
-        detail = _with_session(live, str(error))
-        if view.is_over:
-            return
-        if closed := await live.read(lambda _: closed_in_words(live)):
-            outcome, detail = Outcome.UNKNOWN, f"{closed}; {detail}"
-        is_kept = live.is_given_up and live.link is not None
-        if live.is_given_up:
-            detail = _both_refused(live, detail)
-        if is_kept:
-            assert live.inputs is not None
-            live.inputs = structs.replace(live.inputs, session_lost=None, is_refused=False)
-            await live.log.commit(live.decided_again())
-            tell_kept(live)
-        # Ended here, the next prompt would be sent beside one that may have arrived.
-        command = turns.NEXT_COMMAND[view.state]
-        is_in_doubt = command is TurnCommand.RECOGNISE and not live.is_given_up and not closed
-        if is_in_doubt and outcome in PASSING and live.may_be_left_open:
-            # So that refusals in a row are counted over the attempts of a step.
-            holder = self._system.this_process(live.request.claim.doing).in_words()
-            refused = RecoveryStarted(holder=holder, refused_as=outcome, detail=error.message)
-            await live.log.commit(refused)
-            live.interrupted_by = outcome, detail
-            return
-        is_asked = view.is_person_asked and command is TurnCommand.ATTACH
-        if command is TurnCommand.RECOGNISE or is_asked or is_kept:
-            parked = TurnParked(reason=outcome, detail=detail, reset_at_ms=error.reset_at_ms)
-            await live.log.commit(parked)
-            return
-        await self._end(live, TurnEnded(outcome=outcome, detail=detail))
-
-    async def _end_cancelled(self, live: LiveTurn) -> None:
-        """Commit the end of a turn that a person interrupted, unless it was taken over."""
-        with anyio.move_on_after(CLEAN_UP_S, shield=True):
-            if (
-                live.log.view.is_over
-                # Nobody has asked the history yet: whoever goes on does, and sends nothing twice.
-                or turns.NEXT_COMMAND[live.log.view.state] is TurnCommand.RECOGNISE
-            ):
-                return
-            try:
-                if live.answer is not None:
-                    await self._conclude(live, live.answer)
-                else:
-                    await live.read(lambda store: self._end_given_up(store, live))
-            except FencedError:
-                return  # the holder that took over goes on with the turn; this is why we are here
-
-    def _end_given_up(self, store: Store, live: LiveTurn) -> None:
-        """Commit the end of a turn that has none of its own, with all that its agent did. Blocking.
-
-        The agent has ended by now, and its own store has the rest.
-        """
-        if live.recording and live.recorder:
-            live.log.make_with_next(live.recording.examined)
-            live.log.commit_here(writes=live.recording.close(is_whole=False))
-            live.messages.advance_to(live.recorder.next_seq)
-        # What it took was spent, though no agent tells a sum for a prompt it did not end.
-        live.account.note_cut_off()
-        ended = TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED, **live.account.told())
-        rest = rest_of(store, live, ended, now_ms=self._system.now_ms())
-        live.log.commit_here(*rest.known)
-        end_here(live, rest.ended, rest.writes)
-
-    async def _end(self, live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> None:
-        await live.read(lambda _: end_here(live, ended, writes))
-
-    # --- attaching -----------------------------------------------------------------------------
-
-    async def _attach(self, live: LiveTurn, connection: AgentConnection) -> bool:
-        if live.is_elsewhere and live.log.intended.decision not in NEW_SESSION_DECISIONS:
-            await self._move(live)
-            return False
-        is_sent = live.log.view.sends and not connection.capabilities.can_hold
-        if is_sent and live.log.intended.decision in NEW_SESSION_DECISIONS:
-            # A new session would be sent what the old one may have acted on.
-            parked = await live.read(lambda store: parked_unheld(store, live))
-            if parked is not None:
-                await live.log.commit(parked)
-                return False
-        compared = live.inputs and live.inputs.not_compared
-        try:
-            await attach_as_decided(live, connection, self._system)
-        except UpstreamError as error:
-            # Loaded to be compared alone: the next process resumes it, and may well.
-            if live.inputs and live.inputs.not_compared != compared:
+            # Only where somebody else's signal ended it:
+            # what exits by itself would do so again.
+            if not error.was_killed:
                 raise
-            return await self._decide_again(live, error)
-        return False
+            if was_killed:
+                error.message += STARTED_TWICE
+                raise
+            was_killed = True
+            text = f"{error.message}; it is started once more"
+            live.notice("started_again", text, agent=live.request.claim.agent)
+        # A new session is asked of another process, and not of a moment later.
+        if (was_killed or not live.is_given_up) and not live.is_over:
+            await anyio.sleep(RETRY_AFTER_S)
 
-    async def _decide_again(self, live: LiveTurn, error: UpstreamError) -> bool:
-        """A session that is gone for certain is given up with its cause; all else is raised.
 
-        Returns that another process is needed: the agent may still be opening the old session, or
-        serve one session in each process.
-        """
-        outcome = Outcome(error.outcome)
-        # A quota is ours, so that its word "limit" means none that passes.
-        has_ended = outcome is Outcome.PROCESS_DIED or isinstance(error, QuotaExceededError)
-        stderr = error.hint if has_ended else ""
-        if await live.is_refused_again(outcome, error.message, stderr=stderr, sends=0):
-            await self._replace_refused(live, str(error))
-            return True
-        # Anything but a positive word that it is gone leaves the session as it is (ADR 67). Agents
-        # also say of what they may not read that it is gone, or damaged.
-        is_lost = outcome in LOST and live.link is not None and live.log.view.may_send
-        # Said of a new session, it is that one's failure.
-        is_old = is_lost and not live.is_given_up
-        if not is_old or await live.read(lambda _: bool(closed_in_words(live))):
-            raise error
-        # Agents find a session in the directory that it was opened in (OpenCode over ACP, 1.18.33).
-        if outcome is Outcome.MISSING and live.has_moved:
-            outcome = Outcome.WORKSPACE_CHANGED
-        await self._roll_over(live, outcome, str(error))
-        return True
+async def _drive_agent(live: LiveTurn) -> None:
+    """Carry out commands on one process of the agent, until another one is needed."""
+    needs_another = False
+    assert live.request.adapter is not None, "a turn that upthread drives has an adapter"
+    async with (
+        telling_of_wait(live, "start") as has_started,
+        live.request.adapter.open(live.open_request()) as connection,
+    ):
+        has_started()
+        live.environment = connection.environment
+        while not (live.is_over or needs_another):
+            needs_another = await _carry_out(live, connection)
 
-    async def _replace_refused(
-        self, live: LiveTurn, words: str, *, writes: Sequence[Write] = ()
-    ) -> None:
-        """Decide for a new session, although the refused one may still be there."""
-        await self._roll_over(live, Outcome.CORRUPTED, words, writes=writes, is_refused=True)
-        if live.is_over:
-            return
-        # Ours first: a line is cut where the agent said much.
-        text = f"refused again, so the agent is asked for a new session: {words}"
-        live.notice("refused_again", text, agent=live.request.claim.agent, detail=words)
 
-    async def _roll_over(
-        self,
-        live: LiveTurn,
-        outcome: Outcome,
-        detail: str,
-        *,
-        writes: Sequence[Write] = (),
-        is_refused: bool = False,
-    ) -> None:
-        """Decide again, knowing that the session is gone, unless another profile has it.
+async def _carry_out(live: LiveTurn, connection: AgentConnection) -> bool:
+    """Carry out the next command; returns whether another process must go on."""
+    command = turns.NEXT_COMMAND[live.view.state]
+    if command is TurnCommand.ATTACH:
+        return await _attach(live, connection)
+    if command is TurnCommand.SEND:
+        return await _send(live, connection)
+    assert command is TurnCommand.RECOGNISE, command
+    return await _recover(live, connection)
 
-        Its link ends when the agent has made another session: a store that is not there may come
-        back. Only what is spoilt ends at once.
-        """
+
+async def _fail(live: LiveTurn, error: UpstreamError) -> None:
+    """End the turn with the agent's failure; what may have been sent is parked.
+
+    So is a turn whose session was gone or refused, as well as a new one: the old one stays.
+    """
+    view, outcome = live.view, Outcome(error.outcome)
+    detail = _with_session(live, str(error))
+    if view.is_over:
+        return
+    if closed := await live.read(lambda: closed_in_words(live)):
+        outcome, detail = Outcome.UNKNOWN, f"{closed}; {detail}"
+    is_kept = live.is_given_up and live.link is not None
+    if live.is_given_up:
+        detail = _both_refused(live, detail)
+    if is_kept:
         assert live.inputs is not None
-        if elsewhere := await live.read(lambda store: elsewhere_in_words(store, live)):
-            parked = parked_event(live, TurnParked(reason=OTHER_PROFILE, detail=elsewhere))
-            await live.log.commit(parked, writes=writes)
-            return
-        link = live.require_link()
-        lost = None if is_refused else outcome
-        live.inputs = structs.replace(live.inputs, session_lost=lost, is_refused=is_refused)
-        ends: tuple[Write, ...] = ()
-        if is_refused:
-            live.refused_link = link
-        if outcome in SPOILT:
-            live.link = None
-            live.inputs = structs.replace(live.inputs, current_agent=None)
-            ends = (link_end(link, outcome, self._system.now_ms()),)
-        failed = AttachFailed(
-            upstream_session_id=link.upstream_session_id, outcome=outcome, detail=detail
-        )
-        # One commit: between two, a crash would leave a turn that resumes a session that is closed.
-        await live.log.commit(failed, live.decided_again(), writes=(*writes, *ends))
-        live.messages.advance_past(writes)
-        if outcome is Outcome.CORRUPTED and detail and not is_refused:
-            session = link.upstream_session_id
-            text = f"{link.agent} cannot read session {session}: {detail}"
-            live.notice("session_unreadable", text, session=session, detail=detail)
+        live.inputs = structs.replace(live.inputs, session_lost=None, is_refused=False)
+        await live.commit(live.decided_again())
+        tell_kept(live)
+    # Ended here, the next prompt would be sent beside one that may have arrived.
+    command = turns.NEXT_COMMAND[view.state]
+    is_in_doubt = command is TurnCommand.RECOGNISE and not live.is_given_up and not closed
+    if is_in_doubt and outcome in PASSING and live.may_be_left_open:
+        # So that refusals in a row are counted over the attempts of a step.
+        holder = live.system.this_process(live.request.claim.doing).in_words()
+        refused = RecoveryStarted(holder=holder, refused_as=outcome, detail=error.message)
+        await live.commit(refused)
+        live.interrupted_by = outcome, detail
+        return
+    is_asked = view.is_person_asked and command is TurnCommand.ATTACH
+    if command is TurnCommand.RECOGNISE or is_asked or is_kept:
+        parked = TurnParked(reason=outcome, detail=detail, reset_at_ms=error.reset_at_ms)
+        await live.commit(parked)
+        return
+    await _end(live, TurnEnded(outcome=outcome, detail=detail))
 
-    async def _move(self, live: LiveTurn) -> None:
-        """Decide again for the agent that a person named; the old link ends when a new one opens.
 
-        A prompt that left SENDS_MAX times is not sent again anywhere.
-        """
-        if live.log.view.may_send:
-            await live.log.commit(live.decided_again())
-        else:
-            detail = f"{live.log.view.sends} sends before another agent was named"
-            await live.log.commit(TurnParked(reason=UNDECIDABLE, detail=detail))
-
-    # --- concluding ----------------------------------------------------------------------------
-
-    async def _send(self, live: LiveTurn, connection: AgentConnection) -> bool:
-        answer = await self._sender.send(live, connection)
-        if answer is not None:
-            return await self._conclude(live, answer)
-        await self._end(live, TurnEnded(outcome=Outcome.UNKNOWN, detail=NOT_KEPT))
-        return False
-
-    async def _conclude(self, live: LiveTurn, answer: Answer) -> bool:
-        """Do what the table says about the way the prompt ended; as `_carry_out` returns."""
-        result = judged(live, answer)
-        live.reset_at_ms = result.reset_at_ms
-        live.account.note(
-            result,
-            prompt_characters=answer.prompt_characters,
-            reply_characters=len(live.reply),
-        )
-        # A prompt that came to its end before the cancel reached it has the end that it had.
-        stopped = live.account.stopped if result.outcome is Outcome.CANCELLED else None
-        # Before the table: we cancelled it, so what the agent calls its end says nothing.
-        if because := live.gate.parked or stopped:
-            await live.log.commit(parked_event(live, because), writes=answer.writes)
-            return False
-        recovery = recovery_of(result.outcome, may_send=not live.log.view.was_sent_again)
-        # A prompt that ends its agent, or is not answered in time, may have been carried out.
-        is_refused = result.outcome is Outcome.UNKNOWN
-        if is_refused and await live.is_refused_again(result.outcome, result.detail, sends=1):
-            recovery = Recovery.ROLL_OVER
-        if recovery in SENDS_AGAIN and await live.read(
-            lambda store: self._parks_in_doubt(store, live, result, answer)
+async def _end_cancelled(live: LiveTurn) -> None:
+    """Commit the end of a turn that a person interrupted, unless it was taken over."""
+    with anyio.move_on_after(CLEAN_UP_S, shield=True):
+        if (
+            live.view.is_over
+            # Nobody has asked the history yet: whoever goes on does, and sends nothing twice.
+            or turns.NEXT_COMMAND[live.view.state] is TurnCommand.RECOGNISE
         ):
-            return False
-        # After the retry within this attempt, which needs no engine.
-        if recovery not in SENDS_AGAIN and _is_interruption(live, result):
-            await self._interrupt(live, result, answer.writes)
-            return False
-        match recovery:
-            case Recovery.NONE:
-                # A caller that is cancelled before the commit begins has its answer all the same.
-                live.answer = answer if result.outcome is Outcome.OK else None
-                await live.read(lambda _: self._end_answered(live, result, answer))
-            case Recovery.ROLL_OVER if result.outcome is Outcome.UNKNOWN:
-                await self._replace_refused(live, result.detail, writes=answer.writes)
-            case Recovery.ROLL_OVER | Recovery.RELAY:
-                await self._roll_over(live, result.outcome, result.detail, writes=answer.writes)
-            case Recovery.RETRY_ONCE:
-                await self._retry(live, answer)
-            case Recovery.WAIT | Recovery.PARK:
-                again, writes = restore_refused(
-                    live, result.outcome, result.detail, now_ms=self._system.now_ms()
-                )
-                detail = _both_refused(live, result.detail) if again else result.detail
-                because = TurnParked(
-                    reason=result.outcome, detail=detail, reset_at_ms=result.reset_at_ms
-                )
-                parked = parked_event(live, because)
-                await live.log.commit(*again, parked, writes=(*answer.writes, *writes))
-            case _:
-                assert_never(recovery)
-        return recovery in SENDS_AGAIN
-
-    async def _interrupt(
-        self, live: LiveTurn, result: PromptResult, writes: Sequence[Write]
-    ) -> None:
-        """Leave the turn to the next attempt of its step; one that was only refused ends.
-
-        Left open, it would not keep the words, and a session could refuse every attempt alike.
-        """
-        await live.log.commit(writes=writes)
-        is_failed = result.outcome is Outcome.UNKNOWN and not is_stopping(result.detail)
-        if is_failed and not live.has_output(result.detail):
-            await self._end(live, TurnEnded(outcome=result.outcome, detail=result.detail))
-        else:
-            live.interrupted_by = result.outcome, result.detail
-
-    def _parks_in_doubt(
-        self, store: Store, live: LiveTurn, result: PromptResult, answer: Answer
-    ) -> bool:
-        """Park a turn that would be sent again, and may do an action twice by that. Blocking."""
-        live.log.commit_here(writes=answer.writes)
-        live.messages.advance_past(answer.writes)
-        answer.writes = ()
-        effect = next(iter(held(effects_of_turn(store, live))), None)
-        if effect is None:
-            return False
-        # The next attempt holds the calls that may repeat the action, as after a kill.
-        if _is_interruption(live, result):
-            live.interrupted_by = result.outcome, result.detail
-            return True
-        why = ROLLOVER[result.outcome].says
-        detail = f"{why}, and sending again may repeat `{effect.title_in_words}`"
-        because = TurnParked(reason=HELD_BACK, detail=f"{detail} ({effect.outcome_in_words})")
-        live.log.commit_here(parked_event(live, because))
-        return True
-
-    def _end_answered(self, live: LiveTurn, result: PromptResult, answer: Answer) -> None:
-        """Commit the end of a turn that has its answer. Blocking."""
-        ended = ended_event(
-            live,
-            result,
-            writes=answer.writes,
-            at_ms=self._system.now_ms(),
-            late_events=answer.late_events,
-        )
-        end_here(live, ended, answer.writes)
-
-    async def _retry(self, live: LiveTurn, answer: Answer) -> None:
-        """Take the turn up again with a new process of the agent, by what its history says."""
-        holder = self._system.this_process(live.request.claim.doing).in_words()
-        await live.log.commit(RecoveryStarted(holder=holder), writes=answer.writes)
-        # What it said before it failed has numbers: the continuation comes after it.
-        live.messages.advance_past(answer.writes)
-        outcome, detail = answer.result.outcome, answer.result.detail
-        why = ": ".join(filter(None, (ROLLOVER[outcome].says, detail)))
-        text = f"{why}; the turn is taken up again, once"
-        live.notice("taken_up_again", text, outcome=outcome.value, detail=detail)
-
-    # --- recovering ----------------------------------------------------------------------------
-
-    async def _recover(self, live: LiveTurn, connection: AgentConnection) -> bool:
-        if live.is_elsewhere:
-            await self._move(live)
-            return False
+            return
         try:
-            answer = await Recoverer(self._system, self._sender).recover(live, connection)
-        except UpstreamError as error:
-            return await self._decide_again(live, error)
-        return answer is not None and await self._conclude(live, answer)
+            if live.answer is not None:
+                await _conclude(live, live.answer)
+            else:
+                await live.read(lambda: _end_given_up(live))
+        except FencedError:
+            return  # the holder that took over goes on with the turn; this is why we are here
+
+
+def _end_given_up(live: LiveTurn) -> None:
+    """Commit the end of a turn that has none of its own, with all that its agent did. Blocking.
+
+    The agent has ended by now, and its own store has the rest.
+    """
+    if live.recording and live.recorder:
+        live.make_with_next(live.recording.examined)
+        live.commit_here(writes=live.recording.close(is_whole=False))
+        live.advance_to(live.recorder.own.next_seq)
+    # What it took was spent, though no agent tells a sum for a prompt it did not end.
+    live.account.note_cut_off()
+    ended = TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED, **live.account.told())
+    rest = rest_of(live, ended)
+    live.commit_here(*rest.known)
+    end_here(live, rest.ended, rest.writes)
+
+
+async def _end(live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> None:
+    await live.read(lambda: end_here(live, ended, writes))
+
+
+# --- attaching -----------------------------------------------------------------------------
+
+
+async def _attach(live: LiveTurn, connection: AgentConnection) -> bool:
+    if live.is_elsewhere and live.intended.decision not in NEW_SESSION_DECISIONS:
+        await _move(live)
+        return False
+    is_sent = live.view.sends and not connection.capabilities.can_hold
+    if is_sent and live.intended.decision in NEW_SESSION_DECISIONS:
+        # A new session would be sent what the old one may have acted on.
+        parked = await live.read(lambda: parked_unheld(live))
+        if parked is not None:
+            await live.commit(parked)
+            return False
+    compared = live.inputs and live.inputs.not_compared
+    try:
+        await attach_as_decided(live, connection)
+    except UpstreamError as error:
+        # Loaded to be compared alone: the next process resumes it, and may well.
+        if live.inputs and live.inputs.not_compared != compared:
+            raise
+        return await _decide_again(live, error)
+    return False
+
+
+async def _decide_again(live: LiveTurn, error: UpstreamError) -> bool:
+    """A session that is gone for certain is given up with its cause; all else is raised.
+
+    Returns that another process is needed: the agent may still be opening the old session, or
+    serve one session in each process.
+    """
+    outcome = Outcome(error.outcome)
+    # A quota is ours, so that its word "limit" means none that passes.
+    has_ended = outcome is Outcome.PROCESS_DIED or isinstance(error, QuotaExceededError)
+    stderr = error.hint if has_ended else ""
+    if await live.is_refused_again(outcome, error.message, stderr=stderr, sends=0):
+        await _replace_refused(live, str(error))
+        return True
+    # Anything but a positive word that it is gone leaves the session as it is (ADR 67). Agents
+    # also say of what they may not read that it is gone, or damaged.
+    is_lost = outcome in LOST and live.link is not None and live.view.may_send
+    # Said of a new session, it is that one's failure.
+    is_old = is_lost and not live.is_given_up
+    if not is_old or await live.read(lambda: bool(closed_in_words(live))):
+        raise error
+    # Agents find a session in the directory that it was opened in (OpenCode over ACP, 1.18.33).
+    if outcome is Outcome.MISSING and live.has_moved:
+        outcome = Outcome.WORKSPACE_CHANGED
+    await _roll_over(live, outcome, str(error))
+    return True
+
+
+async def _replace_refused(live: LiveTurn, words: str, *, writes: Sequence[Write] = ()) -> None:
+    """Decide for a new session, although the refused one may still be there."""
+    await _roll_over(live, Outcome.CORRUPTED, words, writes=writes, is_refused=True)
+    if live.is_over:
+        return
+    # Ours first: a line is cut where the agent said much.
+    text = f"refused again, so the agent is asked for a new session: {words}"
+    live.notice("refused_again", text, agent=live.request.claim.agent, detail=words)
+
+
+async def _roll_over(
+    live: LiveTurn,
+    outcome: Outcome,
+    detail: str,
+    *,
+    writes: Sequence[Write] = (),
+    is_refused: bool = False,
+) -> None:
+    """Decide again, knowing that the session is gone, unless another profile has it.
+
+    Its link ends when the agent has made another session: a store that is not there may come
+    back. Only what is spoilt ends at once.
+    """
+    assert live.inputs is not None
+    if elsewhere := await live.read(lambda: elsewhere_in_words(live)):
+        parked = parked_event(live, TurnParked(reason=OTHER_PROFILE, detail=elsewhere))
+        await live.commit(parked, writes=writes)
+        return
+    link = live.require_link()
+    lost = None if is_refused else outcome
+    live.inputs = structs.replace(live.inputs, session_lost=lost, is_refused=is_refused)
+    ends: tuple[Write, ...] = ()
+    if is_refused:
+        live.refused_link = link
+    if outcome in SPOILT:
+        live.link = None
+        live.inputs = structs.replace(live.inputs, current_agent=None)
+        ends = (link_end(link, outcome, live.now_ms()),)
+    failed = AttachFailed(
+        upstream_session_id=link.upstream_session_id, outcome=outcome, detail=detail
+    )
+    # One commit: between two, a crash would leave a turn that resumes a session that is closed.
+    await live.commit(failed, live.decided_again(), writes=(*writes, *ends))
+    live.advance_past(writes)
+    if outcome is Outcome.CORRUPTED and detail and not is_refused:
+        session = link.upstream_session_id
+        text = f"{link.agent} cannot read session {session}: {detail}"
+        live.notice("session_unreadable", text, session=session, detail=detail)
+
+
+async def _move(live: LiveTurn) -> None:
+    """Decide again for the agent that a person named; the old link ends when a new one opens.
+
+    A prompt that left SENDS_MAX times is not sent again anywhere.
+    """
+    if live.view.may_send:
+        await live.commit(live.decided_again())
+    else:
+        detail = f"{live.view.sends} sends before another agent was named"
+        await live.commit(TurnParked(reason=UNDECIDABLE, detail=detail))
+
+
+# --- concluding ----------------------------------------------------------------------------
+
+
+async def _send(live: LiveTurn, connection: AgentConnection) -> bool:
+    answer = await send(live, connection)
+    if answer is not None:
+        return await _conclude(live, answer)
+    await _end(live, TurnEnded(outcome=Outcome.UNKNOWN, detail=NOT_KEPT))
+    return False
+
+
+async def _conclude(live: LiveTurn, answer: Answer) -> bool:
+    """Do what the table says about the way the prompt ended; as `_carry_out` returns."""
+    result = judged(live, answer)
+    live.reset_at_ms = result.reset_at_ms
+    live.account.note(
+        result,
+        prompt_characters=answer.prompt_characters,
+        reply_characters=len(live.reply),
+    )
+    # A prompt that came to its end before the cancel reached it has the end that it had.
+    stopped = live.account.stopped if result.outcome is Outcome.CANCELLED else None
+    # Before the table: we cancelled it, so what the agent calls its end says nothing.
+    if because := live.gate.parked or stopped:
+        await live.commit(parked_event(live, because), writes=answer.writes)
+        return False
+    recovery = recovery_of(result.outcome, may_send=not live.view.was_sent_again)
+    # A prompt that ends its agent, or is not answered in time, may have been carried out.
+    is_refused = result.outcome is Outcome.UNKNOWN
+    if is_refused and await live.is_refused_again(result.outcome, result.detail, sends=1):
+        recovery = Recovery.ROLL_OVER
+    if recovery in SENDS_AGAIN and await live.read(lambda: _parks_in_doubt(live, result, answer)):
+        return False
+    # After the retry within this attempt, which needs no engine.
+    if recovery not in SENDS_AGAIN and _is_interruption(live, result):
+        await _interrupt(live, result, answer.writes)
+        return False
+    match recovery:
+        case Recovery.NONE:
+            # A caller that is cancelled before the commit begins has its answer all the same.
+            live.answer = answer if result.outcome is Outcome.OK else None
+            await live.read(lambda: _end_answered(live, result, answer))
+        case Recovery.ROLL_OVER if result.outcome is Outcome.UNKNOWN:
+            await _replace_refused(live, result.detail, writes=answer.writes)
+        case Recovery.ROLL_OVER | Recovery.RELAY:
+            await _roll_over(live, result.outcome, result.detail, writes=answer.writes)
+        case Recovery.RETRY_ONCE:
+            await _retry(live, answer)
+        case Recovery.WAIT | Recovery.PARK:
+            again, writes = restore_refused(live, result.outcome, result.detail)
+            detail = _both_refused(live, result.detail) if again else result.detail
+            because = TurnParked(
+                reason=result.outcome, detail=detail, reset_at_ms=result.reset_at_ms
+            )
+            parked = parked_event(live, because)
+            await live.commit(*again, parked, writes=(*answer.writes, *writes))
+        case _:
+            assert_never(recovery)
+    return recovery in SENDS_AGAIN
+
+
+async def _interrupt(live: LiveTurn, result: PromptResult, writes: Sequence[Write]) -> None:
+    """Leave the turn to the next attempt of its step; one that was only refused ends.
+
+    Left open, it would not keep the words, and a session could refuse every attempt alike.
+    """
+    await live.commit(writes=writes)
+    is_failed = result.outcome is Outcome.UNKNOWN and not is_stopping(result.detail)
+    if is_failed and not live.has_output(result.detail):
+        await _end(live, TurnEnded(outcome=result.outcome, detail=result.detail))
+    else:
+        live.interrupted_by = result.outcome, result.detail
+
+
+def _parks_in_doubt(live: LiveTurn, result: PromptResult, answer: Answer) -> bool:
+    """Park a turn that would be sent again, and may do an action twice by that. Blocking."""
+    live.commit_here(writes=answer.writes)
+    live.advance_past(answer.writes)
+    answer.writes = ()
+    effect = next(iter(held(effects_of_turn(live))), None)
+    if effect is None:
+        return False
+    # The next attempt holds the calls that may repeat the action, as after a kill.
+    if _is_interruption(live, result):
+        live.interrupted_by = result.outcome, result.detail
+        return True
+    why = ROLLOVER[result.outcome].says
+    detail = f"{why}, and sending again may repeat `{effect.title_in_words}`"
+    because = TurnParked(reason=HELD_BACK, detail=f"{detail} ({effect.outcome_in_words})")
+    live.commit_here(parked_event(live, because))
+    return True
+
+
+def _end_answered(live: LiveTurn, result: PromptResult, answer: Answer) -> None:
+    """Commit the end of a turn that has its answer. Blocking."""
+    ended = ended_event(
+        live,
+        result,
+        writes=answer.writes,
+        late_events=answer.late_events,
+    )
+    end_here(live, ended, answer.writes)
+
+
+async def _retry(live: LiveTurn, answer: Answer) -> None:
+    """Take the turn up again with a new process of the agent, by what its history says."""
+    holder = live.system.this_process(live.request.claim.doing).in_words()
+    await live.commit(RecoveryStarted(holder=holder), writes=answer.writes)
+    # What it said before it failed has numbers: the continuation comes after it.
+    live.advance_past(answer.writes)
+    outcome, detail = answer.result.outcome, answer.result.detail
+    why = ": ".join(filter(None, (ROLLOVER[outcome].says, detail)))
+    text = f"{why}; the turn is taken up again, once"
+    live.notice("taken_up_again", text, outcome=outcome.value, detail=detail)
+
+
+# --- recovering ----------------------------------------------------------------------------
+
+
+async def _recover(live: LiveTurn, connection: AgentConnection) -> bool:
+    if live.is_elsewhere:
+        await _move(live)
+        return False
+    try:
+        answer = await recover(live, connection)
+    except UpstreamError as error:
+        return await _decide_again(live, error)
+    return answer is not None and await _conclude(live, answer)
 
 
 def _is_interruption(live: LiveTurn, result: PromptResult) -> bool:
@@ -481,7 +484,7 @@ def _with_session(live: LiveTurn, words: str) -> str:
 
 
 def _both_refused(live: LiveTurn, words: str) -> str:
-    failed = live.log.view.attach_failed
+    failed = live.view.attach_failed
     assert failed is not None
     first = failed.detail or ROLLOVER[Outcome(failed.outcome)].says
     # Without the end of its stderr: the line is cut, and the second refusal is to be seen.

@@ -1,4 +1,4 @@
-"""Which call of an agent's is which turn, who holds it, and where it stands.
+"""Which call of an agent's is which turn, who holds it, in which session it works.
 
 A call's turn has the same id in each process that hears of the call: a hook finds it in one read.
 Everything here is blocking.
@@ -10,32 +10,50 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
-from upthread.core.commands import OpenConversation, Write
-from upthread.core.events import AgentsCall
+from msgspec import structs
+
+from upthread.core.commands import OpenConversation, OpenLink, Write
+from upthread.core.context.prior_context import has_prior_context
+from upthread.core.decision.words import (
+    FIRST,
+    NOT_FOLLOWED,
+    RESUME,
+    RESUME_WITH_REPLAY,
+    RESUME_WITH_UPDATE,
+)
+from upthread.core.events import AgentsCall, SessionAttached
 from upthread.core.names import Address
 from upthread.core.turns.prompt import Task
+from upthread.core.turns.stored_session import CutOffCall
+from upthread.core.turns.turn import TurnState
 from upthread.core.types import (
     CHILD_SLOT,
     MAIN_SLOT,
+    ContextPart,
     Conversation,
     ConversationId,
     ConversationKey,
     Fence,
     Holder,
     Lease,
+    Link,
     ProjectId,
     TurnId,
+    UpstreamSessionId,
 )
-from upthread.errors import ConflictError
+from upthread.errors import ConflictError, StoreError
 from upthread.runtime.lease import holder_in_words, lease_name_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim, Conversations, opening
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.turn_history import link_end, prior_of, sent_event
 from upthread.store.base import Store
 
 TRIES_MAX: Final = 8
 """How often a step is done again that another process came before."""
+
+RESUMING: Final = frozenset({RESUME, RESUME_WITH_UPDATE})
 
 Found = TypeVar("Found")
 
@@ -70,7 +88,7 @@ class ExternalCalls:
         lease = self.store.lease(lease_name_of(live.conversation)) if live else None
         if live is None or lease is None or lease.holder is None or lease.holder.call != turn_id:
             return None
-        live.log.fences = (Fence(name=lease.name, token=lease.token),)
+        live.fences = (Fence(name=lease.name, token=lease.token),)
         return live
 
     def turn(self, turn_id: TurnId) -> LiveTurn | None:
@@ -89,7 +107,7 @@ class ExternalCalls:
         key = conversation.key
         address = Address(workstream=key.workstream, role=key.role, slot=max(key.slot, MAIN_SLOT))
         live = self.live(self._request_of(address, Task(text=""), call), claim)
-        live.log.take_up(*claim.last)
+        live.take_up(*claim.last)
         # The session of this call may be the first with its agent.
         is_same = link is not None and link.agent == call.agent
         live.agent_version = link.agent_version if link and is_same else ""
@@ -129,7 +147,7 @@ class ExternalCalls:
         for lease in self.held_calls():
             assert lease.holder is not None
             live = self.open_turn(TurnId(lease.holder.call or ""))
-            call = live.log.intended.call if live else None
+            call = live.intended.call if live else None
             if live is not None and call is not None:
                 yield lease.holder, live, call
 
@@ -178,3 +196,109 @@ def call_of(request: TellRequest) -> AgentsCall:
     """Return the agent's call that a request is made of."""
     assert request.call is not None, "a turn of an agent's own has the call that began it"
     return request.call
+
+
+# --- the session of a call: banked once known, or found in its agent's own store ---------------
+
+
+def attach_external(
+    live: LiveTurn,
+    session: UpstreamSessionId,
+    *,
+    is_background: bool = False,
+) -> tuple[Write, ...]:
+    """Hold the events by which a turn has its session; returns what opens a new link. Blocking.
+
+    The next commit has both: the prompt left when the agent began the session.
+    """
+    view, agent = live.view, live.request.claim.agent
+    live.agent_version = live.agent_version or _version(live)
+    is_new = live.link is None or live.link.upstream_session_id != session
+    was_new = view.attached is not None and view.attached.how == "new"
+    writes = _linked(live, session) if is_new else ()
+    live.hold(
+        SessionAttached(
+            upstream_session_id=session,
+            how="new" if is_new or was_new else "resumed",
+            agent=agent,
+            agent_host=live.host,
+            agent_profile=live.request.own_sessions.profile(agent, agent, {}),
+            is_background=is_background,
+        )
+    )
+    if live.view.state is TurnState.ATTACHED:
+        prior = prior_of(live)
+        seq = live.intended.prompt_seq
+        told = (part.text for part in live.prompt().parts if isinstance(part, ContextPart))
+        is_replay = live.intended.decision == RESUME_WITH_REPLAY
+        is_injected = is_replay or any(map(has_prior_context, told))
+        live.hold(sent_event(seq, prior, is_injected=is_injected))
+    return writes
+
+
+def _version(live: LiveTurn) -> str:
+    call = live.intended.call
+    if call is None:
+        return ""
+    try:
+        main = UpstreamSessionId(call.main_session)
+        return live.request.own_sessions.version(call.agent, main)
+    except StoreError:
+        return ""
+
+
+def _linked(live: LiveTurn, session: UpstreamSessionId) -> tuple[Write, ...]:
+    intended = live.intended
+    is_begun = live.view.state is not TurnState.INTENDED
+    if intended.decision in RESUMING and live.link is not None and not is_begun:
+        # The agent began a session of its own in place of the one that it was told of.
+        live.hold(structs.replace(intended, decision=FIRST, reasons=(NOT_FOLLOWED,)))
+    because = live.intended.reasons[0]
+    conversation_id = live.conversation_id
+    ends = () if live.link is None else (link_end(live.link, because, live.now_ms()),)
+    live.link = Link(
+        conversation_id=conversation_id,
+        seq=len(live.store.links(conversation_id)) + 1,
+        upstream_session_id=session,
+        agent=live.request.claim.agent,
+        agent_version=live.agent_version,
+        working_directory=live.request.open.working_directory,
+        opened_because=because,
+        opened_at_ms=live.now_ms(),
+    )
+    return (*ends, OpenLink(link=live.link))
+
+
+def find_child(live: LiveTurn) -> None:
+    """Attach the sub-agent that nobody saw begin, where its agent's own store has one. Blocking.
+
+    Does nothing for a turn that upthread drives.
+    """
+    try:
+        writes = found_child(live)
+    except StoreError:
+        return  # the turn stays one of which nobody knows whether its prompt arrived
+    if writes is not None:
+        live.commit_here(writes=writes)
+
+
+def found_child(live: LiveTurn) -> tuple[Write, ...] | None:
+    """As `find_child`, held for the next commit; returns its writes, None for nothing to write.
+
+    Raises StoreError for a store that cannot be read.
+    """
+    call = live.view.intended.call if live.view.intended else None
+    if call is None or live.view.sent is not None:
+        return None
+    sought = CutOffCall(agent=call.agent, main_session=call.main_session, call_id=call.call_id)
+    found = live.request.own_sessions.of_call(sought)
+    session = found.upstream_session_id if found is not None else session_of(live)
+    return attach_external(live, session) if session else None
+
+
+def session_of(live: LiveTurn) -> UpstreamSessionId | None:
+    """Return the session that a call works in, or is to resume; None where nobody knows."""
+    if live.view.attached is not None:
+        return live.view.attached.upstream_session_id
+    is_resumed = live.intended.decision in RESUMING
+    return live.current_session if is_resumed else None

@@ -34,8 +34,14 @@ from upthread.core.turns.spent_tokens import recognised_event
 from upthread.core.turns.turn import Recognition
 from upthread.core.types import Fence, Holder, Lease, LeaseClaim, Outcome, TurnId, UpstreamSessionId
 from upthread.errors import ConflictError, FencedError, QuotaExceededError, StoreError
-from upthread.runtime.turns.external_calls import ExternalCalls, again, turn_id_of
-from upthread.runtime.turns.external_session import attach_external, find_child, found_child
+from upthread.runtime.turns.external_calls import (
+    ExternalCalls,
+    again,
+    attach_external,
+    find_child,
+    found_child,
+    turn_id_of,
+)
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.recovery import (
     failure_in_store,
@@ -46,7 +52,6 @@ from upthread.runtime.turns.recovery import (
 from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event
 from upthread.runtime.turns.turn_history import (
     examiner_of,
-    know_children,
     recorded_children,
     recorder_of_rest,
 )
@@ -99,20 +104,13 @@ class ExternalProgress:
         live = self._calls.open_turn(turn_id_of(call))
         if live is None or not session:
             return
-        attached = live.log.view.attached
+        attached = live.view.attached
         # Two hooks run at once: that of the start may come after that of the answer.
         is_told = attached is not None and (attached.is_background or not is_background)
         if is_told and attached is not None and attached.upstream_session_id == session:
             return
-        writes = self._attached(live, UpstreamSessionId(session), is_background=is_background)
-        live.log.commit_here(writes=writes)
-
-    def _attached(
-        self, live: LiveTurn, session: UpstreamSessionId, *, is_background: bool = False
-    ) -> tuple[Write, ...]:
-        return attach_external(
-            self._store, live, session, now_ms=self._system.now_ms(), is_background=is_background
-        )
+        writes = attach_external(live, UpstreamSessionId(session), is_background=is_background)
+        live.commit_here(writes=writes)
 
     # --- its end ---------------------------------------------------------------------------------
 
@@ -128,22 +126,22 @@ class ExternalProgress:
         if live is None:
             return None
         writes: tuple[Write, ...] = ()
-        attached = live.log.view.attached
+        attached = live.view.attached
         if told.session and (attached is None or attached.upstream_session_id != told.session):
-            writes = self._attached(live, UpstreamSessionId(told.session))
-        if told.outcome is Outcome.CANCELLED and live.log.view.sent is not None:
+            writes = attach_external(live, UpstreamSessionId(told.session))
+        if told.outcome is Outcome.CANCELLED and live.view.sent is not None:
             if writes:
-                live.log.commit_here(writes=writes)
+                live.commit_here(writes=writes)
             self._give_up(live, TurnEnded(outcome=told.outcome, detail=told.detail or CANCELLED))
             return live
-        live.log.give = live.log.fences
-        if live.log.view.sent is None:
+        live.give = live.fences
+        if live.view.sent is None:
             detail = told.detail or told.reply or NO_CHILD
-            live.log.commit_here(TurnEnded(outcome=told.outcome, detail=detail), writes=writes)
+            live.commit_here(TurnEnded(outcome=told.outcome, detail=detail), writes=writes)
             return live
         found, result = self._found(live, told)
         done = self._done(live, found)
-        sent = live.messages.prompt().sent_text
+        sent = live.prompt().sent_text
         live.account.note(result, prompt_characters=len(sent), reply_characters=len(live.reply))
         self._conclude(live, result, (*writes, *done), found)
         return live
@@ -153,7 +151,7 @@ class ExternalProgress:
 
         The reply is the hook's where the store does not have it yet.
         """
-        found = recognised_in_store(self._store, live)
+        found = recognised_in_store(live)
         if found is None:
             found = Recognised(recognition=Recognition.UNDECIDABLE)
         is_ok = told.outcome is Outcome.OK
@@ -173,23 +171,22 @@ class ExternalProgress:
     def _done(self, live: LiveTurn, found: Recognised) -> tuple[Write, ...]:
         """Return the writes of what the sub-agent did, with the files that it read and wrote."""
         now_ms = self._system.now_ms()
-        recorder = recorder_of_rest(self._store, live)
-        children = recorded_children(self._store, live.conversation)
-        know_children(recorder, children)
+        recorder = recorder_of_rest(live)
+        children = recorded_children(live.store, live.conversation)
         live.recorder = recorder
         live.account.begin(recorder)
-        after = live.log.view.sent.prompt_seq if live.log.view.sent else 0
+        after = live.view.sent.prompt_seq if live.view.sent else 0
         quota = TurnQuota()
         tail = tuple(self._own(live, found.tail))
         known = {child.upstream_session_id for child in children}
-        for event in unrecorded(tail, live.messages.of_turn(after_seq=after), children=known):
+        for event in unrecorded(tail, live.messages(after_seq=after), children=known):
             try:
                 quota.take(event)
             except QuotaExceededError:
                 break  # what it said until then is worth having
             recorder.record(event, at_ms=now_ms)
         said = recorder.finish(at_ms=now_ms)
-        examiner = examiner_of(self._store, live, unseen_after_ns=found.written_at_ns)
+        examiner = examiner_of(live, unseen_after_ns=found.written_at_ns)
         examiner.notice(said)
         return (*said, *examiner.look(at_ms=now_ms))
 
@@ -222,13 +219,13 @@ class ExternalProgress:
         """Commit the end, or that the turn is parked: by the table that `tell` goes by."""
         if ROLLOVER[result.outcome].recovery in PARKS:
             # A park has no stamp of the session, which tells that its store was read.
-            live.log.hold(PromptRecognised(recognition=found.recognition))
+            live.hold(PromptRecognised(recognition=found.recognition))
             because = TurnParked(
                 reason=result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms
             )
-            live.log.commit_here(parked_event(live, because), writes=writes)
+            live.commit_here(parked_event(live, because), writes=writes)
             return
-        ended = ended_event(live, result, writes=writes, at_ms=self._system.now_ms())
+        ended = ended_event(live, result, writes=writes)
         end_here(live, ended, writes)
 
     def cancel_open(self, holder: Holder, main_session: str, *, has_ended: bool = False) -> None:
@@ -242,17 +239,17 @@ class ExternalProgress:
             theirs = structs.replace(their, doing="", call=None)
             if theirs != own or call.main_session != main_session:
                 continue
-            attached = live.log.view.attached
+            attached = live.view.attached
             is_behind = attached is not None and attached.is_background
             if not is_behind or (has_ended and _was_stopped(live, call)):
-                find_child(self._store, live, now_ms=self._system.now_ms())
+                find_child(live)
                 self._give_up(live, TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED))
 
     def _give_up(self, live: LiveTurn, ended: TurnEnded) -> None:
-        live.log.give = live.log.fences
-        rest = rest_of(self._store, live, ended, now_ms=self._system.now_ms())
+        live.give = live.fences
+        rest = rest_of(live, ended)
         for known in rest.known:
-            live.log.hold(known)
+            live.hold(known)
         end_here(live, rest.ended, rest.writes)
 
     # --- after a crash ---------------------------------------------------------------------------
@@ -277,7 +274,7 @@ class ExternalProgress:
     def _failed(self, holder: Holder) -> bool:
         """End a call that failed without a hook being told; returns whether it did."""
         live = self._calls.open_turn(TurnId(holder.call or ""))
-        call = live.log.intended.call if live else None
+        call = live.intended.call if live else None
         if live is None or call is None or call.agent not in SILENT:
             return False
         failure = failure_in_store(live)
@@ -293,18 +290,17 @@ class ExternalProgress:
         live = self._calls.turn(TurnId(dead.call or ""))
         if live is None:
             return
-        now_ms = self._system.now_ms()
-        writes = found_child(self._store, live, now_ms=now_ms)
-        found = read_in_store(self._store, live)
+        writes = found_child(live)
+        found = read_in_store(live)
         if found is None:
             return
         done = self._done(live, found)
         assert live.recorder is not None
-        live.log.hold(recognised_event(found.recognition, live.recorder.counted))
+        live.hold(recognised_event(found.recognition, live.recorder.counted))
         mine = self._system.this_process(f"reading back {dead.doing}")
-        live.log.take = (LeaseClaim(name=lease.name, holder=mine, seen=lease),)
-        live.log.give = (Fence(name=lease.name, token=lease.token + 1),)
-        live.log.commit_here(writes=(*(writes or ()), *done))
+        live.take = (LeaseClaim(name=lease.name, holder=mine, seen=lease),)
+        live.give = (Fence(name=lease.name, token=lease.token + 1),)
+        live.commit_here(writes=(*(writes or ()), *done))
 
 
 def _was_stopped(live: LiveTurn, call: AgentsCall) -> bool:

@@ -45,17 +45,17 @@ from upthread.core.workstreams import ROLE_UNKNOWN
 from upthread.errors import ConflictError, LeaseHeldError
 from upthread.runtime.lease import conversation_lease, lease_name_of
 from upthread.runtime.record.turn_views import main_session_of
-from upthread.runtime.turns.beginning import Beginning
+from upthread.runtime.turns import beginning
 from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.external_calls import (
+    RESUMING,
     ExternalCalls,
     again,
     call_of,
     digest_of,
     turn_id_of,
 )
-from upthread.runtime.turns.external_session import RESUMING
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnStarted
 from upthread.runtime.turns.turn_history import is_unheeded, past_of, prior_of
@@ -106,7 +106,6 @@ class ExternalTurns:
         self._store = calls.store
         self._system = calls.system
         self._conversations = calls.conversations
-        self._beginning = Beginning(calls.store, calls.system)
 
     # --- before a call ---------------------------------------------------------------------------
 
@@ -126,19 +125,19 @@ class ExternalTurns:
     def _decide_again(self, turn_id: TurnId, request: TellRequest) -> Begun | None:
         """Decide again on a call whose session the agent says it has lost."""
         live, lost = self._calls.open_turn(turn_id), request.claim.session_lost
-        if live is None or live.link is None or lost is None or live.log.view.sent is not None:
+        if live is None or live.link is None or lost is None or live.view.sent is not None:
             return None
-        stored = live.log.intended.inputs
+        stored = live.intended.inputs
         assert isinstance(stored, Mapping)
         was, session = inputs_from(stored), live.link.upstream_session_id
         live.inputs = structs.replace(was, freshness=freshness_in(stored), session_lost=lost)
-        live.log.hold(AttachFailed(upstream_session_id=session, outcome=lost, detail=""))
-        live.log.hold(live.decided_again())
-        prompt, context = live.messages.prompt(), self._context(live)
+        live.hold(AttachFailed(upstream_session_id=session, outcome=lost, detail=""))
+        live.hold(live.decided_again())
+        prompt, context = live.prompt(), self._context(live)
         told, stamp = (ContextPart(text=context),), prompt.upstream_session_id
-        parts = live.messages.user_parts(prompt.seq, len(prompt.parts), told, stamp=stamp)
-        live.log.commit_here(writes=(parts,) if context else ())
-        return _begun(live, live.log.intended, context=context)
+        parts = live.user_parts(prompt.seq, len(prompt.parts), told, stamp=stamp)
+        live.commit_here(writes=(parts,) if context else ())
+        return _begun(live, live.intended, context=context)
 
     def _begin(self, request: TellRequest, holder: Holder, asked: AskedOf) -> Begun:
         in_use = ""
@@ -175,7 +174,7 @@ class ExternalTurns:
         live = self._calls.live(request, claim)
         is_open = claim.last is not None and claim.last[1].ended is None
         if asked.reach is not None and is_open:
-            decision = self._beginning.decided(live, NOTHING_LACKED)
+            decision = beginning.decided(live, NOTHING_LACKED)
             if sent := self._sent_back(live, decision, asked.reach):
                 return sent
             if self._was_sent_back(live):
@@ -184,7 +183,7 @@ class ExternalTurns:
 
     def _was_sent_back(self, live: LiveTurn) -> bool:
         """Whether a call was sent back since the last turn moved, or this call, by its words."""
-        key, own_id = live.conversation.key, live.conversation.conversation_id
+        key, own_id = live.conversation.key, live.conversation_id
         last_id = live.claim.last_id
         last = self._store.turn_events(own_id, last_id) if last_id else ()
         moved_at_ms = last[-1].recorded_at_ms if last else 0
@@ -197,10 +196,10 @@ class ExternalTurns:
         )
 
     def _begin_in(self, live: LiveTurn, asked: AskedOf) -> Begun:
-        found = self._beginning.lacked(live)
+        found = beginning.lacked(live)
         if found.turns:
             live = self._read_back(live, found)
-        decision = self._beginning.decided(live, found)
+        decision = beginning.decided(live, found)
         decision = structs.replace(decision, reasons=(*decision.reasons, *asked.further))
         session = live.current_session if decision.decision in RESUMING else None
         if decision.decision == REFUSE:
@@ -236,7 +235,7 @@ class ExternalTurns:
         if self._calls.holder_of(self._store.lease(lease_name_of(conversation))):
             return False
         live = self._calls.live(request, self._conversations.claim_of(conversation, link, ()))
-        return self._beginning.decided(live, NOTHING_LACKED).decision in RESUMING
+        return beginning.decided(live, NOTHING_LACKED).decision in RESUMING
 
     def _claimed(
         self, request: TellRequest, holder: Holder, claim: Claim, lease: Lease | None
@@ -248,34 +247,33 @@ class ExternalTurns:
         live = self._calls.live(request, claim)
         seen = lease if lease is not None and lease.holder is not None else None
         name = lease_name_of(claim.conversation)
-        live.log.take = (LeaseClaim(name=name, holder=holder, seen=seen),)
+        live.take = (LeaseClaim(name=name, holder=holder, seen=seen),)
         if claim.last is None or claim.last[1].ended is not None:
             return live
         # Ended in a commit of its own, because its actions are read before anything is decided.
-        live.log.take_up(*claim.last)
-        self._beginning.end_open_turn(live)
-        live.log.fences += (Fence(name=name, token=(lease.token if lease else 0) + 1),)
+        live.take_up(*claim.last)
+        beginning.end_open_turn(live)
+        live.fences += (Fence(name=name, token=(lease.token if lease else 0) + 1),)
         return self._afresh(live)
 
     def _leased(self, live: LiveTurn) -> LiveTurn:
         """Return a turn whose lease is held, and no longer taken with its first commit."""
-        fences = live.log.fences
-        for each in live.log.take:
+        fences = live.fences
+        for each in live.take:
             held = self._store.acquire_lease(each.name, each.holder, seen=each.seen)
             if held is None:
                 raise ConflictError(f"{each.name} was taken meanwhile", hint="read it again")
             fences = (*fences, Fence(name=each.name, token=held.token))
-        return self._calls.live(live.request, structs.replace(live.claim, fences=fences))
+        return live.afresh(structs.replace(live.claim, fences=fences))
 
     def _afresh(self, live: LiveTurn) -> LiveTurn:
         """Return a turn with its conversation read again, under the same lease."""
-        claim = self._conversations.standing(live.conversation.key, live.log.fences)
-        return self._calls.live(live.request, claim)
+        return live.afresh(self._conversations.standing(live.conversation.key, live.fences))
 
     def _read_back(self, live: LiveTurn, found: Lacked) -> LiveTurn:
         """Record what only the agent's session has, under the lease."""
         live = self._leased(live)
-        self._beginning.read_back(live, live.claim, found)
+        beginning.record_read_back(live, live.claim, found)
         return self._afresh(live)
 
     def _refuse(self, live: LiveTurn, decision: Decision) -> None:
@@ -286,32 +284,30 @@ class ExternalTurns:
         if live.claim.opens:
             return
         write = RecordDecision(
-            conversation_id=live.conversation.conversation_id,
+            conversation_id=live.conversation_id,
             decision=decision.decision,
             reasons=decision.reasons,
             inputs=decision.inputs,
             decided_at_ms=self._system.now_ms(),
         )
-        self._store.commit((write,), fences=live.log.fences, give=live.log.fences)
+        self._store.commit((write,), fences=live.fences, give=live.fences)
 
     def _intend(self, live: LiveTurn, decision: Decision, *, is_told: bool = True) -> str:
         """Commit a turn's intent; returns what goes before its prompt."""
         turn_id = turn_id_of(call_of(live.request))
-        intended, prompt, writes = self._beginning.intent(live, decision, turn_id)
-        live.log.hold(intended)
-        live.messages.keep_told(prompt)
+        intended, prompt, writes = beginning.intent(live, decision, turn_id)
+        live.hold(intended)
+        live.keep_told(prompt)
         context = self._context(live) if is_told else ""
         if context:
             told = (ContextPart(text=context),)
             stamp = prompt.upstream_session_id
-            writes += (live.messages.user_parts(prompt.seq, 1, told, stamp=stamp),)
-        live.log.commit_here(writes=writes)
+            writes += (live.user_parts(prompt.seq, 1, told, stamp=stamp),)
+        live.commit_here(writes=writes)
         return context
 
     def _context(self, live: LiveTurn) -> str:
-        past = past_of(
-            self._store, live, prior_of(self._store, live), is_prior_injected=live.must_inject
-        )
+        past = past_of(live, prior_of(live), is_prior_injected=live.must_inject)
         context = context_for(
             role=live.role_told, task=live.request.task, decision=live.telling, past=past
         )
@@ -351,7 +347,7 @@ class ExternalTurns:
         if not is_current or self._calls.holder_of(lease):
             return None
         live = self._claimed(request, holder, claim, lease)
-        decision = self._beginning.decided(live, self._beginning.lacked(live))
+        decision = beginning.decided(live, beginning.lacked(live))
         if decision.decision not in RESUMING:
             why = (NAMED, *decision.reasons)
             decision = structs.replace(decision, decision=RESUME, reasons=why)
@@ -386,7 +382,7 @@ class ExternalTurns:
         claim = structs.replace(claim, opens=(*opens, OpenConversation(conversation=child)))
         live = self._calls.live(request, claim)
         mine = structs.replace(holder, call=turn_id)
-        live.log.take = (LeaseClaim(name=lease_name_of(child), holder=mine),)
+        live.take = (LeaseClaim(name=lease_name_of(child), holder=mine),)
         was = RESUME if FOREIGN_SESSION in reasons else FIRST
         decision = Decision(decision=was, reasons=(RECORDED_ONLY, *reasons))
         self._intend(live, decision, is_told=False)
@@ -421,7 +417,7 @@ def _begun(
     assert live.inputs is not None, "it was decided"
     started = TurnStarted(
         conversation=live.conversation,
-        turn_id=live.log.turn_id,
+        turn_id=live.turn_id,
         decision=decision.decision,
         reasons=decision.reasons,
         agent=live.request.claim.agent,

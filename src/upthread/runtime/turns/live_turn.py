@@ -1,11 +1,11 @@
 """A turn in the hands of this process: what was asked, what is on record of it, how it stands.
 
-Each part has one owner that writes to it: its events and view the log, its messages and their
-numbers `messages`, its tokens the account, its permissions the gate; the decision's inputs are set
-where it is taken (runtime/turns/turns.py) and taken again (runtime/turns/executor.py), what streams
-by the sender. Everybody else reads. Nothing counts before it is committed, so the view moves with
-the commit, and in its thread: a caller that is cancelled while it waits for that thread finds the
-view as the store has it.
+Its events, its view and its messages' numbers move here alone, its tokens in the account, its
+permissions in the gate; the decision's inputs are set where it is taken (runtime/turns/turns.py)
+and taken again (runtime/turns/executor.py), what streams where it is sent
+(runtime/turns/delivery.py). Everybody else reads. Nothing counts before it is committed, so the
+view moves with the commit, and in its thread: a caller that is cancelled while it waits for that
+thread finds the view as the store has it.
 """
 
 from __future__ import annotations
@@ -61,6 +61,16 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
+def _nothing_more() -> Sequence[Write]:
+    return ()
+
+
+def _durability(event: TurnEvent) -> Durability:
+    """The end of a turn is synced; it covers all that was committed before it."""
+    is_end = isinstance(event, TurnEnded | TurnParked)
+    return Durability.SYNCED if is_end else Durability.PROCESS
+
+
 class LiveTurn:
     """The parts of a turn. Every change that matters is committed before it counts."""
 
@@ -68,9 +78,9 @@ class LiveTurn:
         self.request = request
         self.claim = claim
         self.conversation = claim.conversation
-        self.log = TurnLog(store, system, request, claim)
-        self.messages = TurnMessages(store, system, claim, self.log, durability=request.durability)
+        self.conversation_id = claim.conversation.conversation_id
         self.account = Account()
+        self.now_ms = system.now_ms
         self.taken_at_ms = system.now_ms()
         # By those who decide and drive:
         self.link: Link | None = claim.link
@@ -91,11 +101,28 @@ class LiveTurn:
         self.answer: Answer | None = None
         """The end that the agent came to by itself while its caller gave the turn up."""
         self.interrupted_by: tuple[Outcome, str] | None = None
+        """Outcome and detail of an interrupted prompt, whose turn another attempt continues."""
         self.has_unheard = False
         """Whether a turn stands open or unheard before those that were read back."""
-        """Outcome and detail of an interrupted prompt, whose turn another attempt continues."""
-        self._store = store
-        self._system = system
+        self.store = store
+        self.system = system
+        # Its events and its messages:
+        self.turn_id = TurnId("")
+        self.view = turns.TurnView()
+        self.fences = (*claim.fences, *request.fences)
+        """The leases without which nothing of this turn may be written."""
+        self.take: tuple[LeaseClaim, ...] = ()
+        self.give: tuple[Fence, ...] = ()
+        """What the next commit takes and gives, by whoever holds a lease for an agent's process."""
+        self.next_seq = claim.messages + 1
+        """The number of the next message. Two messages of one number are a loss."""
+        self._held: tuple[TurnEvent, ...] = ()
+        self._make_more: Callable[[], Sequence[Write]] = _nothing_more
+        self._told: Message | None = None
+
+    def afresh(self, claim: Claim) -> LiveTurn:
+        """Return the turn as it is to begin in its conversation as that stands by now."""
+        return LiveTurn(request=self.request, claim=claim, store=self.store, system=self.system)
 
     @cached_property
     def gate(self) -> Gate:
@@ -109,42 +136,42 @@ class LiveTurn:
             redactor=request.redactor,
         )
 
-    async def read(self, query: Callable[[Store], Result]) -> Result:
+    async def read(self, query: Callable[[], Result]) -> Result:
         """Ask the store all that is to be known next, off the event loop: one hop, one moment."""
 
         def at_one_moment() -> Result:
-            with self._store.moment():
-                return query(self._store)
+            with self.store.moment():
+                return query()
 
-        return await self._system.in_thread(at_one_moment)
+        return await self.system.in_thread(at_one_moment)
 
     @property
     def turn_number(self) -> int:
         """Which of the conversation's turns it is, from 1."""
-        return self.claim.turns + (self.log.turn_id != self.claim.last_id)
+        return self.claim.turns + (self.turn_id != self.claim.last_id)
 
     @property
     def reply(self) -> str:
         """The reply so far."""
-        return self.adopted_reply or (self.recorder.reply if self.recorder else "")
+        return self.adopted_reply or (self.recorder.own.reply if self.recorder else "")
 
     @property
     def has_worked(self) -> bool:
         """Whether the turn may have made a call."""
         # What a process before this one saw of the turn is not in its recorder.
-        return self.log.view.was_sent_again or (
-            self.recorder is not None and self.recorder.has_worked
+        return self.view.was_sent_again or (
+            self.recorder is not None and self.recorder.own.has_worked
         )
 
     @property
     def is_over(self) -> bool:
         """Whether this process has nothing left to do for the turn."""
-        return self.log.view.is_over or self.interrupted_by is not None
+        return self.view.is_over or self.interrupted_by is not None
 
     @property
     def may_be_left_open(self) -> bool:
         """Whether the turn is of a durable step that has an attempt left to continue it."""
-        return bool(self.log.intended.key) and self.log.view.may_be_continued
+        return bool(self.intended.key) and self.view.may_be_continued
 
     # --- its session ----------------------------------------------------------------------------
 
@@ -180,7 +207,7 @@ class LiveTurn:
         """Return how to start the agent, with this turn answering for permissions."""
         options = self.request.open
         # A delegation from inside this turn must know which conversations wait for it.
-        callers = (*self.request.claim.callers, self.conversation.conversation_id)
+        callers = (*self.request.claim.callers, self.conversation_id)
         return OpenRequest(
             working_directory=options.working_directory,
             stderr_path=options.stderr_path,
@@ -204,7 +231,7 @@ class LiveTurn:
         assert self.inputs is not None
         decision = decide(self.inputs)
         return structs.replace(
-            self.log.intended,
+            self.intended,
             decision=decision.decision,
             reasons=decision.reasons,
             inputs=decision.inputs,
@@ -221,16 +248,16 @@ class LiveTurn:
     @property
     def freshness(self) -> Freshness:
         """What had changed when the turn was decided."""
-        return freshness_in(self.log.intended.inputs)
+        return freshness_in(self.intended.inputs)
 
     @property
     def telling(self) -> str:
         """The decision whose context is due: a session nobody has prompted yet knows nothing."""
-        attached = self.log.view.attached
+        attached = self.view.attached
         if attached is not None and attached.how == turns.RESTORED:
             return RESUME  # a new session was refused as well
-        decision = self.log.intended.decision
-        if self.log.intended.reasons[0] == SESSION_EMPTY and self.claim.link is not None:
+        decision = self.intended.decision
+        if self.intended.reasons[0] == SESSION_EMPTY and self.claim.link is not None:
             # What the empty session was to be told is due again, with what was said since.
             is_fresh = DECIDED_FOR.get(self.claim.link.opened_because) == START_FRESH
             return START_FRESH if is_fresh else RESUME_WITH_REPLAY
@@ -249,7 +276,7 @@ class LiveTurn:
     @property
     def was_interrupted_before(self) -> bool:
         """Whether another turn before this one was cut off. One that is taken on is no other."""
-        return not self.has_last_turn_ended and self.claim.last_id != self.log.turn_id
+        return not self.has_last_turn_ended and self.claim.last_id != self.turn_id
 
     async def is_refused_again(
         self, outcome: Outcome, words: str, *, sends: int, stderr: str = ""
@@ -261,27 +288,29 @@ class LiveTurn:
         """
         if self.link is None or self.has_output(words) or outcome not in turns.REFUSES_TO_OPEN:
             return False
-        own, turn_id = self.conversation.conversation_id, self.log.turn_id
-        before = await self.read(lambda s: refusals_in_row(s, own, turn_id=turn_id, sends=sends))
+        own, turn_id = self.conversation_id, self.turn_id
+        before = await self.read(
+            lambda: refusals_in_row(self.store, own, turn_id=turn_id, sends=sends)
+        )
         is_slow = outcome is Outcome.TIMED_OUT
         return is_refused_for_good(before, words, stderr=stderr, is_slow=is_slow)
 
     @property
     def is_given_up(self) -> bool:
         """Whether the turn gave its session up, and has no other one yet."""
-        view = self.log.view
+        view = self.view
         if view.attach_failed is None or view.state is not turns.TurnState.INTENDED:
             return False
         has_other = self.current_session not in {None, view.attach_failed.upstream_session_id}
-        return not has_other and self.log.intended.decision in NEW_SESSION_DECISIONS
+        return not has_other and self.intended.decision in NEW_SESSION_DECISIONS
 
     def has_output(self, error: str) -> bool:
         """Whether the agent has said or done something since the prompt was sent last.
 
         `error` is how the prompt failed: an agent may say that as its reply, too.
         """
-        own = self.recorder
-        return own is not None and (own.has_acted or own.reply.strip() not in error)
+        told = self.recorder
+        return told is not None and (told.has_acted or told.own.reply.strip() not in error)
 
     @property
     def must_inject(self) -> bool:
@@ -294,41 +323,20 @@ class LiveTurn:
             is_same_session=self.telling not in NEW_SESSION_DECISIONS,
             has_last_turn_ended=self.has_last_turn_ended and not self.has_unheard,
             was_compacted=(last is not None and last.was_compacted)
-            or OLDER_SESSION in self.log.intended.reasons,
+            or OLDER_SESSION in self.intended.reasons,
             was_silent=last is not None and last.detail == NOTHING_SAID,
         )
 
     @property
     def host(self) -> str:
         """What this host is called."""
-        return self._system.this_process("").host
+        return self.system.this_process("").host
 
     def new_nonce(self) -> str:
         """Return a word that no content can have known."""
-        return self._system.new_id("prior")
+        return self.system.new_id("prior")
 
-
-def _nothing_more() -> Sequence[Write]:
-    return ()
-
-
-class TurnLog:
-    """Appends to one turn. The turn is none before `begin` or `take_up`."""
-
-    def __init__(self, store: Store, system: System, request: TellRequest, claim: Claim) -> None:
-        self.turn_id = TurnId("")
-        self.view = turns.TurnView()
-        self.fences = (*claim.fences, *request.fences)
-        """The leases without which nothing of this turn may be written."""
-        self.take: tuple[LeaseClaim, ...] = ()
-        self.give: tuple[Fence, ...] = ()
-        """What the next commit takes and gives, by whoever holds a lease for an agent's process."""
-        self._store = store
-        self._system = system
-        self._conversation_id = claim.conversation.conversation_id
-        self._at_park = request.at_park
-        self._held: tuple[TurnEvent, ...] = ()
-        self._make_more: Callable[[], Sequence[Write]] = _nothing_more
+    # --- its events -------------------------------------------------------------------------------
 
     def begin(self, turn_id: TurnId) -> None:
         """Start a new turn after the newest one."""
@@ -353,7 +361,7 @@ class TurnLog:
 
     def quarantined(self) -> int:
         """Return how many events of the turn are quarantined. Blocking."""
-        return len(self._store.quarantined(self._conversation_id, self.turn_id))
+        return len(self.store.quarantined(self.conversation_id, self.turn_id))
 
     def hold(self, event: TurnEvent) -> None:
         """Append with the next commit: for what a crash may take with it."""
@@ -366,17 +374,17 @@ class TurnLog:
 
     async def commit(self, *events: TurnEvent, writes: Sequence[Write] = ()) -> None:
         """Append, with what belongs to the same moment, in one commit."""
-        await self._system.in_thread(lambda: self.commit_here(*events, writes=writes))
+        await self.system.in_thread(lambda: self.commit_here(*events, writes=writes))
 
     def commit_here(self, *events: TurnEvent, writes: Sequence[Write] = ()) -> None:
         """Append as `commit` does, from within a call that is off the event loop. Blocking."""
-        now_ms = self._system.now_ms()
+        now_ms = self.system.now_ms()
         events = tuple(map(self._with_totals, events))
         # The view counts those that are held as well: they have happened, and are not stored yet.
         committed = self.view.events - len(self._held)
         records = tuple(
             RecordTurnEvent(
-                conversation_id=self._conversation_id,
+                conversation_id=self.conversation_id,
                 turn_id=self.turn_id,
                 seq=seq,
                 event=event,
@@ -387,9 +395,9 @@ class TurnLog:
         )
         # A turn is opened before its first event; all else is older than the event it led to.
         parks = (each for each in events if isinstance(each, TurnParked))
-        follow_up = (w for each in parks for w in self._at_park(self.turn_id, each))
+        follow_up = (w for each in parks for w in self.request.at_park(self.turn_id, each))
         batch = (*writes, *self._make_more(), *records, *follow_up)
-        self._store.commit(batch, fences=self.fences, take=self.take, give=self.give)
+        self.store.commit(batch, fences=self.fences, take=self.take, give=self.give)
         # Here and not on the loop: a caller that is cancelled meanwhile must know what is written.
         self._held, self._make_more = (), _nothing_more
         self.take, self.give = (), ()
@@ -400,32 +408,10 @@ class TurnLog:
         """Add to a turn's end what all before it came to: nobody reads them for that again."""
         if not isinstance(event, TurnEnded):
             return event
-        before = totals_of(self._store, self._conversation_id, before=self.turn_id)
+        before = totals_of(self.store, self.conversation_id, before=self.turn_id)
         return structs.replace(event, **before.as_before())
 
-
-def _durability(event: TurnEvent) -> Durability:
-    """The end of a turn is synced; it covers all that was committed before it."""
-    is_end = isinstance(event, TurnEnded | TurnParked)
-    return Durability.SYNCED if is_end else Durability.PROCESS
-
-
-class TurnMessages:
-    """Reads and numbers. `next_seq` is its own to move: two messages of one number are a loss.
-
-    What reads the store is blocking.
-    """
-
-    def __init__(
-        self, store: Store, system: System, claim: Claim, log: TurnLog, *, durability: Durability
-    ) -> None:
-        self.next_seq = claim.messages + 1
-        self._store = store
-        self._system = system
-        self._conversation_id = claim.conversation.conversation_id
-        self._log = log
-        self._durability = durability
-        self._told: Message | None = None
+    # --- its messages -----------------------------------------------------------------------------
 
     def keep_told(self, message: Message) -> None:
         """Keep the prompt as the person wrote it, once it is committed; the next one follows it."""
@@ -440,7 +426,7 @@ class TurnMessages:
     def advance_past(self, writes: Sequence[Write]) -> None:
         """Let the next message follow the ones that these writes record."""
         for write in writes:
-            if isinstance(write, RecordParts) and write.conversation_id == self._conversation_id:
+            if isinstance(write, RecordParts) and write.conversation_id == self.conversation_id:
                 self.advance_to(write.seq + 1)
 
     def user_parts(
@@ -453,32 +439,32 @@ class TurnMessages:
     ) -> RecordParts:
         """Return the write that records parts of the user's message; one message has one stamp."""
         return RecordParts(
-            conversation_id=self._conversation_id,
+            conversation_id=self.conversation_id,
             seq=seq,
             first_ordinal=first_ordinal,
             speaker=Speaker.USER,
-            turn_id=self._log.turn_id,
+            turn_id=self.turn_id,
             upstream_session_id=stamp,
-            recorded_at_ms=self._system.now_ms(),
+            recorded_at_ms=self.system.now_ms(),
             parts=parts,
-            durability=self._durability,
+            durability=self.request.durability,
         )
 
-    def read(self, seq: int) -> Message:
+    def message(self, seq: int) -> Message:
         """Read one message back as it was recorded."""
-        found = self._store.messages(self._conversation_id, after_seq=seq - 1, first=1)
-        assert found, f"{self._conversation_id} has no message {seq}"
+        found = self.store.messages(self.conversation_id, after_seq=seq - 1, first=1)
+        assert found, f"{self.conversation_id} has no message {seq}"
         return found[0]
 
-    def of_turn(self, *, after_seq: int) -> tuple[Message, ...]:
+    def messages(self, *, after_seq: int) -> tuple[Message, ...]:
         """Read the messages of this turn after one of its prompts."""
-        found = self._store.messages(self._conversation_id, after_seq=after_seq)
-        return tuple(message for message in found if message.turn_id == self._log.turn_id)
+        found = self.store.messages(self.conversation_id, after_seq=after_seq)
+        return tuple(message for message in found if message.turn_id == self.turn_id)
 
     def prompt(self) -> Message:
         """Return the turn's prompt, as it was written if this process was told it."""
         # What is stored may be redacted; an agent gets a prompt as the person wrote it (ADR 27).
-        return self._told or self.read(self._log.intended.prompt_seq)
+        return self._told or self.message(self.intended.prompt_seq)
 
     def has_whole_prompt(self) -> bool:
         """Whether the prompt can be sent as it was written: redaction may have taken from it."""

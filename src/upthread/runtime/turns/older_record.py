@@ -41,7 +41,6 @@ from upthread.core.turns.replayed_history import (
 from upthread.core.turns.stored_session import UNANSWERED, CutOffCall, StoredSession, StoredTurn
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
-    Conversation,
     Link,
     Message,
     Outcome,
@@ -288,14 +287,7 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
             recorded_at_ms=self.at_ms,
             parts=(TextPart(text=self.turn.prompt),),
         )
-        destination = Destination(
-            conversation=conversation,
-            turn_id=self.turn_id,
-            link=link,
-            next_seq=self.prompt_seq + 1,
-            at_ms=self.at_ms,
-        )
-        yield from found_writes(store, self.turn, destination, written_at_ns=written_at_ns)
+        yield from self._done(store, written_at_ns)
         for seq, event in enumerate(self._life(), start=1):
             yield RecordTurnEvent(
                 conversation_id=conversation.conversation_id,
@@ -304,6 +296,41 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
                 event=event,
                 recorded_at_ms=self.at_ms,
             )
+
+    def _done(self, store: Store, written_at_ns: int) -> tuple[Write, ...]:
+        """Return what was said and done after the prompt, with the files that it names. Blocking.
+
+        More than a turn may hold is left out, from the event on that goes past the limit.
+        """
+        recorder = Recorder(
+            conversation=self.claim.conversation,
+            turn_id=self.turn_id,
+            link=self.link,
+            next_seq=self.prompt_seq + 1,
+            # What was read is of the one session: what names none is its own.
+            guarantees_owner=True,
+        )
+        quota = TurnQuota()
+        for event in self.turn.events:
+            try:
+                quota.take(event)
+            # The call is over, and what it said until then is worth having.
+            except QuotaExceededError:
+                break
+            recorder.record(event, at_ms=self.at_ms)
+        said = recorder.finish(at_ms=self.at_ms)
+        conversation_id = self.claim.conversation.conversation_id
+        session = self.link.upstream_session_id
+        examiner = Examiner(
+            root=self.link.working_directory,
+            conversation_id=conversation_id,
+            turn_id=self.turn_id,
+            upstream_session_id=session,
+            known=store.examined(conversation_id, upstream_session_id=session),
+            unseen_after_ns=written_at_ns,
+        )
+        examiner.notice(said)
+        return (*said, *examiner.look(at_ms=self.at_ms))
 
     @property
     def link(self) -> Link:
@@ -329,62 +356,3 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
             tokens_window=usage.tokens_window if usage else None,
             session_stamp=self.stamp,
         )
-
-
-class Destination(Struct, frozen=True, kw_only=True):
-    """Where what was found is recorded: `link` is the session's, `next_seq` its next message."""
-
-    conversation: Conversation
-    turn_id: TurnId
-    link: Link
-    next_seq: int
-    at_ms: int
-
-
-def found_writes(
-    store: Store, turn: StoredTurn, destination: Destination, *, written_at_ns: int
-) -> tuple[Write, ...]:
-    """Return what was said and done after a prompt, for the commit that ends the turn.
-
-    More than a turn may hold is left out, from the event on that goes past the limit. Blocking.
-    """
-    recorder = Recorder(
-        conversation=destination.conversation,
-        turn_id=destination.turn_id,
-        link=destination.link,
-        next_seq=destination.next_seq,
-        # What was read is of the one session: what names none is its own.
-        guarantees_owner=True,
-    )
-    quota = TurnQuota()
-    for event in turn.events:
-        try:
-            quota.take(event)
-        # The call is over, and what it said until then is worth having.
-        except QuotaExceededError:
-            break
-        recorder.record(event, at_ms=destination.at_ms)
-    said = recorder.finish(at_ms=destination.at_ms)
-    return (*said, *_examined(store, said, destination, unseen_after_ns=written_at_ns))
-
-
-def _examined(
-    store: Store,
-    said: tuple[Write, ...],
-    destination: Destination,
-    *,
-    unseen_after_ns: int,
-) -> tuple[Write, ...]:
-    conversation_id = destination.conversation.conversation_id
-    session = destination.link.upstream_session_id
-    known = store.examined(conversation_id, upstream_session_id=session)
-    examiner = Examiner(
-        root=destination.link.working_directory,
-        conversation_id=conversation_id,
-        turn_id=destination.turn_id,
-        upstream_session_id=session,
-        known=known,
-        unseen_after_ns=unseen_after_ns,
-    )
-    examiner.notice(said)
-    return examiner.look(at_ms=destination.at_ms)

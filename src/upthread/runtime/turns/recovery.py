@@ -39,141 +39,128 @@ from upthread.core.turns.stored_session import CutOffCall, StoredFailure, Stored
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition
 from upthread.core.types import ContextPart, Message, Outcome, Speaker
 from upthread.errors import StoreError
-from upthread.runtime.system import System
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import as_recorded
 from upthread.runtime.turns.turn_end import ended_event
 from upthread.runtime.turns.turn_history import (
     doubts,
     earlier_prompts,
+    effects_before,
     effects_of_turn,
-    know_children,
-    left_open_before,
     prior_of,
-    recorded_children,
     recorder_of_rest,
     sent_event,
 )
-from upthread.store.base import Store
 
 if TYPE_CHECKING:
     from upthread.runtime.turns.attach import Attached
-    from upthread.runtime.turns.delivery import Sender
     from upthread.runtime.turns.recorder import Answer
 
 
-class Recoverer:
-    """Reads the agent's history back and goes on from there."""
+async def recover(live: LiveTurn, connection: AgentConnection) -> Answer | None:
+    """Adopt, continue, send again or park; None when nothing was sent.
 
-    def __init__(self, system: System, sender: Sender) -> None:
-        self._system = system
-        self._sender = sender
+    Raises UpstreamError for a session that cannot be attached.
+    """
+    from upthread.runtime.turns.attach import (  # noqa: PLC0415  # a hook attaches nothing
+        attach,
+        attached_event,
+        notify_started,
+        telling_of_wait,
+    )
+    from upthread.runtime.turns.delivery import stream  # noqa: PLC0415  # as above
 
-    async def recover(self, live: LiveTurn, connection: AgentConnection) -> Answer | None:
-        """Adopt, continue, send again or park; None when nothing was sent.
-
-        Raises UpstreamError for a session that cannot be attached.
-        """
-        from upthread.runtime.turns.attach import (  # noqa: PLC0415  # a hook attaches nothing
-            attach,
-            attached_event,
-            notify_started,
-            telling_of_wait,
-        )
-
-        current = live.require_link().upstream_session_id
-        async with telling_of_wait(live, f"open session {current}"):
-            # Of an agent that only resumes nobody can tell whether it got its prompt: the turn
-            # parks until a person says to go on.
-            attached = await attach(
-                connection, decision=RESUME, current=current, wants_history=True
-            )
-        message, found = await live.read(lambda store: _recognised(store, live, attached))
-        known = PromptRecognised(recognition=found.recognition)
-        # Before anything leaves: whoever takes over from here ends this process first, by its pid.
-        await live.log.commit(attached_event(live, connection, attached))
-        notify_started(live, recognition=found.recognition)
-        if found.recognition is Recognition.COMPLETE:
-            await live.read(lambda store: self._adopt(store, live, found))
-            return None
-        # Never guessed: sent once more, a prompt that had arrived would be carried out twice.
-        if found.recognition is Recognition.UNDECIDABLE or not live.log.view.may_send:
-            detail = f"{found.recognition} after {live.log.view.sends} sends"
-            await live.log.commit(known, TurnParked(reason=UNDECIDABLE, detail=detail))
-            return None
-        # Where each call is asked about first, what is in doubt is held back at that call instead.
-        if not connection.capabilities.can_hold and await live.read(
-            lambda store: self._holds_back(store, live, found)
-        ):
-            return None
-        text = await live.read(lambda store: self._continued(store, live, message, found))
-        return await self._sender.stream(live, connection, text)
-
-    def _adopt(self, store: Store, live: LiveTurn, found: Recognised) -> None:
-        ended, writes = adopted_end(store, live, found, now_ms=self._system.now_ms())
-        # With the end, as for a reply that was heard: a run must not wait for one that is there.
-        follow_up = live.request.at_end(live.log.turn_id, ended, live.reply)
-        live.log.commit_here(_known(live, found), ended, writes=(*writes, *follow_up))
-
-    def _continued(self, store: Store, live: LiveTurn, message: Message, found: Recognised) -> str:
-        """Commit a continuation, with the actions known of the turn, and return its text.
-
-        A session that lacks the prompt gets it once more, with the actions of the turn if it has
-        any: an agent may store a turn at its end only, and die before.
-        """
-        is_absent = found.recognition is Recognition.ABSENT
-        if is_absent and not effects_of_turn(store, live):
-            # Counted before it leaves: a prompt that ends this process is not sent for ever.
-            live.log.commit_here(_known(live, found), _sent(live))
-            return message.sent_text
-        tail = tail_writes(store, live, found, now_ms=self._system.now_ms())
-        effects = _known_effects(store, live, found)
-        # The newest prompt that is no continuation, because those would grow. It may be newer than
-        # the turn's first one: a session that was made since was told the role and the past.
-        own = live.messages.of_turn(after_seq=live.log.intended.prompt_seq - 1)
-        sent = [each.sent_text for each in reversed(own) if each.speaker is Speaker.USER]
-        # Of a turn that continues another one, its first prompt.
-        asked = next((text for text in sent if not is_continuation(text)), sent[-1])
-        if asked.startswith(EFFECTS_DONE_HEADING):
-            asked = asked.partition("\n\n")[2]  # that list was of then
-        text = continuation(asked, effects, was_unattended=found.was_unattended)
-        if is_absent and not is_continuation(message.sent_text):
-            text = f"{without_mentions(effects_block(effects))}\n\n{asked}"
-        seq = live.messages.next_seq
-        parts = (ContextPart(text=text),)
-        writes = (*tail, live.messages.user_parts(seq, 0, parts, stamp=live.current_session))
-        again = sent_event(
-            seq,
-            prior_of(store, live),
-            # A session that has the prompt needs no past; else it is in the prompt.
-            is_injected=is_absent and _sent(live).is_prior_injected,
-        )
-        live.log.commit_here(_known(live, found), again, writes=writes)
-        live.messages.advance_to(seq + 1)
-        return text
-
-    def _holds_back(self, store: Store, live: LiveTurn, found: Recognised) -> bool:
-        """Park the turn for what an agent may do again that neither asks nor tells before it acts.
-
-        It did not ask the last time. What only the agent's history knows is put on record first.
-        """
-        live.log.commit_here(writes=tail_writes(store, live, found, now_ms=self._system.now_ms()))
-        parked = parked_unheld(store, live)
-        if parked is None:
-            return False
-        live.log.commit_here(_known(live, found), parked)
-        return True
+    current = live.require_link().upstream_session_id
+    async with telling_of_wait(live, f"open session {current}"):
+        # Of an agent that only resumes nobody can tell whether it got its prompt: the turn
+        # parks until a person says to go on.
+        attached = await attach(connection, decision=RESUME, current=current, wants_history=True)
+    message, found = await live.read(lambda: _recognised(live, attached))
+    known = PromptRecognised(recognition=found.recognition)
+    # Before anything leaves: whoever takes over from here ends this process first, by its pid.
+    await live.commit(attached_event(live, connection, attached))
+    notify_started(live, recognition=found.recognition)
+    if found.recognition is Recognition.COMPLETE:
+        await live.read(lambda: _adopt(live, found))
+        return None
+    # Never guessed: sent once more, a prompt that had arrived would be carried out twice.
+    if found.recognition is Recognition.UNDECIDABLE or not live.view.may_send:
+        detail = f"{found.recognition} after {live.view.sends} sends"
+        await live.commit(known, TurnParked(reason=UNDECIDABLE, detail=detail))
+        return None
+    # Where each call is asked about first, what is in doubt is held back at that call instead.
+    if not connection.capabilities.can_hold and await live.read(lambda: _holds_back(live, found)):
+        return None
+    text = await live.read(lambda: _continued(live, message, found))
+    return await stream(live, connection, text)
 
 
-def parked_unheld(store: Store, live: LiveTurn) -> TurnParked | None:
+def _adopt(live: LiveTurn, found: Recognised) -> None:
+    ended, writes = adopted_end(live, found)
+    # With the end, as for a reply that was heard: a run must not wait for one that is there.
+    follow_up = live.request.at_end(live.turn_id, ended, live.reply)
+    live.commit_here(_known(live, found), ended, writes=(*writes, *follow_up))
+
+
+def _continued(live: LiveTurn, message: Message, found: Recognised) -> str:
+    """Commit a continuation, with the actions known of the turn, and return its text.
+
+    A session that lacks the prompt gets it once more, with the actions of the turn if it has
+    any: an agent may store a turn at its end only, and die before.
+    """
+    is_absent = found.recognition is Recognition.ABSENT
+    if is_absent and not effects_of_turn(live):
+        # Counted before it leaves: a prompt that ends this process is not sent for ever.
+        live.commit_here(_known(live, found), _sent(live))
+        return message.sent_text
+    tail = tail_writes(live, found)
+    effects = _known_effects(live, found)
+    # The newest prompt that is no continuation, because those would grow. It may be newer than
+    # the turn's first one: a session that was made since was told the role and the past.
+    own = live.messages(after_seq=live.intended.prompt_seq - 1)
+    sent = [each.sent_text for each in reversed(own) if each.speaker is Speaker.USER]
+    # Of a turn that continues another one, its first prompt.
+    asked = next((text for text in sent if not is_continuation(text)), sent[-1])
+    if asked.startswith(EFFECTS_DONE_HEADING):
+        asked = asked.partition("\n\n")[2]  # that list was of then
+    text = continuation(asked, effects, was_unattended=found.was_unattended)
+    if is_absent and not is_continuation(message.sent_text):
+        text = f"{without_mentions(effects_block(effects))}\n\n{asked}"
+    seq = live.next_seq
+    parts = (ContextPart(text=text),)
+    writes = (*tail, live.user_parts(seq, 0, parts, stamp=live.current_session))
+    again = sent_event(
+        seq,
+        prior_of(live),
+        # A session that has the prompt needs no past; else it is in the prompt.
+        is_injected=is_absent and _sent(live).is_prior_injected,
+    )
+    live.commit_here(_known(live, found), again, writes=writes)
+    live.advance_to(seq + 1)
+    return text
+
+
+def _holds_back(live: LiveTurn, found: Recognised) -> bool:
+    """Park the turn for what an agent may do again that neither asks nor tells before it acts.
+
+    It did not ask the last time. What only the agent's history knows is put on record first.
+    """
+    live.commit_here(writes=tail_writes(live, found))
+    parked = parked_unheld(live)
+    if parked is None:
+        return False
+    live.commit_here(_known(live, found), parked)
+    return True
+
+
+def parked_unheld(live: LiveTurn) -> TurnParked | None:
     """Return the park of a turn whose agent may do an action again that it does not ask for."""
-    before = (*doubts(store, live), *left_open_before(store, live))
-    done = held((*before, *effects_of_turn(store, live)))
+    done = held((*effects_before(live), *effects_of_turn(live)))
     unheld = next((effect for effect in done if not effect.was_asked), None)
     return TurnParked(reason=HELD_BACK, detail=unheld.in_words) if unheld else None
 
 
-def _recognised(store: Store, live: LiveTurn, attached: Attached) -> tuple[Message, Recognised]:
+def _recognised(live: LiveTurn, attached: Attached) -> tuple[Message, Recognised]:
     """Return the prompt that was sent last, and what the history says of it.
 
     What cannot be told counts as cut off once a person said to go on: a continuation is right
@@ -182,16 +169,16 @@ def _recognised(store: Store, live: LiveTurn, attached: Attached) -> tuple[Messa
     message = _prompt_of_session(live)
     found = Recognised(recognition=Recognition.UNDECIDABLE)
     if attached.history is not None:
-        found = _judged(store, live, message, attached.history)
-    if found.recognition is Recognition.UNDECIDABLE and live.log.view.is_person_asked:
+        found = _judged(live, message, attached.history)
+    if found.recognition is Recognition.UNDECIDABLE and live.view.is_person_asked:
         found = structs.replace(found, recognition=Recognition.INCOMPLETE)
     return message, found
 
 
 def _prompt_of_session(live: LiveTurn) -> Message:
     """Return the prompt that left last for the session: a new one may have refused a later one."""
-    last = live.messages.read(_sent(live).prompt_seq)
-    own = live.messages.of_turn(after_seq=live.log.intended.prompt_seq - 1)
+    last = live.message(_sent(live).prompt_seq)
+    own = live.messages(after_seq=live.intended.prompt_seq - 1)
     of_session = [
         each
         for each in own
@@ -200,23 +187,23 @@ def _prompt_of_session(live: LiveTurn) -> Message:
     return last if last in of_session or not of_session else of_session[-1]
 
 
-def recognised_in_store(store: Store, live: LiveTurn) -> Recognised | None:
+def recognised_in_store(live: LiveTurn) -> Recognised | None:
     """Return what the agent's own store says of the prompt that was sent last, nothing started.
 
     None where nothing was sent, and where nobody here reads that agent's store. Blocking.
     """
     try:
-        return read_in_store(store, live)
+        return read_in_store(live)
     except StoreError:
         return None  # the person is told why once the record is compared with the session
 
 
-def read_in_store(store: Store, live: LiveTurn) -> Recognised | None:
+def read_in_store(live: LiveTurn) -> Recognised | None:
     """As `recognised_in_store`; raises StoreError for a store that cannot be read. Blocking."""
     found = _session_in_store(live)
     if found is None:
         return None
-    judged = _judged(store, live, _prompt_of_session(live), found.events)
+    judged = _judged(live, _prompt_of_session(live), found.events)
     return structs.replace(judged, written_at_ns=found.written_at_ns)
 
 
@@ -228,8 +215,8 @@ def failure_in_store(live: LiveTurn) -> StoredFailure | None:
 
 def _session_in_store(live: LiveTurn) -> StoredSession | None:
     """Return the session that the prompt went to, or its call's, as the agent's store has it."""
-    link, call = live.link, live.log.view.intended.call if live.log.view.intended else None
-    if link is None or live.log.view.sent is None:
+    link, call = live.link, live.view.intended.call if live.view.intended else None
+    if link is None or live.view.sent is None:
         return None
     own, session = live.request.own_sessions, link.upstream_session_id
     if call is None:
@@ -240,11 +227,9 @@ def _session_in_store(live: LiveTurn) -> StoredSession | None:
     )
 
 
-def _judged(
-    store: Store, live: LiveTurn, message: Message, history: Sequence[AgentEvent]
-) -> Recognised:
-    recorded = live.messages.of_turn(after_seq=message.seq)
-    earlier, has_older = earlier_prompts(store, live)
+def _judged(live: LiveTurn, message: Message, history: Sequence[AgentEvent]) -> Recognised:
+    recorded = live.messages(after_seq=message.seq)
+    earlier, has_older = earlier_prompts(live)
     return recognise(
         as_recorded(history, live.request.redactor),
         sent_text=message.sent_text,
@@ -254,14 +239,12 @@ def _judged(
     )
 
 
-def adopted_end(
-    store: Store, live: LiveTurn, found: Recognised, *, now_ms: int
-) -> tuple[TurnEnded, tuple[Write, ...]]:
+def adopted_end(live: LiveTurn, found: Recognised) -> tuple[TurnEnded, tuple[Write, ...]]:
     """Return the end of a turn whose reply was found whole, and what goes with it. Blocking."""
-    writes = tail_writes(store, live, found, now_ms=now_ms)
+    writes = tail_writes(live, found)
     live.adopted_reply = found.reply
     adopted = PromptResult(outcome=Outcome.OK)
-    return ended_event(live, adopted, writes=writes, at_ms=now_ms), writes
+    return ended_event(live, adopted, writes=writes), writes
 
 
 class Rest(Struct, frozen=True):
@@ -280,21 +263,21 @@ class Rest(Struct, frozen=True):
         return self.ended.outcome is Outcome.OK
 
 
-def rest_of(store: Store, live: LiveTurn, ended: TurnEnded, *, now_ms: int) -> Rest:
+def rest_of(live: LiveTurn, ended: TurnEnded) -> Rest:
     """Return the end of a turn that nobody goes on with, as its agent's own store has it. Blocking.
 
     `ended` is how it ends where its reply is not known to be complete.
     """
-    found = recognised_in_store(store, live)
+    found = recognised_in_store(live)
     if found is not None and found.recognition is Recognition.COMPLETE:
         # Whole, with its report: a run that the turn is a step of looks at how it ended.
-        adopted, writes = adopted_end(store, live, found, now_ms=now_ms)
+        adopted, writes = adopted_end(live, found)
         return Rest((_known(live, found),), adopted, writes)
     if live.link is None:
         return Rest((), ended, ())
     # Calls without an end get an unknown one: no provider takes a history with an open call.
     judged = found or Recognised(recognition=Recognition.UNDECIDABLE)
-    writes = tail_writes(store, live, judged, now_ms=now_ms)
+    writes = tail_writes(live, judged)
     return Rest((_known(live, judged),) if found else (), ended, writes)
 
 
@@ -305,28 +288,25 @@ def _known(live: LiveTurn, found: Recognised) -> PromptRecognised:
     return recognised_event(found.recognition, counted)
 
 
-def tail_writes(
-    store: Store, live: LiveTurn, found: Recognised, *, now_ms: int
-) -> tuple[Write, ...]:
+def tail_writes(live: LiveTurn, found: Recognised) -> tuple[Write, ...]:
     """Return writes for what the agent did before the crash and we had not recorded. Blocking."""
-    sent = live.log.view.sent
-    messages = live.messages.of_turn(after_seq=sent.prompt_seq) if sent else ()
+    sent = live.view.sent
+    messages = live.messages(after_seq=sent.prompt_seq) if sent else ()
     # Goes on with the calls that the crash left open: their results may be in the history only.
-    recorder = recorder_of_rest(store, live)
-    know_children(recorder, recorded_children(store, live.conversation))
+    recorder = recorder_of_rest(live)
     for event in unrecorded(found.tail, messages):
-        recorder.record(event, at_ms=now_ms)
+        recorder.record(event, at_ms=live.now_ms())
     # A history that came otherwise than from the store may count nothing: Codex's does not.
     is_stored = bool(found.written_at_ns)
-    live.counted = recorder.counted if is_stored else _counted_in_store(store, live)
-    writes = recorder.finish(at_ms=now_ms)
-    live.messages.advance_past(writes)
+    live.counted = recorder.counted if is_stored else _counted_in_store(live)
+    writes = recorder.finish(at_ms=live.now_ms())
+    live.advance_past(writes)
     return writes
 
 
-def _counted_in_store(store: Store, live: LiveTurn) -> Counted:
+def _counted_in_store(live: LiveTurn) -> Counted:
     """Return what the agent's own store counts of the prompt that was sent last. Blocking."""
-    found, counted = recognised_in_store(store, live), NOTHING_COUNTED
+    found, counted = recognised_in_store(live), NOTHING_COUNTED
     for event in found.tail if found else ():
         if isinstance(event, UsageReported):
             is_own = event.upstream_session_id == live.current_session
@@ -334,12 +314,12 @@ def _counted_in_store(store: Store, live: LiveTurn) -> Counted:
     return counted
 
 
-def _known_effects(store: Store, live: LiveTurn, found: Recognised) -> tuple[str, ...]:
+def _known_effects(live: LiveTurn, found: Recognised) -> tuple[str, ...]:
     """Return the actions known, in words: those on record, then what only the history tells.
 
     The record has what each was; a history may tell no more than the tool's name, or nothing.
     """
-    recorded = (*doubts(store, live), *effects_of_turn(store, live))
+    recorded = (*doubts(live), *effects_of_turn(live))
     statuses = {call_id: status for call_id, _, status in found.effects}
     on_record = {effect.call_id for effect in recorded}
     told = [f"{title}: {status}" for id_, title, status in found.effects if id_ not in on_record]
@@ -348,5 +328,5 @@ def _known_effects(store: Store, live: LiveTurn, found: Recognised) -> tuple[str
 
 
 def _sent(live: LiveTurn) -> PromptSent:
-    assert live.log.view.sent is not None
-    return live.log.view.sent
+    assert live.view.sent is not None
+    return live.view.sent

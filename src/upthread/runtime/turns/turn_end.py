@@ -31,7 +31,6 @@ def ended_event(
     result: PromptResult,
     *,
     writes: Sequence[Write],
-    at_ms: int,
     late_events: int = 0,
 ) -> TurnEnded:
     """Return the end of the turn as its prompt ended, with what its session works in now.
@@ -44,11 +43,11 @@ def ended_event(
         report=msgspec.to_builtins(report) if report else None,
         adopted=bool(live.adopted_reply),
         detail=result.detail or _silence(live, result.outcome),
-        tokens_used=recorder.tokens_used if recorder else None,
-        tokens_window=recorder.tokens_window if recorder else None,
-        was_compacted=recorder is not None and recorder.was_compacted,
+        tokens_used=recorder.own.tokens_used if recorder else None,
+        tokens_window=recorder.own.tokens_window if recorder else None,
+        was_compacted=recorder is not None and recorder.own.was_compacted,
         late_events=late_events,
-        surroundings=_surroundings(live, at_ms=at_ms),
+        surroundings=_surroundings(live),
         tree_digest=_tree_digest(live),
         calls_open=calls_open(writes),
         **live.account.told(),
@@ -58,10 +57,10 @@ def ended_event(
 
 def end_here(live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> None:
     """Commit the end of the turn, with what follows from it. Blocking."""
-    follow_up = live.request.at_end(live.log.turn_id, ended, live.reply)
+    follow_up = live.request.at_end(live.turn_id, ended, live.reply)
     # While the session is still known by this, the next prompt need not read it (ADR 88).
     stamped = structs.replace(ended, session_stamp=_stamp(live))
-    live.log.commit_here(stamped, writes=(*writes, *follow_up))
+    live.commit_here(stamped, writes=(*writes, *follow_up))
 
 
 def _stamp(live: LiveTurn) -> str:
@@ -70,7 +69,7 @@ def _stamp(live: LiveTurn) -> str:
     Empty too for one that is to be looked at again, because it could not be compared, or because
     nothing was added to it: its agent may not be able to write its store, and says nothing.
     """
-    if live.link is None or live.log.view.attached is None:
+    if live.link is None or live.view.attached is None:
         return ""
     # With a stamp the next prompt would take what was never compared for the same.
     if live.inputs is not None and live.inputs.not_compared:
@@ -86,15 +85,15 @@ def _stamp(live: LiveTurn) -> str:
 
 def parked_event(live: LiveTurn, because: TurnParked) -> TurnParked:
     """Return why the turn is parked, with what it took and what its session holds."""
-    held = live.recorder.tokens_used if live.recorder else None
+    held = live.recorder.own.tokens_used if live.recorder else None
     return structs.replace(because, tokens_held=held, **live.account.told())
 
 
 def result_of(live: LiveTurn) -> TurnResult:
     """Return what became of the turn, for its caller."""
-    intended, log = live.log.intended, live.log
-    ended, parked = log.view.ended, log.view.parked
-    outcome, detail = live.interrupted_by or (log.outcome_of_park, parked.detail if parked else "")
+    intended, view = live.intended, live.view
+    ended, parked = view.ended, view.parked
+    outcome, detail = live.interrupted_by or (live.outcome_of_park, parked.detail if parked else "")
     if ended:
         outcome, detail = ended.outcome, ended.detail
     # As it is on record: an agent's words about its failure may quote a secret (ADR 61).
@@ -102,7 +101,7 @@ def result_of(live: LiveTurn) -> TurnResult:
         detail = live.request.redactor.redact(detail)
     return TurnResult(
         conversation=live.conversation,
-        turn_id=log.turn_id,
+        turn_id=live.turn_id,
         decision=intended.decision,
         reasons=intended.reasons,
         upstream_session_id=live.current_session,
@@ -135,15 +134,15 @@ def _silence(live: LiveTurn, outcome: Outcome) -> str:
 
 
 def _fixed(live: LiveTurn) -> Fixed:
-    view = live.log.view
+    view = live.view
     return live.account.fixed(
-        known=price_in(live.log.intended.inputs).fixed,
+        known=price_in(live.intended.inputs).fixed,
         is_new=view.attached is not None and view.attached.how == "new" and view.sends == 1,
         reply_characters=len(live.reply),
     )
 
 
-def _surroundings(live: LiveTurn, *, at_ms: int) -> JsonValue:
+def _surroundings(live: LiveTurn) -> JsonValue:
     """Return what the session works in, as plain data. Blocking."""
     claim = live.request.claim
     here = surroundings(
@@ -151,7 +150,7 @@ def _surroundings(live: LiveTurn, *, at_ms: int) -> JsonValue:
         agent=claim.agent,
         agent_version=live.agent_version,
         role=claim.role,
-        at_ms=at_ms,
+        at_ms=live.now_ms(),
     )
     data: JsonValue = msgspec.to_builtins(here)
     return data

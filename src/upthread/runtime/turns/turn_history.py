@@ -14,16 +14,23 @@ from msgspec import Struct
 from upthread.core.acts import settlements_in
 from upthread.core.commands import EndLink, RecordDecision
 from upthread.core.context.briefing import build_briefing
-from upthread.core.context.prior_context import PriorContext, render_prior_context, work_of
+from upthread.core.context.prior_context import (
+    PRIOR_EXCHANGES_MAX,
+    PriorContext,
+    prior_context,
+    render_prior_context,
+    work_of,
+)
 from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import RESUME, RESUME_WITH_UPDATE, START_FRESH
 from upthread.core.decision.model import has_looked
 from upthread.core.events import PromptSent, SessionAttached, TurnEvent
 from upthread.core.history.model import history_of
 from upthread.core.history.repair import damage_told
+from upthread.core.sessions import readable
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import Effect, effects_of, held, settled
-from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, render_update
+from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, effects_block, render_update
 from upthread.core.turns.recognition import EarlierPrompt
 from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.replayed_history import open_calls
@@ -34,13 +41,12 @@ from upthread.core.types import (
     Message,
     Outcome,
     Speaker,
-    ToolCallPart,
     UpstreamSessionId,
 )
-from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
+from upthread.runtime.record.briefing import briefing_inputs
 from upthread.runtime.record.effects import RecordedEffect, effects_in_doubt, left_open
 from upthread.runtime.record.events import turn_events, turn_view
-from upthread.runtime.record.replay import REPLAYED_MESSAGES_MAX, effects_told, prior_in
+from upthread.runtime.record.turn_views import totals_of
 from upthread.runtime.turns.examination import Examiner, first_file_after
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.store.base import Store
@@ -48,22 +54,25 @@ from upthread.store.base import Store
 EARLIER_MESSAGES_MAX = 256
 """How far back prompts are looked for that failed and may yet be in the agent's history."""
 
+REPLAYED_MESSAGES_MAX = 1_024
+"""How far back calls, a plan, actions and damage are looked for: a turn of hundreds of steps."""
+
 CUT_OFF_MESSAGES_MAX = 16
 """How far back a child's calls are looked for that a crash left open."""
 
 
-def earlier_prompts(store: Store, live: LiveTurn) -> tuple[list[EarlierPrompt], bool]:
+def earlier_prompts(live: LiveTurn) -> tuple[list[EarlierPrompt], bool]:
     """Read what left for the session before the prompt that left last, oldest first.
 
     With it whether there may be more that is not read.
     """
-    assert live.log.view.sent is not None
-    last = live.log.view.sent.prompt_seq
-    found = store.messages(live.conversation.conversation_id, newest=EARLIER_MESSAGES_MAX)
+    assert live.view.sent is not None
+    last = live.view.sent.prompt_seq
+    found = live.store.messages(live.conversation_id, newest=EARLIER_MESSAGES_MAX)
     asked = {m.seq: m for m in found if m.speaker is Speaker.USER and m.seq < last}
     prompts: list[EarlierPrompt] = []
     for turn_id in dict.fromkeys(message.turn_id for message in asked.values()):
-        events = turn_events(store, live.conversation.conversation_id, turn_id)
+        events = turn_events(live.store, live.conversation_id, turn_id)
         sent = [seq for seq in _sent_to(live.current_session, events) if seq in asked]
         ended = turns.fold(events).ended
         was_answered = ended is not None and ended.outcome is Outcome.OK
@@ -83,48 +92,29 @@ def _sent_to(session: UpstreamSessionId | None, events: Iterable[TurnEvent]) -> 
             yield event.prompt_seq
 
 
-def recorder_of_rest(store: Store, live: LiveTurn) -> Recorder:
-    """Return a recorder that goes on where recording stopped, knowing the calls left open."""
-    messages = live.messages.of_turn(after_seq=live.log.intended.prompt_seq)
+def recorder_of_rest(live: LiveTurn) -> Recorder:
+    """Return a recorder that goes on where recording stopped, knowing children and open calls."""
+    messages = live.messages(after_seq=live.intended.prompt_seq)
     recorder = Recorder(
         conversation=live.conversation,
-        turn_id=live.log.turn_id,
+        turn_id=live.turn_id,
         link=live.require_link(),
-        next_seq=live.messages.next_seq,
+        next_seq=live.next_seq,
         # What is read back is of the session that was asked for: what names none is its own.
         guarantees_owner=True,
-        quarantined=live.log.quarantined(),
+        quarantined=live.quarantined(),
     )
     for part in open_calls(messages):
         recorder.know_open_call(part)
-    for child, calls in _children_cut_off(store, live):
+    for child in recorded_children(live.store, live.conversation):
+        newest = live.store.messages(child.conversation_id, newest=CUT_OFF_MESSAGES_MAX)
         recorder.know_child(
             child.upstream_session_id,
             child.conversation_id,
             next_seq=child.next_seq,
-            open_calls=calls,
+            open_calls=open_calls(each for each in newest if each.turn_id == live.turn_id),
         )
     return recorder
-
-
-def _children_cut_off(
-    store: Store, live: LiveTurn
-) -> tuple[tuple[RecordedChild, tuple[ToolCallPart, ...]], ...]:
-    """Return the children that called something in this turn which was never answered."""
-    found: list[tuple[RecordedChild, tuple[ToolCallPart, ...]]] = []
-    for child in recorded_children(store, live.conversation):
-        newest = store.messages(child.conversation_id, newest=CUT_OFF_MESSAGES_MAX)
-        calls = open_calls(message for message in newest if message.turn_id == live.log.turn_id)
-        found += [(child, calls)] if calls else []
-    return tuple(found)
-
-
-def know_children(recorder: Recorder, children: Iterable[RecordedChild]) -> None:
-    """Tell a recorder which children have conversations already, from this turn or earlier ones."""
-    for child in children:
-        recorder.know_child(
-            child.upstream_session_id, child.conversation_id, next_seq=child.next_seq
-        )
 
 
 class RecordedChild(Struct, frozen=True, kw_only=True):
@@ -136,9 +126,9 @@ class RecordedChild(Struct, frozen=True, kw_only=True):
 
 
 def recorded_children(store: Store, conversation: Conversation) -> tuple[RecordedChild, ...]:
-    """Return the children of a conversation, and theirs. An agent may call one again at any time.
+    """Return the children of a conversation, and theirs. Blocking.
 
-    Blocking.
+    An agent may call one again at any time.
     """
     family = {conversation.conversation_id}
     found: list[RecordedChild] = []
@@ -158,13 +148,13 @@ def recorded_children(store: Store, conversation: Conversation) -> tuple[Recorde
     return tuple(found)
 
 
-def effects_of_turn(store: Store, live: LiveTurn) -> tuple[Effect, ...]:
+def effects_of_turn(live: LiveTurn) -> tuple[Effect, ...]:
     """Return what this turn and its sub-agents did, or intended to do."""
-    own = live.messages.of_turn(after_seq=live.log.intended.prompt_seq)
-    found = [(live.conversation.conversation_id, own)]
-    for child in recorded_children(store, live.conversation):
-        messages = store.messages(child.conversation_id)
-        own = tuple(each for each in messages if each.turn_id == live.log.turn_id)
+    own = live.messages(after_seq=live.intended.prompt_seq)
+    found = [(live.conversation_id, own)]
+    for child in recorded_children(live.store, live.conversation):
+        messages = live.store.messages(child.conversation_id)
+        own = tuple(each for each in messages if each.turn_id == live.turn_id)
         found += [(child.conversation_id, own)] if own else []
     patterns = live.request.outward_patterns
     return tuple(
@@ -172,60 +162,72 @@ def effects_of_turn(store: Store, live: LiveTurn) -> tuple[Effect, ...]:
         for conversation_id, messages in found
         for effect in settled(
             effects_of(messages, outward_patterns=patterns),
-            settlements_in(store.acts(conversation_id)),
+            settlements_in(live.store.acts(conversation_id)),
         )
     )
 
 
-def left_open_before(store: Store, live: LiveTurn) -> tuple[Effect, ...]:
-    """Return what turns before this one did, of each role back to the last whose end is known."""
-    return _of_workstream(store, live, left_open)
-
-
-def doubts(store: Store, live: LiveTurn) -> tuple[Effect, ...]:
+def doubts(live: LiveTurn) -> tuple[Effect, ...]:
     """Return what may have reached beyond this machine before this turn, in the workstream.
 
     Whoever did it: what nobody has looked at must be done by nobody again.
     """
-    return _of_workstream(store, live, effects_in_doubt)
+    return _of_workstream(live, effects_in_doubt)
+
+
+def effects_before(live: LiveTurn) -> tuple[Effect, ...]:
+    """Return the doubts, and what each role did before this turn since its last known end."""
+    return (*doubts(live), *_of_workstream(live, left_open))
 
 
 def _of_workstream(
-    store: Store, live: LiveTurn, find: Callable[..., tuple[RecordedEffect, ...]]
+    live: LiveTurn, find: Callable[..., tuple[RecordedEffect, ...]]
 ) -> tuple[Effect, ...]:
     found = find(
-        store,
+        live.store,
         live.conversation.key.project_id,
         live.conversation.key.workstream,
         outward_patterns=live.request.outward_patterns,
-        apart_from=live.log.turn_id,
+        apart_from=live.turn_id,
     )
     return tuple(each.effect for each in found)
 
 
-def _effects_told(store: Store, live: LiveTurn, messages: Sequence[Message]) -> str:
+def _effects_told(live: LiveTurn, messages: Sequence[Message]) -> str:
     """Return what must not be done again, as a block: also of roles and generations before."""
     # A turn that did not end has told nobody what it did: all
     # of that, and not only what reached beyond this machine.
-    open_turns = (
-        {live.log.turn_id} if live.has_last_turn_ended else {live.log.turn_id, live.claim.last_id}
+    open_turns = {live.turn_id} if live.has_last_turn_ended else {live.turn_id, live.claim.last_id}
+    untold = {message.seq for message in messages if message.turn_id in open_turns}
+    effects = effects_of(messages, outward_patterns=live.request.outward_patterns)
+    # Of the turns that ended, what reached beyond this machine.
+    told = (each for each in effects if each.actions or each.seq in untold)
+    known = (*told, *held(effects_before(live)))
+    return effects_block(tuple(dict.fromkeys(each.in_words for each in known)))
+
+
+def prior_of(live: LiveTurn) -> PriorContext:
+    """Read what was said before this turn's prompt, over the readable chain, and what began it."""
+    store, conversation_id = live.store, live.conversation_id
+    links = store.links(conversation_id)
+    # Over all sessions of the chain in one scan: what was said does not end with a session.
+    said = store.prior_messages(
+        conversation_id,
+        upstream_session_ids=readable(link.upstream_session_id for link in links),
+        newest=PRIOR_EXCHANGES_MAX + 1,  # the prompt at hand is one
     )
-    before = held((*doubts(store, live), *left_open_before(store, live)))
-    return effects_told(
-        messages, open_turns, outward_patterns=live.request.outward_patterns, more=before
+    earlier = [each for each in said if each.seq < live.intended.prompt_seq]
+    is_all = not earlier or earlier[0].seq == 1
+    # Who was cut off did not end well: only those few are looked at.
+    failed = set(totals_of(store, conversation_id).failed) & {each.turn_id for each in earlier}
+    return prior_context(
+        earlier,
+        first=None if is_all else next(iter(store.messages(conversation_id, first=1)), None),
+        cut_off={each for each in failed if turn_view(store, conversation_id, each).was_left_open},
     )
 
 
-def prior_of(store: Store, live: LiveTurn) -> PriorContext:
-    """Read what was said before this turn's prompt, over the readable chain, in one range scan."""
-    return prior_in(
-        store,
-        live.conversation.conversation_id,
-        before_seq=live.log.intended.prompt_seq,
-    )
-
-
-def past_of(store: Store, live: LiveTurn, prior: PriorContext, *, is_prior_injected: bool) -> str:
+def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: bool) -> str:
     """Return what a session is told of the past; empty for one that remembers it.
 
     A conversation that goes on in another session hears what was said last; one that starts fresh
@@ -235,9 +237,9 @@ def past_of(store: Store, live: LiveTurn, prior: PriorContext, *, is_prior_injec
     past = damage = effects = ""
     is_fresh = live.telling == START_FRESH
     is_new = live.telling in NEW_SESSION_DECISIONS
-    if is_prior_injected or is_new or live.log.view.sends:
-        newest = store.messages(live.conversation.conversation_id, newest=REPLAYED_MESSAGES_MAX)
-        prompt_seq = live.log.intended.prompt_seq
+    if is_prior_injected or is_new or live.view.sends:
+        newest = live.store.messages(live.conversation_id, newest=REPLAYED_MESSAGES_MAX)
+        prompt_seq = live.intended.prompt_seq
         earlier = [message for message in newest if message.seq < prompt_seq]
         if is_prior_injected:
             past = render_prior_context(
@@ -245,10 +247,10 @@ def past_of(store: Store, live: LiveTurn, prior: PriorContext, *, is_prior_injec
             )
             damage = damage_told(history_of(earlier).messages)
         elif is_fresh:
-            past = _briefing_of_past(store, live)
+            past = _briefing_of_past(live)
         # Sent once already in this turn, it may have been acted on before its session was lost.
-        is_told = bool(past) or bool(live.log.view.sends)
-        effects = _effects_told(store, live, newest if is_told else ())
+        is_told = bool(past) or bool(live.view.sends)
+        effects = _effects_told(live, newest if is_told else ())
     is_updated = live.telling == RESUME_WITH_UPDATE
     is_role_told = live.request.call is not None
     update = (
@@ -259,18 +261,19 @@ def past_of(store: Store, live: LiveTurn, prior: PriorContext, *, is_prior_injec
     return "\n\n".join(piece for piece in (past, damage, effects, update) if piece)
 
 
-def _briefing_of_past(store: Store, live: LiveTurn) -> str:
+def _briefing_of_past(live: LiveTurn) -> str:
     if live.turn_number <= 1:
         return ""
     # That nothing has changed is said only where somebody looked (ADR 81).
-    looked = has_looked(live.log.intended.inputs)
-    request = BriefingRequest(
-        conversation=live.conversation,
+    looked = has_looked(live.intended.inputs)
+    inputs = briefing_inputs(
+        live.store,
+        live.conversation,
         changes=change_lines(live.freshness) if looked else None,
-        before_seq=live.log.intended.prompt_seq,
+        before_seq=live.intended.prompt_seq,
         is_independent=live.request.claim.role.continuity == "fresh",
     )
-    return build_briefing(briefing_inputs(store, request))
+    return build_briefing(inputs)
 
 
 def is_unheeded(store: Store, refused: RecordDecision, named: Mapping[str, int]) -> bool:
@@ -295,17 +298,17 @@ def sent_event(prompt_seq: int, prior: PriorContext, *, is_injected: bool) -> Pr
     )
 
 
-def examiner_of(store: Store, live: LiveTurn, *, unseen_after_ns: int | None = None) -> Examiner:
+def examiner_of(live: LiveTurn, *, unseen_after_ns: int | None = None) -> Examiner:
     """Return who keeps what the session reads, knowing what it read before."""
-    conversation_id, turn_id = live.conversation.conversation_id, live.log.turn_id
+    conversation_id, turn_id = live.conversation_id, live.turn_id
     session = live.require_link().upstream_session_id
     return Examiner(
         root=live.request.open.working_directory,
         conversation_id=conversation_id,
         turn_id=turn_id,
         upstream_session_id=session,
-        known=store.examined(conversation_id, upstream_session_id=session),
-        first_ordinal=first_file_after(live.log.view.events),
+        known=live.store.examined(conversation_id, upstream_session_id=session),
+        first_ordinal=first_file_after(live.view.events),
         unseen_after_ns=unseen_after_ns,
     )
 

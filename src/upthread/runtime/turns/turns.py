@@ -26,11 +26,11 @@ from upthread.core.turns.turn import Recognition
 from upthread.core.types import Decision, Outcome, TurnId
 from upthread.errors import UsageError
 from upthread.runtime.system import System
+from upthread.runtime.turns import beginning
 from upthread.runtime.turns.attach import tell_of_lacking
-from upthread.runtime.turns.beginning import Beginning
 from upthread.runtime.turns.conversation import Conversations, refused
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.executor import Driver
+from upthread.runtime.turns.executor import cancel, drive
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.turns.turn_end import result_of
@@ -46,8 +46,6 @@ class Turns:
         self._store = store
         self._system = system
         self._conversations = conversations
-        self._driver = Driver(store, system)
-        self._beginning = Beginning(store, system)
 
     async def tell(self, request: TellRequest) -> TurnResult:
         """Send one prompt to one conversation and return its reply, whatever became of it.
@@ -59,7 +57,7 @@ class Turns:
             # In this order: what only the session has belongs after the turn
             # that was cut off, and before the prompt that is numbered next.
             live = await self._end_interrupted(live)
-            return await self._driver.drive(await self._begun(live))
+            return await drive(await self._begun(live))
 
     async def go_on(self, request: TellRequest, turn_id: TurnId | None = None) -> TurnResult:
         """Go on with the conversation's newest turn after a crash, or with a parked one.
@@ -70,20 +68,20 @@ class Turns:
         async with self._conversations.claimed(request.claim) as claim:
             live = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
             self._take_over(live, turn_id)
-            view = live.log.view
+            view = live.view
             is_spent = view.parked is None and view.may_send and not view.may_be_continued
             # Else a step whose attempts are shorter than its agent takes to start never ends.
             if request.options.key and is_spent:
-                await live.log.commit(TurnParked(reason=Outcome.TIMED_OUT, detail=CUT_OFF))
+                await live.commit(TurnParked(reason=Outcome.TIMED_OUT, detail=CUT_OFF))
                 return result_of(live)
             # Before it is taken up: what is refused stays parked as it was.
-            decision = await live.read(lambda _: self._beginning.continued(live))
+            decision = await live.read(lambda: beginning.continued(live))
             await self._require_allowed(live, decision)
             # Before its history is read: an agent that outlived its upthread may still write to it.
-            await self._end_leftover_agent(live.log.view)
+            await self._end_leftover_agent(live.view)
             holder = self._system.this_process(request.claim.doing).in_words()
-            await live.log.commit(RecoveryStarted(holder=holder))
-            return await self._driver.drive(live)
+            await live.commit(RecoveryStarted(holder=holder))
+            return await drive(live)
 
     # --- before --------------------------------------------------------------------------------
 
@@ -96,7 +94,7 @@ class Turns:
                 hint=f'send a prompt: {command("upthread", "tell", address)} "…"',
                 address=address,
             )
-        live.log.take_up(*last)
+        live.take_up(*last)
         live.inputs = structs.replace(
             live.claim.inputs(live.request.claim), condition_now=live.request.condition
         )
@@ -111,19 +109,19 @@ class Turns:
         turn_id, view = live.claim.last
         if view.ended is not None:
             if view.was_left_open and view.sent:
-                live.log.take_up(turn_id, view)
-                await live.read(lambda _: self._beginning.catch_up(live))
+                live.take_up(turn_id, view)
+                await live.read(lambda: beginning.catch_up(live))
             return live
-        decision = await live.read(lambda _: self._beginning.decided_on_open(live))
+        decision = await live.read(lambda: beginning.decided_on_open(live))
         # A prompt that is refused leaves the turn open.
         await self._require_allowed(live, decision)
         await self._end_leftover_agent(view)
-        live.log.take_up(turn_id, view)
-        if not await live.read(lambda _: self._beginning.end_open_turn(live)):
+        live.take_up(turn_id, view)
+        if not await live.read(lambda: beginning.end_open_turn(live)):
             return live
         live.notice("reply_taken_over", RECOGNISED[Recognition.COMPLETE])
         claim = await self._conversations.looked_at_again(live.request.claim, live.claim)
-        return LiveTurn(request=live.request, claim=claim, store=self._store, system=self._system)
+        return live.afresh(claim)
 
     async def _end_leftover_agent(self, view: turns.TurnView) -> None:
         attached = view.attached
@@ -142,24 +140,22 @@ class Turns:
         In one hop; where the agent's session has what the record lacks, that is read back first.
         Raises RefusedError.
         """
-        found, decision = await self._meant(live, lambda _: self._beginning.looked_at(live))
+        found, decision = await self._meant(live, lambda: beginning.looked_at(live))
         tell_of_lacking(live, found)
         if decision is None:
             live = again = await self._caught_up(live, found)
-            decision = await self._meant(
-                live, lambda _: self._beginning.decided_and_meant(again, found)
-            )
+            decision = await self._meant(live, lambda: beginning.decided_and_meant(again, found))
         await self._require_allowed(live, decision)
         return live
 
-    async def _meant(self, live: LiveTurn, query: Callable[[Store], Result]) -> Result:
+    async def _meant(self, live: LiveTurn, query: Callable[[], Result]) -> Result:
         """Return what a call returns that may commit the intent, and end a turn so given up."""
         try:
             return await live.read(query)
         except anyio.get_cancelled_exc_class():
             # Committed all the same, unless this is the turn before, which has ended.
-            if live.log.view.intended is not None and not live.log.view.is_over:
-                await self._driver.cancel(live)
+            if live.view.intended is not None and not live.view.is_over:
+                await cancel(live)
             raise
 
     async def _caught_up(self, live: LiveTurn, found: Lacked) -> LiveTurn:
@@ -167,9 +163,9 @@ class Turns:
         request = live.request
         # Before, since ending the last turn has moved the numbers; after, since reading back has.
         claim = await self._conversations.looked_at_again(request.claim, live.claim)
-        await live.read(lambda _: self._beginning.read_back(live, claim, found))
+        await live.read(lambda: beginning.record_read_back(live, claim, found))
         claim = await self._conversations.looked_at_again(request.claim, claim)
-        caught_up = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
+        caught_up = live.afresh(claim)
         caught_up.has_unheard = not live.has_last_turn_ended
         return caught_up
 
@@ -177,7 +173,7 @@ class Turns:
         """Raise RefusedError for a decision to refuse, and keep it."""
         if decision.decision != REFUSE:
             return
-        await self._conversations.keep_refusal(live.conversation.conversation_id, decision)
+        await self._conversations.keep_refusal(live.conversation_id, decision)
         spending = live.account.allowed
         tokens = spending_in_words(spending) if spending and spending.is_over else ""
         raise refused(live.conversation.key.address, decision, tokens=tokens)

@@ -126,7 +126,10 @@ def _turn(turn: TurnNode) -> Shape:
         "messages": [_message(each) for each in turn.messages],
         "permissions": noted(turn.messages, PERMISSION),
         "alarms": noted(turn.messages, ALARM),
-        "quarantined": [_members(each, "turn_id") for each in turn.quarantined],
+        "quarantined": [
+            _members(each, "conversation_id", "turn_id", "recorded_at_ms", "durability")
+            for each in turn.quarantined
+        ],
     }
 
 

@@ -216,7 +216,7 @@ EVENT = "Guard"
 
 WAIT_MS = 200
 
-# Whether a conversation's newest turn, and all before it, ended well is in its head: streams.py.
+# Whether a conversation's newest turn, and all before it, ended well is in its head: kinds.py.
 _LEFT_OPEN = """
 SELECT count(c.id) FILTER (
     WHERE json_extract(c.state, '$.turn') IS NOT NULL
