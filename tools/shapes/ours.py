@@ -14,7 +14,7 @@ from upthread.agents.registry import reader_of
 from upthread.agents.stored import repaired_copy
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
-from upthread.surfaces.cli.doctor.findings import finding_of
+from upthread.surfaces.cli.findings import finding_of
 
 SOUND = "sound"
 NOT_THERE = "not there"
