@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+import msgspec
+
 from upthread.core.types import JsonValue
 
 SAME: Final[JsonValue] = 0
@@ -85,6 +87,4 @@ def _is_same(one: JsonValue, other: JsonValue) -> bool:
 
 def copied(value: Any) -> Any:
     """Return a copy of a JSON value, which its caller may change."""
-    if isinstance(value, dict):
-        return {name: copied(each) for name, each in value.items()}
-    return [copied(each) for each in value] if isinstance(value, list) else value
+    return msgspec.to_builtins(value)

@@ -49,17 +49,16 @@ _LENGTH: Final = Struct(">i").pack
 # One dimension, perhaps with NULL; the type of the members; how many, and the number of the first.
 _HEAD: Final = Struct(">iiiii").pack
 _NULL: Final = _LENGTH(-1)
+_EMPTY: Final = {oid: Array(array, _HEAD(0, 0, oid, 0, 0)[:12]) for oid, array in _ARRAYS.items()}
 
 
 def wired(value: Column) -> tuple[bytes | None, int]:
     """Return a value as the wire has it, and its type; 0: whatever the server finds NULL to be."""
+    if type(value) is Array:  # most are, and each commit has a dozen
+        return value.raw, value.oid
     if isinstance(value, bytes):
         return value, _BYTEA
-    if value is None:
-        return None, 0
-    if isinstance(value, int):
-        return _NUMBER(value), _BIGINT
-    return value.raw, value.oid
+    return (None, 0) if value is None else (_NUMBER(cast("int", value)), _BIGINT)
 
 
 def numbers(values: Sequence[int | None]) -> Array:
@@ -79,7 +78,7 @@ def texts(values: Sequence[str]) -> Array:
 
 def _array(oid: int, values: Sequence[bytes | None]) -> Array:
     if not values:
-        return Array(_ARRAYS[oid], _HEAD(0, 0, oid, 0, 0)[:12])
+        return _EMPTY[oid]
     members = [_NULL if each is None else _LENGTH(len(each)) + each for each in values]
     return Array(_ARRAYS[oid], b"".join((_HEAD(1, 1, oid, len(values), 1), *members)))
 
