@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import anyio.lowlevel
 import pytest
+from msgspec import structs
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
@@ -253,6 +254,36 @@ def test_a_step_that_was_stopped_goes_on_also_where_another_one_took_its_role_me
     assert str(shown).count("An earlier turn of yours was interrupted") == 1
     assert told_in(home, "key", text) == told
     assert turns(home) == 3
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_step_that_was_stopped_in_a_sibling_is_continued_there(home, monkeypatch, is_answered):
+    monkeypatch.setenv("UPTHREAD_REHEARSAL_LOG", str(home.directory / "agents.jsonl"))
+    text = "[[rehearse: say hello]]" if is_answered else "[[rehearse: slow 2 60000]]"
+
+    async def cut_off(up):
+        async def divert():
+            heard = anyio.CancelScope()
+            listener = Listener(event=lambda *_: is_answered or heard.cancel())
+            options = TellOptions(when_busy="sibling", key="key", agent="rehearsal")
+            with heard:
+                await up.tell("spec/planner", text, structs.replace(options, listener=listener))
+            main.cancel()
+
+        begun = Listener(started=lambda _: tasks.start_soon(divert))
+        async with anyio.create_task_group() as tasks:
+            with anyio.CancelScope() as main:
+                options = TellOptions(agent="rehearsal", listener=begun)
+                await up.tell("spec/planner", "[[rehearse: slow 9 60000]]", options)
+
+    told = told_in(home, "key", text, before=cut_off)
+    assert told["address"] == "spec/planner"
+    assert told_in(home, "key", text) == told
+    log = (home.directory / "agents.jsonl").read_text().splitlines()
+    sent = [each for each in map(json.loads, log) if each["event"] == "prompt"]
+    own = [each for each in sent if "slow 9" not in each["text"]]
+    assert [is_continuation(each["text"]) for each in own] == [False] + [True] * (not is_answered)
+    assert len({each["session_id"] for each in own}) == 1
 
 
 def test_a_step_is_not_begun_again_in_a_release_that_is_another_project(

@@ -21,14 +21,22 @@ from msgspec import structs
 from upthread.client.project import Project
 from upthread.client.project_identity import PROJECT_VARIABLE
 from upthread.core.events import TurnIntended, TurnParked
-from upthread.core.names import key_of, shown
+from upthread.core.names import shown
 from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.runs.stops import OURS, Source, shortfall, stop_in_words
 from upthread.core.states import effects_command, go_on_command
 from upthread.core.text import visible_line
 from upthread.core.turns.prompt import continuation, without_fresh
 from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, TurnView
-from upthread.core.types import ConversationKey, JsonValue, Message, Outcome, Speaker, TurnId
+from upthread.core.types import (
+    MAIN_SLOT,
+    ConversationKey,
+    JsonValue,
+    Message,
+    Outcome,
+    Speaker,
+    TurnId,
+)
 from upthread.errors import ConfigError, RefusedError, UpthreadError, UsageError
 from upthread.runtime.options import TellOptions
 from upthread.runtime.record.events import turn_view
@@ -142,11 +150,12 @@ async def tell_once(
 
 
 class _Attempt(NamedTuple):
-    """A turn of a step, and its messages.
+    """A turn of a step, and its messages. `role` is a sibling's where the turn was diverted to one.
 
     `is_current` is whether no reset came after it, `is_last` whether its session has no later turn.
     """
 
+    role: ConversationKey
     turn_id: TurnId
     view: TurnView
     said: tuple[Message, ...]
@@ -156,21 +165,22 @@ class _Attempt(NamedTuple):
 
 async def _recovered(up: Project, address: str, text: str, options: TellOptions) -> JsonValue:
     """Return the reply to an attempt that was interrupted, and continue it where it has none."""
-    key = key_of(up.project_id, await up.parse(address))
     while True:
         attempts = await _attempts(up, address, options.key)
         found = attempts[0] if attempts else None
-        if found is not None and _is_answered(found, key, text, options.key):
+        if found is not None and _is_answered(found, text, options.key):
             return _told_before(address, text, found)
+        # In a sibling, if the turn was diverted to one.
+        told_to = found.role.address if found else address
         # A turn is recorded before anything is sent: without one, no agent has the prompt. With one
         # it may, also where another step has taken the role meanwhile, or a person has reset it.
         # Of a prompt that was not kept nothing could be quoted: here is all of it.
         is_open = found and found.is_current and not found.view.ended and found.said[0].text
         try:
             if is_open:
-                result = await up.go_on(address, options)
+                result = await up.go_on(told_to, options)
             else:
-                result = await up.tell(address, await _asked(up, address, text, attempts), options)
+                result = await up.tell(told_to, await _asked(up, text, attempts), options)
         except UsageError:
             # The process that was taken over may have ended the turn meanwhile.
             if not is_open or await _attempts(up, address, options.key) == attempts:
@@ -181,9 +191,9 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
                 return await _told(up, address, text, result, options.key)
 
 
-def _is_answered(found: _Attempt, role: ConversationKey, text: str, key: str) -> bool:
+def _is_answered(found: _Attempt, text: str, key: str) -> bool:
     """Return whether an attempt has its reply. Raises the error of one that must not go on."""
-    prompt = found.said[0].text
+    role, prompt = found.role, found.said[0].text
     known = tuple(continuation(text, (), is_last=each) for each in (False, True))
     is_known = prompt == without_fresh(text) or prompt.startswith(known)
     if prompt and not has_placeholder(prompt) and not is_known:
@@ -205,14 +215,14 @@ def _is_answered(found: _Attempt, role: ConversationKey, text: str, key: str) ->
     return is_answered
 
 
-async def _asked(up: Project, address: str, text: str, attempts: Sequence[_Attempt]) -> str:
+async def _asked(up: Project, text: str, attempts: Sequence[_Attempt]) -> str:
     """Return what continues the turns of a step that have ended, or its text if none was heard."""
     heard = [each for each in attempts if each.view.sends and not each.view.was_unheard]
     if not heard:
         return text
-    key = key_of(up.project_id, await up.parse(address))
+    workstream = heard[0].role.workstream
     # Those of sub-agents as well, whose turns have the ids of their parents'.
-    found = await up.read(lambda: up.store.conversations(key.project_id, key.workstream))
+    found = await up.read(lambda: up.store.conversations(up.project_id, workstream))
     ids = {each.turn_id for each in heard}
     effects = await up.effects(found)
     done = [each.effect.in_words for each in effects if each.effect.turn_id in ids]
@@ -220,23 +230,26 @@ async def _asked(up: Project, address: str, text: str, attempts: Sequence[_Attem
 
 
 async def _attempts(up: Project, address: str, key: str) -> list[_Attempt]:
-    """Return the turns of a step, the last one first."""
-    asked = key_of(up.project_id, await up.parse(address))
+    """Return the turns of a step in any conversation of its role, the last one first."""
+    asked = await up.parse(address)
 
     def of_step() -> list[_Attempt]:
         found: list[_Attempt] = []
-        # A reset opens another generation, which has not got the prompt.
         known = up.store.conversations(up.project_id, asked.workstream)
-        own = [it.conversation_id for it in known if it.key == asked]
-        said = [message for each in own for message in up.store.messages(each)]
-        of_turns = {message.turn_id: message.conversation_id for message in reversed(said)}
-        for turn_id, conversation_id in of_turns.items():
-            view = turn_view(up.store, conversation_id, turn_id)
-            if view.intended and view.intended.key == key:
-                its = tuple(message for message in said if message.turn_id == turn_id)
-                is_current = its[0].conversation_id == own[-1]
-                is_last = is_current and turn_id == said[-1].turn_id
-                found.append(_Attempt(turn_id, view, its, is_current, is_last))
+        # A reset opens another generation, which has not got the prompt.
+        newest = {it.key: it.conversation_id for it in known}
+        for conversation in reversed(known):
+            role, own = conversation.key, conversation.conversation_id
+            if role.role != asked.role or role.slot < MAIN_SLOT:
+                continue
+            said = up.store.messages(own)
+            for turn_id in dict.fromkeys(message.turn_id for message in reversed(said)):
+                view = turn_view(up.store, own, turn_id)
+                if view.intended and view.intended.key == key:
+                    its = tuple(message for message in said if message.turn_id == turn_id)
+                    is_current = newest[role] == own
+                    is_last = is_current and turn_id == said[-1].turn_id
+                    found.append(_Attempt(role, turn_id, view, its, is_current, is_last))
         return found
 
     return await up.read(of_step)

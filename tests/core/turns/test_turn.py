@@ -183,7 +183,10 @@ def test_a_turn_has_an_attempt_for_each_time_that_a_person_asked():
         ([*sent[:-1], DIED], [(1, False, False)]),
         ([*sent, DIED], [(1, False, True)]),
         ([*sent, *again], [(1, False, False), (0, False, True), (1, False, True)]),
-        ([*sent[:3], RECOVERY, REFUSED, RECOVERY], [(0, False, False), (1, False, True)]),
+        (
+            [*sent[:3], RECOVERY, REFUSED, RECOVERY],
+            [(0, False, False), (0, False, True), (1, False, False)],
+        ),
         ([*sent[:3], REFUSED, REFUSED], [(0, False, False), (0, False, True), (1, False, True)]),
     ):
         assert [(a.sends, a.asked_new, a.is_refused) for a in attempts(events)] == found

@@ -266,9 +266,13 @@ def attempts(events: Iterable[TurnEvent]) -> tuple[Attempt, ...]:
     before, sends_before, view = TurnView(), 0, TurnView()
     for event in events:
         stop: TurnView | None = None
+        was_parked, sends = view.state is TurnState.PARKED, view.sends
         if isinstance(event, RecoveryStarted) and event.refused_as is not None:
             stop = apply(view, TurnParked(reason=event.refused_as, detail=event.detail))
-        was_parked, sends = view.state is TurnState.PARKED, view.sends
+        elif isinstance(event, RecoveryStarted) and view.state is TurnState.SENT:
+            # Killed after its prompt left. A refusal of the next attempt counts by itself, whatever
+            # the agent did before.
+            stop = apply(view, TurnParked(reason=Outcome.PROCESS_DIED, detail=""))
         view = apply(view, event)
         # A parked turn that a new prompt ends had stopped before.
         if view.is_over and not was_parked:
