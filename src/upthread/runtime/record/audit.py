@@ -12,9 +12,7 @@ a record of any length is written out in little memory; the store must be open u
 
 from __future__ import annotations
 
-from array import array
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, TypeGuard, overload
 
@@ -35,6 +33,7 @@ from upthread.core.types import (
     Link,
     Message,
     Part,
+    TurnId,
     UnknownPart,
 )
 from upthread.runtime.record.events import run_events, turn_events
@@ -67,7 +66,7 @@ class AuditedConversation(Struct, frozen=True, kw_only=True):
     conversation: Conversation
     chain: tuple[Link, ...]
     turns: Sequence[AuditedTurn]
-    child_messages: Sequence[Message]
+    child_messages: Iterable[Message]
     refusals: tuple[RecordDecision, ...]
     acts: tuple[RecordAct, ...]
     messages: int
@@ -151,7 +150,7 @@ def _conversation(
     spans = _spans(store, conversation_id, recorded, last_seq)
     # What is no turn's is a child's: it has no turns of its own, and its messages those of its
     # parent.
-    of_children = spans.of(None)
+    of_children = spans[None]
     return AuditedConversation(
         conversation=conversation,
         chain=store.links(conversation_id),
@@ -170,33 +169,11 @@ def _conversation(
 _Span = tuple[int, int]
 """The first and the last of messages that follow one another."""
 
-
-class _Spans:
-    """Where the messages of each turn stand, by its place among the turns; of None the others'.
-
-    In arrays: of a long conversation there are more turns than memory should hold tuples.
-    """
-
-    def __init__(self, turns: int) -> None:
-        self._first = array("q", bytes(8 * turns))
-        self._last = array("q", bytes(8 * turns))
-        self._more: defaultdict[int | None, list[_Span]] = defaultdict(list)
-        """A turn's beyond its first one: another's stand between."""
-
-    def of(self, place: int | None) -> Sequence[_Span]:
-        more = self._more.get(place, [])
-        if place is None or not self._first[place]:
-            return more
-        return [(self._first[place], self._last[place]), *more]
-
-    def put(self, place: int | None, span: _Span) -> None:
-        if place is None or self._first[place]:
-            self._more[place].append(span)
-        else:
-            self._first[place], self._last[place] = span
+_Spans = Mapping[TurnId | None, Sequence[_Span]]
+"""Where the messages of each turn stand; of None those that are no turn's of the conversation."""
 
 
-class _Messages(Sequence[Message]):
+class _Messages:
     """Messages of a conversation that are read when they are gone through, a page at a time."""
 
     def __init__(
@@ -205,16 +182,6 @@ class _Messages(Sequence[Message]):
         self._store = store
         self._conversation_id = conversation_id
         self._spans = spans
-
-    def __len__(self) -> int:
-        return sum(last - first + 1 for first, last in self._spans)
-
-    @overload
-    def __getitem__(self, index: int) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Message]: ...
-    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
-        return tuple(self)[index]
 
     def __iter__(self) -> Iterator[Message]:
         for first, last in self._spans:
@@ -245,7 +212,7 @@ class _Turns(Sequence[AuditedTurn]):
 
     def _read(self, place: int) -> AuditedTurn:
         turn = self._turns[place]
-        said = _Messages(self._store, turn.conversation_id, self._spans.of(place))
+        said = _Messages(self._store, turn.conversation_id, self._spans[turn.turn_id])
         events = turn_events(self._store, turn.conversation_id, turn.turn_id)
         return AuditedTurn(
             turn=turn,
@@ -261,12 +228,13 @@ def _spans(
     store: Store, conversation_id: ConversationId, turns: Sequence[Turn], last_seq: int
 ) -> _Spans:
     """Read all messages, and return where those of each turn stand."""
-    found = _Spans(len(turns))
-    places = {turn.turn_id: place for place, turn in enumerate(turns)}
+    found: dict[TurnId | None, list[_Span]] = {turn.turn_id: [] for turn in turns}
+    found[None] = []
     messages = _between(store, conversation_id, 1, last_seq)
-    for place, together in groupby(messages, key=lambda message: places.get(message.turn_id)):
+    whose = groupby(messages, key=lambda each: each.turn_id if each.turn_id in found else None)
+    for turn_id, together in whose:
         seqs = [message.seq for message in together]
-        found.put(place, (seqs[0], seqs[-1]))
+        found[turn_id].append((seqs[0], seqs[-1]))
     return found
 
 

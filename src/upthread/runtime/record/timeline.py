@@ -222,7 +222,7 @@ class Branch:
 
     def items(self) -> Iterator[Item]:
         """Yield what is recorded of it in turns of the conversation that called it."""
-        yield from self._items(self._audited.child_messages)
+        yield from self._items(tuple(self._audited.child_messages))
 
     def children_of(self, call: ToolCall) -> tuple[Branch, ...]:
         """Return the sub-agents that a call started."""
