@@ -32,10 +32,10 @@ _AUDIT = r"""
 import json, re, sys
 from pathlib import Path
 from upthread.core.states import Standing, State
-from upthread.runtime.record.audit import open_audit
+from upthread.runtime.record.timeline_reader import open_timeline
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.store.sqlite import SqliteStore
-from upthread.surfaces.cli.audit import markdown, shape
+from upthread.surfaces.formats import json as shape, md as markdown
 
 store = SqliteStore(Path(sys.argv[1]))
 view = WorkstreamView(
@@ -43,11 +43,11 @@ view = WorkstreamView(
     standing=Standing(state=State.IDLE, reason=""), run_standing=None, run=None,
     open_questions=(), suggested={}, roles=(), children=(),
 )
-record = open_audit(store, view)
+record = open_timeline(store, view)
 if sys.argv[2] == "Markdown":
     pieces = markdown.in_pieces(record)
 else:
-    pieces = shape.in_pieces(shape.audit(record, iter), dict)
+    pieces = shape.in_pieces(shape.whole(record), dict)
 written = sum(map(len, pieces))
 # See `measure.most_kb`.
 most_kb = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text("ascii"))[1]

@@ -31,7 +31,7 @@ from w6_writers import writing
 from w13_tell import UPTHREAD, Project, make_project, publish_many, run_in, tell
 
 from upthread.surfaces.cli.setup import launcher
-from upthread.surfaces.hook.guard import EVENT
+from upthread.surfaces.hook.program import EVENT
 
 CALLS = 1_000
 CALLS_QUICK = 60

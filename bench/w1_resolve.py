@@ -27,8 +27,9 @@ from upthread.core.types import (
     ProjectId,
     UpstreamSessionId,
 )
+from upthread.store.kinds import ConversationState
 from upthread.store.sqlite import SqliteStore
-from upthread.store.streams import ConversationState, encoded, new_head
+from upthread.store.streams import encoded, new_head
 from upthread.store.tags import key_tag
 
 PROJECT = ProjectId("prj_measured")

@@ -89,10 +89,11 @@ def test_of_many_who_append_after_the_same_entry_one_gets_in_and_nothing_of_the_
     """L3: with `after`."""
     openings = [place.open() for _ in range(OPENINGS)]
     openings[0].log("trial", "t").append(new("first"))
+    first = openings[0].log("trial", "t").stands()
 
     def attempt(at):
         try:
-            openings[at].log("trial", "t").append(new(f"{at} a", f"{at} b"), after=1)
+            openings[at].log("trial", "t").append(new(f"{at} a", f"{at} b"), after=first)
         except ConflictError:
             return None
         return at
@@ -165,7 +166,7 @@ def test_a_rewrite_that_fails_changes_nothing_and_one_that_succeeds_leaves_no_tr
         assert values(log) == ["stays", "a-word-that-goes"]
         log.rewrite(lambda entries: new(entries[0].value))
         assert values(log) == ["stays"]
-        assert log.generation() == 2
+        assert log.stands().generation == 2
         opened.scrub()
     for path in sqlite_place.directory.glob("record.db*"):
         assert b"a-word-that-goes" not in path.read_bytes()
@@ -174,10 +175,11 @@ def test_a_rewrite_that_fails_changes_nothing_and_one_that_succeeds_leaves_no_tr
 def test_several_logs_are_appended_to_together_or_not_at_all(record):
     """L2."""
     one, other = record.log("trial", "one"), record.log("trial", "other")
+    nothing = other.stands()
     other.append(new("before"))
     with pytest.raises(ConflictError):
         append_together(
-            (Append(log=one, entries=new("a")), Append(log=other, entries=new("b"), after=0))
+            (Append(log=one, entries=new("a")), Append(log=other, entries=new("b"), after=nothing))
         )
     assert values(one) == []
     assert append_together(
@@ -284,3 +286,4 @@ def test_an_append_is_as_many_statements_after_a_thousand_entries_as_after_three
         with statements_of(opened._opened.store) as after_a_thousand:
             log.append(new("x"))
         assert after_a_thousand == after_three
+        assert len(after_three) == len(["head", "BEGIN", "UPDATE", "INSERT", "COMMIT"])

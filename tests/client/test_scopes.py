@@ -52,8 +52,7 @@ READS = sorted(
     and name
     not in {"commit", "scrub", "close", "acquire_lease", "heartbeat", "release_lease", "lease"}
     # These take a head or its row, which the reads of heads give of one's own streams alone.
-    and name
-    not in {"entries", "all_entries", "spoken", "place_of_message", "read_entries", "read_spoken"}
+    and name not in {"entries", "all_entries", "spoken", "place_of_message"}
     and name != "moment"
 )
 

@@ -12,6 +12,7 @@ from agents.memory import SQLiteSession
 from agents.testing import ScriptedModel, assistant_message, function_call
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.sqlite_faults import statements_of
 
 from upthread.errors import UsageError
 from upthread.integrations.openai_agents import UpthreadSession
@@ -105,6 +106,23 @@ def test_its_items_are_read_by_another_process_and_no_one_is_given_to_two(place)
             return [each["content"] for each in popped if each is not None]
 
         assert sorted(asyncio.run(pop_all())) == [str(at) for at in range(10)]
+
+
+def test_a_call_reads_once_where_the_log_stands_and_nothing_that_it_wrote_itself(sqlite_place):
+    first, question, answer = ({"role": "user", "content": each} for each in ("1", "2", "3"))
+    with sqlite_place.open() as record:
+        session = UpthreadSession("chat", record=record)
+        asyncio.run(session.add_items([first]))
+        asyncio.run(session.get_items())
+        with statements_of(record._opened.store) as told:
+            asyncio.run(session.add_items([question, answer]))
+            asyncio.run(session.get_items())
+            asyncio.run(session.pop_item())
+        assert sum(each.startswith("SELECT") for each in told) == 3
+        assert sum(each == "COMMIT" for each in told) == 2
+        with sqlite_place.open() as other:
+            theirs = asyncio.run(UpthreadSession("chat", record=other).get_items())
+        assert asyncio.run(session.get_items()) == theirs == [first, question]
 
 
 def test_what_is_no_json_is_refused_and_nothing_of_the_batch_is_there(record):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 
 import apsw
@@ -15,11 +14,11 @@ from upthread.core.commands import OpenTurn, RecordParts
 from upthread.core.states import Standing, State
 from upthread.core.types import Speaker, TextPart, TurnId
 from upthread.errors import StoreError
-from upthread.runtime.record.audit import open_audit, read_audit
+from upthread.runtime.record.timeline_reader import open_timeline
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.store.sqlite import SqliteStore
-from upthread.surfaces.cli.audit import markdown, shape
-from upthread.surfaces.cli.terminal.output import plain
+from upthread.surfaces.formats import json as shape
+from upthread.surfaces.formats import md as markdown
 
 REHEARSAL = TellOptions(agent="rehearsal")
 
@@ -87,9 +86,9 @@ def test_an_audit_in_any_form_is_written_in_little_memory(long_record):
     store, view = long_record
 
     def write():
-        for _ in markdown.in_pieces(open_audit(store, view)):
+        for _ in markdown.in_pieces(open_timeline(store, view)):
             pass
-        for _ in shape.in_pieces(shape.audit(open_audit(store, view), iter), dict):
+        for _ in shape.in_pieces(shape.whole(open_timeline(store, view)), dict):
             pass
 
     assert _peak_bytes(write) < 12 * MEGABYTES
@@ -98,10 +97,10 @@ def test_an_audit_in_any_form_is_written_in_little_memory(long_record):
 @EXTENDED
 def test_an_audit_says_the_same_gone_through_and_as_a_value(long_record):
     store, view = long_record
-    value, opened = read_audit(store, view), open_audit(store, view)
-    assert markdown.audit(value) == markdown.audit(opened)
-    told = "".join(shape.in_pieces(shape.audit(opened, iter), dict))
-    assert told == json.dumps(plain(shape.audit(value)))
+    value, opened = open_timeline(store, view, is_whole=True), open_timeline(store, view)
+    assert [*markdown.in_pieces(value)] == [*markdown.in_pieces(opened)]
+    told = [[*shape.in_pieces(shape.whole(each), dict)] for each in (value, opened)]
+    assert told[0] == told[1]
     (conversation,) = opened.conversations
     assert [turn.number for turn in conversation.turns[-2:]] == [99, 100]
     assert conversation.turns[0].messages == value.conversations[0].turns[0].messages
@@ -124,4 +123,4 @@ def test_a_page_that_is_gone_is_named_and_not_passed_over(long_record, tmp_path)
     )
     database.close()
     with pytest.raises(StoreError, match=r"entry \d+ of conversation .* is damaged"):
-        open_audit(store, view)
+        open_timeline(store, view)

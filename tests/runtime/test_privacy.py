@@ -21,7 +21,8 @@ from upthread.core.types import ErasedPart, Speaker
 from upthread.errors import ConfigError, LeaseHeldError
 from upthread.runtime.record.erasure import Selection
 from upthread.runtime.turns.progress import Listener, TurnStarted
-from upthread.surfaces.cli.audit import markdown, shape
+from upthread.surfaces.formats import json as shape
+from upthread.surfaces.formats import md as markdown
 
 pytestmark = pytest.mark.anyio
 LEAKING = Path(__file__).parents[1] / "support" / "leaking_agent.py"
@@ -70,8 +71,8 @@ async def test_planted_secrets_are_in_no_file_and_in_no_export(world, capsys):
         give(world, [leak for leak in leaks if leak[0] != "error"])
         spoken = await project.tell(ADDRESS, "and once more", LEAKY)
         await project.once("deploy", lambda: _receipt(secrets[0][1]))
-        exported = markdown.audit(await project.audit("spec-42"))
-        exported += json.dumps(shape.audit(await project.audit("spec-42")))
+        exported = "".join(markdown.in_pieces(await project.audit("spec-42")))
+        exported += "".join(shape.in_pieces(shape.whole(await project.audit("spec-42")), dict))
         database = files(world)  # with its log, before a checkpoint
     assert (failed.outcome, spoken.outcome) == ("unknown", "ok")
     assert secrets[0][1] in spoken.reply

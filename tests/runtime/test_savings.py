@@ -20,7 +20,6 @@ from upthread.runtime.record.savings import (
     grouped,
     savings_of,
 )
-from upthread.runtime.record.timeline import Timeline
 
 OPTIONS = upthread.TellOptions(agent="rehearsal")
 PRICES = Prices(
@@ -137,7 +136,7 @@ def test_delegations_are_grouped_in_the_order_of_their_first():
 
 
 async def found(project: upthread.Project, name: str) -> list[Delegation]:
-    return list(delegations_of(Timeline(await project.audit(name))))
+    return list(delegations_of(await project.audit(name)))
 
 
 def report(*questions: str) -> str:

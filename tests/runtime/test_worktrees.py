@@ -152,7 +152,8 @@ async def test_a_tree_whose_directory_is_gone_is_an_error_with_the_cure_and_can_
 @EXTENDED
 async def test_a_tree_that_git_was_killed_over_is_made_anew(world: World) -> None:
     path = await begun(world)
-    (world.project / ".git" / "worktrees" / path.name / "locked").write_text("initializing")
+    (record,) = (world.project / ".git" / "worktrees").iterdir()
+    (record / "locked").write_text("initializing")
     (path / "README").unlink()
     async with world.open() as project:
         await project.run("spec-42", None, Heard().run(is_worktree=True))

@@ -1,4 +1,4 @@
-"""Real processes on one SQLite store: first opening, many writers, sudden death."""
+"""The sudden death of a process that writes to a SQLite store. More processes: the suite's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 
-import apsw
 import pytest
 from tests.support.sets import EXTENDED, SOAK, spread
 
@@ -15,8 +14,6 @@ from upthread.core.types import ConversationId
 from upthread.store.sqlite import SqliteStore
 
 pytestmark = EXTENDED
-
-PROCESSES = 4
 
 WRITER = """
 import sys
@@ -42,62 +39,11 @@ for seq in range(store.message_count(owner) + 1, messages + 1):
 """
 
 
-def start(path, number, *, messages, size=100):
+def start(path, number, *, messages, size):
     command = [sys.executable, "-c", WRITER, str(path), str(number), str(messages), str(size)]
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-
-
-def start_together(path, *, messages):
-    """Start all, wait until each has imported what it needs, and let them go at once."""
-    writers = [start(path, number, messages=messages) for number in range(PROCESSES)]
-    for writer in writers:
-        assert writer.stdout.readline() == "ready\n"
-    for writer in writers:
-        writer.stdin.write("go\n")
-        writer.stdin.flush()
-    return writers
-
-
-def finish(writers):
-    for writer in writers:
-        _, errors = writer.communicate(timeout=60)
-        assert writer.returncode == 0, errors
-
-
-def check_all(path, *, messages):
-    store = SqliteStore(path)
-    for number in range(PROCESSES):
-        owner = ConversationId(f"con_{number}")
-        found = store.messages(owner)
-        assert [message.seq for message in found] == list(range(1, messages + 1))
-        assert [message.text.split()[0] for message in found] == [
-            str(seq) for seq in range(1, messages + 1)
-        ]
-        assert store.verify(owner) is None
-    store.close()
-    connection = apsw.Connection(str(path))
-    assert connection.pragma("integrity_check") == "ok"
-    connection.close()
-
-
-@SOAK
-@pytest.mark.parametrize(
-    ("openings", "messages"),
-    [
-        pytest.param(1, 150, id="once, to write much"),
-        pytest.param(3, 1, id="some times", marks=EXTENDED),
-        pytest.param(200, 1, id="many times", marks=SOAK),
-    ],
-)
-def test_processes_that_make_a_store_at_once_lose_nothing_and_leave_no_gap(
-    tmp_path, openings, messages
-):
-    for number in range(openings):
-        path = tmp_path / "state" / f"{number}.db"
-        finish(start_together(path, messages=messages))
-        check_all(path, messages=messages)
 
 
 @SOAK

@@ -11,9 +11,8 @@ from tests.support.hostile_record import Values, write_record
 
 from upthread.client.project import Project
 from upthread.client.project_opener import open_project
-from upthread.runtime.record.savings import delegations_of
-from upthread.runtime.record.timeline import Timeline
-from upthread.surfaces.page.document import page
+from upthread.surfaces.formats import Asked
+from upthread.surfaces.formats.html import pieces
 
 MADE_AT_MS = 1_795_200_000_000
 
@@ -43,9 +42,8 @@ def page_of(place: Path, values: Values) -> str:
 
 
 async def rendered(project: Project, workstream: str) -> str:
-    timeline = Timeline(await project.audit(workstream))
-    took = tuple(delegations_of(timeline))
-    return "".join(page(timeline, project.redactor, delegations=took, made_at_ms=MADE_AT_MS))
+    timeline = await project.audit(workstream)
+    return "".join(pieces(timeline, Asked(project.redactor, MADE_AT_MS, False, {})))
 
 
 class Seen(HTMLParser):

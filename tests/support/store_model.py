@@ -17,6 +17,11 @@ from upthread.errors import ConflictError, FencedError, NotFoundError, UpthreadE
 from upthread.store import values
 
 
+def given(write):
+    """Return a write as a store gives it back: its durability is not kept."""
+    return structs.replace(write, durability=type(write).__struct_defaults__[-1])
+
+
 class Model:
     """The part of the port that `test_sqlite_against_model` asks."""
 
@@ -65,15 +70,12 @@ class Model:
 
     @do.register
     def _(self, write: commands.RecordProject):
-        known = values.KnownProject(project_id=write.project_id, identity=write.identity)
+        known = given(write)
         self.put("project", encode_json(known), value=known)
 
     @do.register
     def _(self, write: commands.OpenWorkstream):
-        new = values.Workstream(
-            write.project_id, write.workstream, write.base_name, write.opened_at_ms
-        )
-        self.put("workstream", write.project_id, write.workstream, value=new)
+        self.put("workstream", write.project_id, write.workstream, value=given(write))
         named = [
             each
             for each in self.of("workstream", write.project_id)
@@ -117,14 +119,8 @@ class Model:
 
     @do.register
     def _(self, write: commands.OpenTurn):
-        new = values.Turn(
-            turn_id=write.turn_id,
-            conversation_id=write.conversation_id,
-            opened_at_ms=write.opened_at_ms,
-            run_id=write.run_id,
-        )
         self.must_know("conversation", write.conversation_id)
-        self.put("turn", write.turn_id, value=new)
+        self.put("turn", write.turn_id, value=given(write))
         if write.run_id is not None:
             self.must_know("run", write.run_id)
 
@@ -135,21 +131,18 @@ class Model:
 
     @do.register
     def _(self, write: commands.OpenRun):
-        new = values.Run(write.run_id, write.project_id, write.workstream, write.opened_at_ms)
-        self.put("run", write.run_id, value=new)
+        self.put("run", write.run_id, value=given(write))
         self.must_know("workstream", write.project_id, write.workstream)
 
     @do.register
     def _(self, write: commands.RecordTurnEvent):
         self.must_own(write)
-        kept = structs.replace(write, durability=types.Durability.PROCESS)
-        self.put_next("event", write.turn_id, seq=write.seq, value=kept)
+        self.put_next("event", write.turn_id, seq=write.seq, value=given(write))
 
     @do.register
     def _(self, write: commands.RecordRunEvent):
         self.must_know("run", write.run_id)
-        kept = structs.replace(write, durability=types.Durability.PROCESS)
-        self.put_next("event", write.run_id, seq=write.seq, value=kept)
+        self.put_next("event", write.run_id, seq=write.seq, value=given(write))
 
     @do.register
     def _(self, write: commands.EnqueueTransition):
@@ -161,14 +154,12 @@ class Model:
     @do.register
     def _(self, write: commands.RecordQuarantine):
         self.must_own(write)
-        kept = structs.replace(write, durability=types.Durability.PROCESS)
-        self.put("stray", write.turn_id, write.ordinal, value=kept)
+        self.put("stray", write.turn_id, write.ordinal, value=given(write))
 
     @do.register
     def _(self, write: commands.RecordDecision):
         self.must_know("conversation", write.conversation_id)
-        kept = structs.replace(write, durability=types.Durability.PROCESS)
-        self.put("refusal", write.conversation_id, encode_json(kept), value=kept)
+        self.put("refusal", write.conversation_id, encode_json(given(write)), value=given(write))
 
     @do.register
     def _(self, write: commands.RecordExamined):
@@ -182,21 +173,11 @@ class Model:
     def _(self, write: commands.RecordBriefingEdit):
         owner = write.conversation_id
         self.must_know("conversation", owner)
-        edit = values.StoredEdit(
-            seq=write.seq, edit=write.edit, recorded_at_ms=write.recorded_at_ms
-        )
-        self.put_next("edit", owner, seq=write.seq, value=edit)
+        self.put_next("edit", owner, seq=write.seq, value=given(write))
 
     @do.register
     def _(self, write: commands.RecordOnce):
         action = ("once", write.project_id, write.key)
-        step = values.Once(
-            key=write.key,
-            attempt_id=write.attempt_id,
-            state=write.state,
-            receipt=write.receipt,
-            recorded_at_ms=write.recorded_at_ms,
-        )
         place = (*action, write.attempt_id, write.state)
         if place not in self.kept:
             last = self.of(*action)[-1:]
@@ -207,7 +188,7 @@ class Model:
                 raise NotFoundError("never begun")
             elif (last[0].attempt_id, last[0].state) != (write.attempt_id, "intent"):
                 raise ConflictError("not its turn")
-        self.put(*place, value=step)
+        self.put(*place, value=given(write))
 
     @do.register
     def _(self, write: commands.RecordParts):
@@ -284,7 +265,9 @@ class Model:
             return None
         newest = max(found, key=lambda each: each.generation)
         links = [e for e in self.links(newest.conversation_id) if e.ended_because is None]
-        return values.Resolved(newest, links[-1] if links else None)
+        return values.Resolved(
+            newest, links[-1] if links else None, self.message_count(newest.conversation_id)
+        )
 
     def projects(self, identity):
         return tuple(
@@ -362,12 +345,7 @@ class Model:
 
     def quarantined(self, owner, turn_id):
         found = self.of("stray", turn_id) if self._is_of(owner, turn_id) else []
-        return tuple(
-            values.Quarantined(
-                turn_id=turn_id, ordinal=each.ordinal, reason=each.reason, raw=each.raw
-            )
-            for each in sorted(found, key=lambda each: each.ordinal)
-        )
+        return tuple(sorted(found, key=lambda each: each.ordinal))
 
     def examined(self, owner, *, upstream_session_id=None):
         last = {}

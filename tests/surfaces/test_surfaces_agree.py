@@ -28,14 +28,19 @@ from upthread.core.decision.words import done_in_words
 from upthread.core.runs.stops import stop_in_words
 from upthread.runtime.turns.progress import TurnResult, TurnStarted
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.audit.runs import stopped
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.program import load_verb
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.screen import Screen
 from upthread.surfaces.cli.verbs.run import step_in_words
-from upthread.surfaces.mcp_server.current_project import current_project
-from upthread.surfaces.mcp_server.delegations import Delegated, Delegations, _Delegation, _stands
+from upthread.surfaces.formats.md import stopped
+from upthread.surfaces.mcp_server.delegations import (
+    Delegated,
+    Delegations,
+    _Delegation,
+    _stands,
+    current_project,
+)
 from upthread.surfaces.mcp_server.tools import server_of
 
 

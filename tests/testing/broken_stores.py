@@ -8,7 +8,7 @@ promises. A fault is given the real method and what it was called with.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, wraps
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
@@ -21,7 +21,8 @@ from tests.support.shipped_stores import SQLITE
 from upthread.core import commands
 from upthread.core.types import CHILD_SLOT, Fence, Lease, Speaker, TextPart, ToolCallPart
 from upthread.errors import ConflictError, FencedError, NotFoundError, StoreError, UpthreadError
-from upthread.store.entries import KINDS, kept_of
+from upthread.store.entries import kept_of
+from upthread.store.kinds import KINDS
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.store_conformance import StoreBackend
 from upthread.testing.store_conformance.samples import KEY, PROJECT
@@ -54,6 +55,7 @@ def open_broken(what: str, place: Path) -> SqliteStore:
     fault = next(each for each in FAULTS if each.what == what)
     real = getattr(SqliteStore, fault.method)
 
+    @wraps(real)
     def broken(self: SqliteStore, *values: Any, **named: Any) -> Any:
         return fault.does(partial(real, self), *values, **named)
 
@@ -410,9 +412,9 @@ def _skipping(real: Real, owner: Any, **named: Any) -> Any:
         return tuple(found)
 
 
-def _believed(real: Real, head: Any, kinds: Any, **chosen: Any) -> Any:
+def _believed(real: Real, head: Any, span: Any) -> Any:
     """Take entries as they stand."""
-    return [(each, kept_of(each)) for each in _of(real).entries(head.row, kinds, **chosen)]
+    return [(each, kept_of(each)) for each in _of(real).entries(span)]
 
 
 def _forgiving(real: Real, owner: Any) -> Any:
@@ -490,8 +492,8 @@ def _due(change: Callable[[Any], Any]) -> Callable[..., Any]:
     return _each(changed)
 
 
-def _no_limit(real: Real, *asked: Any, first: Any = None, **named: Any) -> Any:
-    return real(*asked, first=first and first * 10, **named)
+def _no_limit(real: Real, span: Any) -> Any:
+    return real(span._replace(first=span.first and span.first * 10))
 
 
 def _owner_forgotten(real: Real, identity: Any) -> Any:
@@ -524,7 +526,11 @@ _READS: Planted = {
         "has no turn": lambda real, *values, turn_id=None: None if turn_id else real(*values)
     },
     ("S7", "turn_events"): {"come newest first": _backwards, "lose their times": _timeless},
-    ("S7", "run_events"): {"come newest first": _backwards, "lose their times": _timeless},
+    ("S7", "run_events"): {
+        "come newest first": _backwards,
+        "lose their times": _timeless,
+        "stay as they were at first": _cached,
+    },
     ("S7", "runs"): {"are in the order of time": _in_order_of("opened_at_ms")},
     ("S7", "workstreams"): {"are in the order of time": _in_order_of("opened_at_ms")},
     ("S7", "conversations"): {
@@ -537,7 +543,6 @@ _READS: Planted = {
     },
     ("S7", "refusals"): {"are in the order of time": _in_order_of("decided_at_ms")},
     ("S7", "quarantined"): {"are in the order they came": _backwards},
-    ("S7", "projects"): {"lose those of a path": _answer(lambda rows: rows[:1])},
     ("S8", "messages"): {
         "are the first reader's": _cached,
         "have one part": _each(lambda it: replace(it, parts=it.parts[:1])),
@@ -566,7 +571,6 @@ _READS: Planted = {
         "are due a moment late": _due(lambda due: (due[0] + 1, *due[1:])),
         "are never due": _due(lambda due: None),
     },
-    ("S15", "run_events"): {"stay as they were at first": _cached},
     ("S19", "resolve"): {"trims names": _folded},
     ("S19", "lease"): {"trims names": lambda real, name: real(name.strip())},
     ("S20", "resolve"): {
@@ -607,6 +611,7 @@ _READS: Planted = {
     ("S29", "known_projects"): {"loses one": _last_lost},
     ("S30", "acts"): {"come newest first": _backwards, "are none": _constant(())},
     ("S31", "projects"): {
+        "lose those of a path": _answer(lambda rows: rows[:1]),
         "forget whose a path is": _owner_forgotten,
         "are found by path alone": lambda real, identity: real(replace(identity, root_commit=None)),
         "are found by root commit alone": lambda real, identity: real(

@@ -29,12 +29,18 @@ _PLACES: Final = frozenset(
     variable for row in AGENTS.values() if row.home for variable in row.home.variables
 )
 
+_DIRECTORIES: Final = ("_HOME", "_CONFIG_DIR")
+"""How variables end that name a directory, for example `XDG_DATA_HOME`."""
+
 INHERITED_PREFIXES: Final = ("LC_", "XDG_", "SSL_CERT_", "NODE_")
 """And the families that it inherits."""
 
 
 def agent_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment that an agent is started with: the inherited few and the given."""
+    """Return the environment that an agent is started with: the inherited few and the given.
+
+    A relative place is made absolute, because OpenCode is started in a directory of its own.
+    """
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -42,7 +48,7 @@ def agent_environment(given: Mapping[str, str]) -> dict[str, str]:
     }
     # Set to nothing, they would be taken for the working directory by some agents, and not by all.
     return {
-        name: value
+        name: str(Path(value).absolute()) if value and name.endswith(_DIRECTORIES) else value
         for name, value in {**inherited, **given}.items()
         if value or name not in _PLACES
     }

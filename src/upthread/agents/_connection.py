@@ -37,7 +37,6 @@ from upthread.agents.base import (
 from upthread.boundary.files import read_start
 from upthread.core.agents import Agent
 from upthread.core.events import AgentEvent
-from upthread.core.lazy_regex import regex
 from upthread.core.text import command
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import ConfigError, UpstreamError
@@ -104,9 +103,9 @@ _OWN_NAMES: Final = frozenset(
 prompt, a command, skill or MCP server does not (1.18.33)."""
 
 _CONFIGS: Final = ("opencode.json", "opencode.jsonc")
-_NOT_JSON: Final = regex(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_NOT_JSON: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 """A text, which stays, or a comment or comma that JSON does not have."""
-_NAME: Final = regex(r"""---\s*\n(?:(?!---).*\n)*?name:[ \t]*["']?([\w-]+)""")
+_NAME: Final = re.compile(r"""---\s*\n(?:(?!---).*\n)*?name:[ \t]*["']?([\w-]+)""")
 
 
 def unusable_names(working_directory: str, environment: Mapping[str, str]) -> Iterator[str]:

@@ -11,7 +11,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
 from upthread.core.types import Outcome
 
 DETAIL_CHARACTERS_MAX: Final = 2000
@@ -27,7 +26,7 @@ _OF_STATUS: Final[Mapping[int, Outcome]] = {
 }
 # Words refine one of these and say nothing alone: a file may be called that (ADR 67).
 _REFUSALS: Final = frozenset({400, 403})
-_NO_CREDIT: Final = regex(
+_NO_CREDIT: Final = re.compile(
     r"credit balance is too low|used all available credits|insufficient (credits?|balance|funds)",
     re.IGNORECASE,
 )
@@ -48,8 +47,8 @@ UNPAIRED_CALL: Final = (
 with their word that the request was invalid (status 400) do these words mean that: a file that an
 agent reads may hold them (ADR 67)."""
 
-_OF_LIMIT: Final = regex(NO_CREDIT_OF_LIMIT, re.IGNORECASE)
-_UNPAIRED: Final = regex(UNPAIRED_CALL, re.IGNORECASE)
+_OF_LIMIT: Final = re.compile(NO_CREDIT_OF_LIMIT, re.IGNORECASE)
+_UNPAIRED: Final = re.compile(UNPAIRED_CALL, re.IGNORECASE)
 _INVALID_REQUEST: Final = 400
 _TOO_MANY_REQUESTS: Final = 429
 
@@ -70,7 +69,7 @@ ENDED_ITSELF_MAX: Final = 128
 """A shell gives a greater one for a command that a signal ended; an agent a negative one, or none,
 for one that it did not run."""
 
-_EXIT_CODE: Final = regex(r"\s*Exit code (\d{1,3})\b")
+_EXIT_CODE: Final = re.compile(r"\s*Exit code (\d{1,3})\b")
 """How Claude Code 2.1 begins what a failed command came to."""
 
 

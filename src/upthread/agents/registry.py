@@ -9,6 +9,7 @@ ones: it is used where somebody asked for it, never implicitly.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -22,7 +23,6 @@ from msgspec import Struct, structs
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
 from upthread.core.agents import ACP, AGENTS, NATIVE, Agent, Way, other_major
-from upthread.core.lazy_regex import regex
 from upthread.core.names import did_you_mean
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import UpthreadError, UsageError
@@ -75,7 +75,7 @@ WHAT_AGENTS_CAN: Final = {
 }
 """The words of `can`, and what each means."""
 
-_VERSION: Final = regex(r"\d+(?:\.\d+)+")
+_VERSION: Final = re.compile(r"\d+(?:\.\d+)+")
 
 
 def adapter_for(agent: str, command: Sequence[str] = ()) -> AgentAdapter:

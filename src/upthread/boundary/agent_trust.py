@@ -8,6 +8,7 @@ it. Codex (0.171.0) records it in `config.toml`, for the directory or the reposi
 from __future__ import annotations
 
 import itertools
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -82,8 +83,6 @@ def is_trusted_in(agent: str, places: Iterable[str], environment: Mapping[str, s
 
 
 def _claude_code(places: Iterable[Path], environment: Mapping[str, str]) -> bool:
-    import json  # seldom asked, as below
-
     home = environment.get("CLAUDE_CONFIG_DIR") or environment["HOME"]
     known = json.loads(_content(Path(home, ".claude.json"))).get("projects", {})
     within = (str(each) for place in places for each in (place, *place.parents))

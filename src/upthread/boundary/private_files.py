@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any, cast
 
@@ -57,8 +58,6 @@ def replace(path: str, fields: dict[str, Any]) -> None:
     """Write a file whole, for nobody else to read; a crash leaves the old one. Raises OSError."""
     make_directory(os.path.dirname(path))
     # Named by the process: two never write into one, and what a dead one left is found by it.
-    import json  # most only read
-
     beside = f"{path}.{os.getpid()}"
     raw = json.dumps({"schema": SCHEMA, **fields}).encode("ascii")
     descriptor = _made(beside)

@@ -13,6 +13,10 @@ from __future__ import annotations
 import os
 import sys
 
+from upthread.boundary.files import FileRefusedError, read_start
+from upthread.boundary.git.directory_files import GitFileError
+from upthread.boundary.git.linkage import common_of, named_in
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -148,10 +152,6 @@ def working_tree_of(directory: str, *, home: str) -> str:
 
 def _main_tree_of(tree: str) -> str | None:
     """Return the main working tree of a linked one, None for any other."""
-    # Loaded only here: a hook that starts nothing must not wait for it.
-    from upthread.boundary.git.directory_files import GitFileError
-    from upthread.boundary.git.linkage import common_of, named_in
-
     try:
         git_directory = named_in(os.path.join(tree, ".git"))
         common = common_of(git_directory) if git_directory else None
@@ -198,8 +198,6 @@ def _is_below(path: str, tree: str) -> bool:
 
 def _looked_up_by_env(program: str) -> list[str]:
     """Return a script's interpreter, by name, and its options, where `env` would look it up."""
-    from upthread.boundary.files import FileRefusedError, read_start
-
     try:
         first = read_start(program, LINE_BYTES_MAX).partition(b"\n")[0]
     except (FileRefusedError, OSError):

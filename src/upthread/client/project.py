@@ -27,9 +27,10 @@ from upthread.errors import UsageError
 from upthread.runtime.continuity_probe import Probed
 from upthread.runtime.lease import conversation_request, free
 from upthread.runtime.options import RunOptions, TellOptions
-from upthread.runtime.record.audit import Audit, open_audit, read_audit
 from upthread.runtime.record.effects import RecordedEffect, recorded_effects
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
+from upthread.runtime.record.timeline import Timeline
+from upthread.runtime.record.timeline_reader import open_timeline
 from upthread.runtime.record.turn_views import (
     Unseen,
     reading_in,
@@ -265,19 +266,23 @@ class Project(Assembly):
 
         return await self._system.in_thread(count)
 
-    async def audit(self, workstream: str) -> Audit:
+    async def audit(self, workstream: str) -> Timeline:
         """Return all that is kept of a workstream. Raises NotFoundError."""
-        view = await self.show(workstream)
-        return await self._system.in_thread(lambda: read_audit(self.store, view))
+        view, patterns = await self.show(workstream), self.settings.outward_patterns
+        return await self._system.in_thread(
+            lambda: open_timeline(self.store, view, outward_patterns=patterns, is_whole=True)
+        )
 
-    async def with_audit(self, workstream: str, use: Callable[[Audit], Result]) -> Result:
+    async def with_audit(self, workstream: str, use: Callable[[Timeline], Result]) -> Result:
         """Let `use` go through all that is kept of a workstream, however long that is.
 
         As `audit`, but turns and messages are read when `use` asks for them, and anew each time:
         what it returns must not hold on to them. `use` runs in the store's thread.
         """
-        view = await self.show(workstream)
-        return await self._system.in_thread(lambda: use(open_audit(self.store, view)))
+        view, patterns = await self.show(workstream), self.settings.outward_patterns
+        return await self._system.in_thread(
+            lambda: use(open_timeline(self.store, view, outward_patterns=patterns))
+        )
 
     async def resume_command(self, address: str) -> tuple[str, ...] | None:
         """Return the agent's own command that opens the session, None where there is none."""

@@ -13,6 +13,7 @@ with `~` is then written as `~text:~…`, so that no text is ever taken for a ma
 from __future__ import annotations
 
 import functools
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,6 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from upthread.core.lazy_regex import regex
 from upthread.core.types import JsonValue, ready
 from upthread.errors import StoreError, UsageError
 
@@ -113,8 +113,6 @@ def read_json(content: bytes) -> JsonValue:
     try:
         return cast("JsonValue", msgspec.json.decode(content))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        import json  # noqa: PLC0415  # seldom
-
         try:
             return cast("JsonValue", json.loads(content.decode("utf-8", "surrogatepass")))
         except ValueError as error:
@@ -127,14 +125,14 @@ _ANY: Final = Json(Any, "JSON")
 _TEXT: Final = "~text:"
 _NUMBER: Final = "~number:"
 # A backslash stands before what was no character, so it is written twice where it is one itself.
-_ESCAPED: Final = regex(r"[\\\ud800-\udfff]")
-_ESCAPE: Final = regex(r"\\(?:\\|u([0-9a-f]{4}))")
+_ESCAPED: Final = r"[\\\ud800-\udfff]"
+_ESCAPE: Final = r"\\(?:\\|u([0-9a-f]{4}))"
 
 
 def _marked(value: Any) -> Any:
     if isinstance(value, str):
-        if value.startswith("~") or _ESCAPED.search(value):
-            return _TEXT + _ESCAPED.sub(_escaped, value)
+        if value.startswith("~") or re.search(_ESCAPED, value):
+            return _TEXT + re.sub(_ESCAPED, _escaped, value)
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else f"{_NUMBER}{value}"
@@ -157,7 +155,7 @@ def _escaped(found: re.Match[str]) -> str:
 def _unmarked(value: Any) -> Any:
     if isinstance(value, str):
         if value.startswith(_TEXT):
-            return _ESCAPE.sub(_unescaped, value[len(_TEXT) :])
+            return re.sub(_ESCAPE, _unescaped, value[len(_TEXT) :])
         return float(value[len(_NUMBER) :]) if value.startswith(_NUMBER) else value
     if isinstance(value, dict):
         return _each_member(_unmarked, cast("dict[str, object]", value))
@@ -186,7 +184,7 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=_plain)
 _PACKER: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
 
 # As MessagePack has a number: 0xcb, then its eight bytes, of which the exponent is all ones.
-_LIKE_NON_FINITE: Final = regex(rb"\xcb[\x7f\xff][\xf0-\xff]")
+_LIKE_NON_FINITE: Final = rb"\xcb[\x7f\xff][\xf0-\xff]"
 
 
 def _has_non_finite(value: object) -> bool:
@@ -196,7 +194,7 @@ def _has_non_finite(value: object) -> bool:
     except (OverflowError, RecursionError):  # an integer of more than 64 bits
         return _is_or_has_non_finite(msgspec.to_builtins(value, enc_hook=_plain))
     # Most often nothing looks like one, which is told at once. Other bytes may look like one, too.
-    return _LIKE_NON_FINITE.search(packed) is not None and _is_or_has_non_finite(
+    return re.search(_LIKE_NON_FINITE, packed) is not None and _is_or_has_non_finite(
         msgspec.to_builtins(value, enc_hook=_plain)
     )
 

@@ -7,12 +7,12 @@ nothing of it that means anything in one.
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
 from upthread.core.types import MAIN_SLOT, ConversationKey, ProjectId
 from upthread.errors import UsageError
 
@@ -32,12 +32,12 @@ BASE_NAMES = tuple(
 )
 """Given out in an order of the workstream's own; then again with a number, `Kael2`."""
 
-_ROLE = regex(r"[a-z0-9][a-z0-9_-]*")
-_PLAIN = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_DIGESTED = regex(r"(?:\A|-)[0-9a-f]{8}\Z")
-_NOT_PLAIN = regex(r"[^a-z0-9]+")
-_MARKS = regex(r"[\W_]+")
-_SLOT = regex(r"(?P<role>.+)~(?P<slot>[1-9][0-9]{0,5})")
+_ROLE = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_PLAIN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_DIGESTED = re.compile(r"(?:\A|-)[0-9a-f]{8}\Z")
+_NOT_PLAIN = re.compile(r"[^a-z0-9]+")
+_MARKS = re.compile(r"[\W_]+")
+_SLOT = re.compile(r"(?P<role>.+)~(?P<slot>[1-9][0-9]{0,5})")
 
 
 class Address(Struct, frozen=True, kw_only=True):

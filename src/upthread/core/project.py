@@ -14,14 +14,11 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable
 
-from upthread.core.lazy_regex import regex
 from upthread.core.types import ProjectId, ProjectIdentity
 from upthread.errors import UsageError
 
-_SCP_LIKE = regex(r"^(?:[^/]*@)?(?P<host>[^:/]+):(?P<path>.+)$")
-_URL = regex(
-    r"^(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[^/]*@)?(?P<host>[^/?#]*)(?P<path>[^?#]*)", re.IGNORECASE
-)
+_SCP_LIKE = r"^(?:[^/]*@)?(?P<host>[^:/]+):(?P<path>.+)$"
+_URL = r"(?i)^(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[^/]*@)?(?P<host>[^/?#]*)(?P<path>[^?#]*)"
 _DEFAULT_PORTS = {"ssh": ":22", "https": ":443", "http": ":80", "git": ":9418"}
 
 
@@ -120,10 +117,10 @@ def normalise_remote(url: str) -> str | None:
     is no URL, such as a path, is returned as it is.
     """
     text = url.strip()
-    found = _URL.match(text)
+    found = re.match(_URL, text)
     if found:
         return _host_and_path(found["scheme"].lower(), found["host"], found["path"])
-    found = _SCP_LIKE.match(text)
+    found = re.match(_SCP_LIKE, text)
     if found:
         return _host_and_path("ssh", found["host"], found["path"])
     return text or None

@@ -11,11 +11,10 @@ store keeps what was said, unchanged. Light: hooks pay for this import.
 from __future__ import annotations
 
 import re
+import shlex
 from functools import cache
 from typing import Final
 from unicodedata import category
-
-from upthread.core.lazy_regex import regex
 
 LINE_CHARACTERS_MAX = 300
 """How much is shown of what has one line: an id, title, detail, address, path, reason or name."""
@@ -145,11 +144,11 @@ CUT: Final = "\n[… cut]\n"
 PARAGRAPH: Final = "\n\n"
 """Between two texts of one speaker that something else came between: a report begins a line."""
 
-_HEADING: Final = regex(r"^(?P<indent>[ \t]*)(?P<marks>#{1,6})(?=[ \t]|$)")
-_UNDERLINE: Final = regex(r"^[ \t]*(?P<mark>=+|-+)[ \t]*$")
-_HTML_HEADING: Final = regex(r"<(?=/?h[1-6]\b)", re.IGNORECASE)
-_BACKTICKS: Final = regex(r"`+")
-_FENCE: Final = regex(r"^ {0,3}(?P<marks>`{3,}|~{3,})(?P<rest>.*)$")
+_HEADING: Final = r"^(?P<indent>[ \t]*)(?P<marks>#{1,6})(?=[ \t]|$)"
+_UNDERLINE: Final = r"^[ \t]*(?P<mark>=+|-+)[ \t]*$"
+_HTML_HEADING: Final = r"(?i)<(?=/?h[1-6]\b)"
+_BACKTICKS: Final = r"`+"
+_FENCE: Final = r"^ {0,3}(?P<marks>`{3,}|~{3,})(?P<rest>.*)$"
 
 
 def neutral(text: str) -> str:
@@ -180,7 +179,7 @@ def without_mentions(text: str) -> str:
     return _MENTION.sub(r"\\@", text)
 
 
-_MENTION: Final = regex(r"(?<![\w\\])@", re.ASCII)
+_MENTION: Final = re.compile(r"(?<![\w\\])@", re.ASCII)
 
 
 def one_line(text: str) -> str:
@@ -203,27 +202,27 @@ def shortened(text: str, characters_max: int) -> str:
 def code(text: str) -> str:
     """Return text on one line as inline code, whatever backticks it holds (CommonMark 6.1)."""
     line = one_line(text)
-    longest = max(map(len, _BACKTICKS.findall(line)), default=0)
+    longest = max(map(len, re.findall(_BACKTICKS, line)), default=0)
     marks = "`" * (longest + 1)
     pad = " " if line.startswith("`") or line.endswith("`") else ""
     return f"{marks}{pad}{line}{pad}{marks}"
 
 
 def _lowered(line: str, *, after: str) -> str:
-    heading = _HEADING.match(line)
+    heading = re.match(_HEADING, line)
     if heading and len(heading["marks"]) <= LEVELS_TAKEN:
         return f"{heading['indent']}{'#' * LEVELS_TAKEN}{line[len(heading['indent']) :]}"
-    underline = _UNDERLINE.match(line)
+    underline = re.match(_UNDERLINE, line)
     if underline and after.strip():
         return line.replace(underline["mark"], "\\" + underline["mark"], 1)
-    return _HTML_HEADING.sub("&lt;", line)
+    return re.sub(_HTML_HEADING, "&lt;", line)
 
 
 def _open_fence(lines: list[str]) -> str:
     """Return the fence that closes what was left open, empty when nothing was."""
     opened = ""
     for line in lines:
-        found = _FENCE.match(line)
+        found = re.match(_FENCE, line)
         if found is None:
             continue
         marks = found["marks"]
@@ -244,8 +243,6 @@ WORD_CHARACTERS_MAX: Final = 1024
 
 def command(*words: str) -> str:
     """Return a command to be copied: its words quoted for a shell, and nothing acts in them."""
-    import shlex  # noqa: PLC0415  # with what it needs itself it costs whoever suggests nothing
-
     # Made visible first: a quote that is cut off afterwards would leave the line open.
     return shlex.join(visible_line(word, characters_max=WORD_CHARACTERS_MAX) for word in words)
 
@@ -253,12 +250,12 @@ def command(*words: str) -> str:
 # --- as it can be sent ----------------------------------------------------------------------------
 
 # A half alone is no character, and Python keeps it in a text all the same.
-SURROGATES: Final = regex("[\ud800-\udfff]")
+SURROGATES: Final = "[\ud800-\udfff]"
 
 
 def unicode_text(text: str) -> str:
     """Return the text with halves of surrogate pairs joined, and single ones as U+FFFD."""
-    if not SURROGATES.search(text):
+    if not re.search(SURROGATES, text):
         return text
     # Through UTF-16: two halves that stand side by side become the character that they were.
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -15,6 +15,8 @@ See docs/adr/0060-a-repository-may-only-tighten.md.
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -22,7 +24,6 @@ import msgspec
 from msgspec import Struct
 
 from upthread.core.config_file import ConfigFile
-from upthread.core.lazy_regex import regex
 from upthread.core.names import shown
 from upthread.core.types import STRICTNESS, RecordMode, ready
 
@@ -47,7 +48,7 @@ Judge: TypeAlias = Callable[[Leaves, Place, Any], Verdict]
 
 _ANY: Final = "*"
 _PERMISSIONS: Final = ("allow", "ask", "deny")
-_PLAIN_AGENT: Final = regex(r"[a-z0-9][a-z0-9_-]*")
+_PLAIN_AGENT: Final = r"[a-z0-9][a-z0-9_-]*"
 
 
 class Item(Struct, frozen=True, kw_only=True):
@@ -156,7 +157,7 @@ def _agent(own: Leaves, place: Place, said: Any) -> Verdict:
     if said in {own.get(place), own.get(("agent",))}:
         return "counts"
     is_made = any(known[:2] == ("agents", said) and known[2] in _STARTS_IT for known in own)
-    return _asks_if(is_made or not _PLAIN_AGENT.fullmatch(said))
+    return _asks_if(is_made or not re.fullmatch(_PLAIN_AGENT, said))
 
 
 _STARTS_IT: Final = frozenset({"command", "environment"})
@@ -361,8 +362,6 @@ def _lines(name: str, value: Any) -> Iterator[str]:
             for key, each in step.items():
                 yield from _lines(key, each)
     else:
-        import json  # noqa: PLC0415  # most repositories say nothing
-
         yield f"{name} = {json.dumps(value, ensure_ascii=False, sort_keys=True)}"
 
 

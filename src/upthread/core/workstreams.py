@@ -7,6 +7,8 @@ nothing is imported here that costs them time.
 
 from __future__ import annotations
 
+import unicodedata
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -85,8 +87,6 @@ def as_workstream(text: str) -> str | None:
     """Return a workstream's name as it is kept, None for what cannot be one."""
     name = text.strip()
     if not name.isascii():
-        import unicodedata  # noqa: PLC0415  # rare, and hooks start often
-
         name = unicodedata.normalize("NFC", name)
     size = len(name.encode("utf-8", "surrogatepass"))
     return name if name.isprintable() and 0 < size <= BYTES_MAX else None

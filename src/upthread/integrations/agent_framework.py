@@ -67,7 +67,7 @@ class Snapshots:
             if each != snapshot_id:
                 entry = left.entry(each, snapshot)
                 entries.append(entry)
-                left.apply(Entry(seq=0, value=entry.value, recorded_at_ms=0))
+                left.apply(Entry(seq=0, value=entry.value))
         return entries
 
 

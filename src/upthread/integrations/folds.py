@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
 from upthread.client.framework_record import FrameworkRecord
+from upthread.core.codec import decode_json, encode_json
 from upthread.errors import ConflictError
 from upthread.integrations.on_record import OnRecord
-from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
+from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry, Stands
 
 REMEMBERED_MAX: Final = 64
 """Of so many logs what they come to is kept. One that is read again after that is read whole."""
@@ -27,12 +28,19 @@ FoldT = TypeVar("FoldT", bound=Fold)
 
 
 class Followed(Generic[FoldT]):
-    """A log's fold and how far it has come. `seen` is what compare-and-set compares."""
+    """A log's fold and how far it has come: `stands` is what compare-and-set compares."""
 
-    __slots__ = ("fold", "generation", "seen")
+    __slots__ = ("fold", "stands")
 
-    def __init__(self, fold: FoldT, generation: int) -> None:
-        self.fold, self.generation, self.seen = fold, generation, 0
+    def __init__(self, fold: FoldT, stands: Stands) -> None:
+        self.fold, self.stands = fold, stands
+
+    def take(self, stands: Stands, entries: Iterable[Entry]) -> None:
+        """Take in what leads to where the log stands. What was forgotten has its number as well."""
+        for entry in entries:
+            if entry.seq <= stands.last:
+                self.fold.apply(entry)
+        self.stands = stands
 
 
 class Folds(Generic[FoldT]):
@@ -45,36 +53,62 @@ class Folds(Generic[FoldT]):
     def of(self, log: EntryLog) -> Followed[FoldT]:
         """Return a log's fold as it stands now; what is in it is not to be changed."""
         with self._record.lock:
-            address, generation = log.key.address, log.generation()
+            address, stands = log.key.address, log.stands()
             followed = self._followed.pop(address, None)
-            if followed is None or followed.generation != generation:
-                followed = Followed(self._make(), generation)
-            # Asked before they are read: all up to there is read then. What was forgotten is no
-            # entry, and has its number all the same.
-            last = log.last()
-            for entry in log.entries(after=followed.seen):
-                followed.fold.apply(entry)
-                followed.seen = entry.seq
-            followed.seen = max(followed.seen, last)
+            if followed is None or followed.stands.generation != stands.generation:
+                followed = Followed(self._make(), Stands(stands.conversation))
+            if followed.stands.last < stands.last:
+                followed.take(stands, log.entries(after=followed.stands.last, stands=stands))
             self._followed[address] = followed  # the one used last stands last
             while len(self._followed) > REMEMBERED_MAX:
                 del self._followed[next(iter(self._followed))]
             return followed
+
+    def took(self, log: EntryLog, stands: Stands, entries: Sequence[NewEntry]) -> None:
+        """Take in what this process has just appended to a log that stood so: it is not read back.
+
+        The values are those that a read would give, and not the caller's own.
+        """
+        followed = self._followed.pop(log.key.address, None)
+        if followed is None or stands.conversation is None or followed.stands != stands:
+            return
+        numbered = enumerate(entries, start=stands.last + 1)
+        followed.take(
+            Stands(stands.conversation, stands.last + len(entries)),
+            [
+                Entry(seq=seq, value=decode_json(encode_json(each.value)), speaker=each.speaker)
+                for seq, each in numbered
+            ],
+        )
+        self._followed[log.key.address] = followed
+
+    def add(self, log: EntryLog, entries: Sequence[NewEntry]) -> None:
+        """Append entries, whatever comes before them."""
+        self._append(log, lambda: (log.stands(), entries))
 
     def append(self, log: EntryLog, make: Callable[[FoldT], NewEntry | None]) -> None:
         """Append the entry that is made from a log's fold as it is in this moment, if there is any.
 
         It is made anew where another process appends first.
         """
-        while True:
+
+        def made() -> tuple[Stands, Sequence[NewEntry]]:
             followed = self.of(log)
             entry = make(followed.fold)
-            try:
-                if entry is not None:
-                    log.append((entry,), after=followed.seen)
-            except ConflictError:
-                continue
-            return
+            return followed.stands, () if entry is None else (entry,)
+
+        self._append(log, made)
+
+    def _append(self, log: EntryLog, made: Callable[[], tuple[Stands, Sequence[NewEntry]]]) -> None:
+        while True:
+            with self._record.lock:
+                stands, entries = made()
+                try:
+                    log.append(entries, after=stands)
+                except ConflictError:
+                    continue
+                self.took(log, stands, entries)
+                return
 
     def folded(self, entries: Iterable[Entry]) -> FoldT:
         """Return the fold of these entries alone."""

@@ -40,6 +40,7 @@ from upthread.runtime.record.entry_log import (
     Entry,
     EntryLog,
     NewEntry,
+    Stands,
     append_together,
 )
 from upthread.runtime.system import new_id
@@ -124,7 +125,7 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
             at = platform_time.get_time()
             value = {"created": list(place), "at": at, "state": deltas["session"]}
             entry = NewEntry(value=cast("JsonValue", value))
-            new = Append(log=log, entries=(entry,), after=followed.seen)
+            new = Append(log=log, entries=(entry,), after=followed.stands)
             try:
                 append_together((new, *self._shared(place, deltas)))
             except ConflictError:
@@ -188,31 +189,33 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
         delta = make_json_safe_state(event.actions.state_delta or {})
         deltas = extract_state_delta(delta)
         while True:
-            followed = self._folds.of(log)
-            stored = followed.fold
-            if not stored.is_there:
-                raise SessionNotFoundError(f"Session {session.id} not found.")
-            if any(each["id"] == event.id and each == told for each in reversed(stored.events)):
-                return False
-            self._require_current(session, followed)
-            value = {"event": told, "state": deltas["session"]}
-            entry = NewEntry(
-                value=cast("JsonValue", value), text=_said(event), speaker=_speaker(event)
-            )
-            new = Append(log=log, entries=(entry,), after=followed.seen)
-            try:
-                appended = append_together((new, *self._shared(place, deltas)))
-            except ConflictError:
-                continue
-            session.last_update_time = event.timestamp
-            session._storage_update_marker = _marker(followed.generation, appended[0][0])  # noqa: SLF001
-            return True
+            with self._record.lock:
+                followed = self._folds.of(log)
+                stored = followed.fold
+                if not stored.is_there:
+                    raise SessionNotFoundError(f"Session {session.id} not found.")
+                if any(each["id"] == event.id and each == told for each in reversed(stored.events)):
+                    return False
+                self._require_current(session, followed)
+                value = {"event": told, "state": deltas["session"]}
+                entry = NewEntry(
+                    value=cast("JsonValue", value), text=_said(event), speaker=_speaker(event)
+                )
+                new = Append(log=log, entries=(entry,), after=followed.stands)
+                try:
+                    append_together((new, *self._shared(place, deltas)))
+                except ConflictError:
+                    continue
+                self._folds.took(log, followed.stands, (entry,))
+                session.last_update_time = event.timestamp
+                session._storage_update_marker = _marker(followed.stands)  # noqa: SLF001
+                return True
 
     def _require_current(self, session: Session, followed: Followed[StoredSession]) -> None:
         """Refuse to append to what the caller has not read: its next step would rest on less."""
         marker = session._storage_update_marker  # noqa: SLF001  # theirs, for just this
         is_stale = (
-            marker != _marker(followed.generation, followed.seen)
+            marker != _marker(followed.stands)
             if marker is not None
             else followed.fold.last_update_time > session.last_update_time
         )
@@ -267,7 +270,7 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
             events=[Event.model_validate(each) for each in _wanted(stored.events, config)],
             last_update_time=stored.last_update_time,
         )
-        session._storage_update_marker = _marker(followed.generation, followed.seen)  # noqa: SLF001
+        session._storage_update_marker = _marker(followed.stands)  # noqa: SLF001
         return session
 
 
@@ -300,8 +303,8 @@ def _names(*names: str) -> str:
     return "/".join(each.replace("%", "%25").replace("/", "%2F") for each in names)
 
 
-def _marker(generation: int, seq: int) -> str:
-    return f"{generation}:{seq}"
+def _marker(stands: Stands) -> str:
+    return f"{stands.generation}:{stands.last}"
 
 
 def _said(event: Event) -> str:

@@ -123,7 +123,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
             threads = [self._thread(config["configurable"]["thread_id"])]
         wanted = config["configurable"].get("checkpoint_ns") if config else None
         for thread in threads:
-            for namespace in thread.checkpoints:
+            for namespace in tuple(thread.checkpoints):  # others may put meanwhile
                 if wanted is None or namespace == wanted:
                     yield thread, namespace
 
@@ -172,10 +172,15 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
             channel: (version, self._stored(values[channel]) if channel in values else None)
             for channel, version in new_versions.items()
         }
-        thread = self._thread(thread_id)
-        texts, speaker = self._said(thread, namespace, stored, values)
-        entry = thread.put_entry(namespace, saved, stored)
-        self._log(thread_id).append((NewEntry(value=entry, text=texts, speaker=speaker),))
+
+        def entry(thread: CheckpointThread) -> NewEntry:
+            thread.thread_id = thread_id
+            texts, speaker = self._said(thread, namespace, stored, values)
+            value = thread.put_entry(namespace, saved, stored)
+            return NewEntry(value=value, text=texts, speaker=speaker)
+
+        # After all that the fold has: what is told beside an earlier version rests on it.
+        self._folds.append(self._log(thread_id), entry)
         return _config(thread_id, namespace, checkpoint["id"])
 
     def put_writes(
@@ -200,7 +205,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         )
         if saved:
             entry = CheckpointThread.writes_entry(namespace, checkpoint_id, saved)
-            self._log(thread_id).append((NewEntry(value=entry),))
+            self._folds.add(self._log(thread_id), (NewEntry(value=entry),))
 
     def delete_thread(self, thread_id: str) -> None:
         """Erase a thread: what was in it is gone from the record, not only out of sight."""
@@ -223,14 +228,15 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         if not source.checkpoints:
             return
         target = self._log(target_thread_id)
-        if self._thread(target_thread_id).checkpoints:
+        followed = self._folds.of(target)
+        if followed.fold.checkpoints:
             raise UsageError(
                 f"the thread {target_thread_id!r} holds checkpoints already",
                 hint="copy to a thread of another name, or delete this one first",
                 thread_id=target_thread_id,
             )
         entries = structs.replace(source, thread_id=target_thread_id).kept(_keys(source))
-        target.append([NewEntry(value=each) for each in entries], after=target.last())
+        target.append([NewEntry(value=each) for each in entries], after=followed.stands)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Erase all checkpoints of threads but the newest of each namespace; `delete`: all.

@@ -112,7 +112,7 @@ class UpthreadSession(OnRecord):
     ) -> None:
         """Append items: all of them are there afterwards, or none. Synced."""
         new = [_entry(each) for each in items]
-        await settled(self._log.append, new)
+        await settled(self._folds.add, self._log, new)
 
     async def pop_item(
         self,

@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 from typing import Final
 
-from upthread.core.lazy_regex import regex
 from upthread.errors import UsageError
 
 KEY_SUFFIX: Final = ".key"
@@ -19,7 +18,7 @@ KEY_SUFFIX: Final = ".key"
 SQLITE_PREFIX: Final = "sqlite:///"
 POSTGRES_PREFIXES: Final = ("postgres://", "postgresql://")
 
-_NO_PATH: Final = regex(
+_NO_PATH: Final = re.compile(
     r"""
       [A-Za-z][A-Za-z0-9+.-]*:   # a URL of any kind, or USER:PASSWORD@HOST
     | [^/]*[@=]                  # USER@HOST, or the words of a connection string
@@ -32,7 +31,7 @@ _NO_PATH: Final = regex(
 )
 """What is not clearly a file's path. It may be an address with a password in it, badly typed."""
 
-_MISTYPED: Final = regex(
+_MISTYPED: Final = re.compile(
     r"""
       (?!\.\.?/)[^/]+//          # a URL whose colon is missing, or is another character
     | (?!\.\.?/)[^/].*:.*@       # or one with a slash missing: a password before a host

@@ -8,7 +8,8 @@ from typing import Final, overload
 
 from upthread.core.codec import encode_plain_json
 from upthread.errors import StoreError
-from upthread.store.entries import CURE_OF_DAMAGE, Entry, StreamKind, Written
+from upthread.store.entries import CURE_OF_DAMAGE, Entry, Written
+from upthread.store.tags import StreamKind
 
 _NOTHING: Final = sha256(b"").digest()
 

@@ -8,8 +8,9 @@ question, when it appends. So what is drafted here may be thrown away, and draft
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from msgspec import Struct, structs
 
@@ -17,15 +18,11 @@ from upthread.core import commands
 from upthread.core.codec import encode_json
 from upthread.core.record_policy import forgotten
 from upthread.core.types import TurnId
-from upthread.errors import ConflictError
-from upthread.store import entries, streams
-from upthread.store._rules import is_next, must_equal, must_exist
+from upthread.errors import ConflictError, NotFoundError
+from upthread.store import entries, kinds
 from upthread.store.chain import as_bytes, chained, digest_of, hash_of, not_whole
 from upthread.store.entries import (
-    PARTS,
     Entry,
-    Kept,
-    StreamKind,
     Written,
     kept_of,
     place_of,
@@ -34,36 +31,41 @@ from upthread.store.entries import (
     written_event,
     written_parts,
 )
+from upthread.store.kinds import PARTS, Kept, author_of
 from upthread.store.reads import Reads
-from upthread.store.streams import ConversationState, Head, RunState, fold, new_head
-from upthread.store.tags import Tag, gives_tags, tag, tags_of
+from upthread.store.stream_reads import Span
+from upthread.store.streams import Head, fold, new_head, tags_of
+from upthread.store.tags import NAMED_IN_A_PROJECT, StreamKind, Tag, tag
 
-_READ_AGAIN: Final = "read again: another writer may have been there first"
+Found = TypeVar("Found")
+
+READ_AGAIN: Final = "read again: another writer may have been there first"
+
+
+EVERY: Final = 2**62
+"""More than any limit, and later than any time."""
 
 
 class Erasure(NamedTuple):
-    """What `forget` takes of a stream: of some entries, or of all before a time; up to `last`."""
+    """What `forget` takes of a stream: the words of entries from one to another, before a time."""
 
+    first: int
     last: int
-    before_ms: int | None
-    seqs: tuple[int, ...] | None = None
+    before_ms: int
 
 
-def joined(writes: Sequence[commands.Write]) -> Iterator[commands.Write]:
-    """Yield the writes of a batch, those that add to one message at one moment as one.
+def joined(writes: Sequence[commands.Write]) -> Sequence[commands.Write]:
+    """Return the writes of a batch, those that add to one message at one moment as one.
 
     Always alike, so that the same batch again is compared by the same entries.
     """
-    last: Any = None
-    for write in cast("Sequence[Any]", writes):
-        if last is not None and _continues(last, write):
-            last = structs.replace(last, parts=(*last.parts, *write.parts))
-            continue
-        if last is not None:
-            yield last
-        last = write
-    if last is not None:
-        yield last
+    done: list[Any] = []
+    for write in writes:
+        if done and _continues(done[-1], write):
+            done[-1] = structs.replace(done[-1], parts=(*done[-1].parts, *cast("Any", write).parts))
+        else:
+            done.append(write)
+    return done
 
 
 def _continues(last: Any, write: Any) -> bool:
@@ -72,7 +74,7 @@ def _continues(last: Any, write: Any) -> bool:
         and (write.seq, write.first_ordinal) == (last.seq, last.first_ordinal + len(last.parts))
         and (write.conversation_id, write.recorded_at_ms)
         == (last.conversation_id, last.recorded_at_ms)
-        and streams.author_of(write) == streams.author_of(last)
+        and author_of(write) == author_of(last)
     )
 
 
@@ -87,6 +89,11 @@ class Change(Struct):
     erasures: list[Erasure]
     job: commands.EnqueueTransition | None = None
     """The transition that workers are to be handed, where there are any."""
+
+    @property
+    def state(self) -> Any:
+        """How the stream stands after what has been drafted: what its head holds."""
+        return self.head.state
 
     def add(self, entry: Written) -> None:
         """Add an entry."""
@@ -106,8 +113,17 @@ class Change(Struct):
         head.last, head.hash = entry.seq, entry.hash
         fold(head, entry.at_ms, value)
         self.entries.append(entry)
-        if entry.seq == 1 or gives_tags(value):
-            self.tags += tags_of(head.kind, head.name, head.project_id, entry.seq, value)
+        self.tags += tags_of(head, value)
+
+    def erase(self, first: int, last: int, before_ms: int) -> None:
+        """Forget what was said in entries from one to another, before a time."""
+        self.erasures.append(Erasure(first, last, before_ms))
+        self.entries = [
+            each._replace(said=None, digest=digest_of(as_bytes(each.said)))
+            if each.said is not None and first <= each.seq <= last and each.at_ms < before_ms
+            else each
+            for each in self.entries
+        ]
 
     @property
     def is_empty(self) -> bool:
@@ -126,24 +142,21 @@ StreamKey = tuple[str, str, str]
 class Drafts:
     """What a batch does, stream by stream.
 
-    `remembered` are heads as the last commits have left them, `turns` the conversations of turns.
-    With `is_careful` it is looked up whether a turn that is opened is there already; without, the
-    store finds that out when it appends.
+    `remembered` are heads as the last commits have left them. With `is_careful` it is looked up
+    whether a turn that is opened is there already; without, the store finds that out when it
+    appends.
     """
 
     def __init__(
         self,
         reads: Reads,
         remembered: dict[StreamKey, Head],
-        turns: dict[TurnId, str],
         *,
         is_careful: bool,
     ) -> None:
         self._reads = reads
         self._remembered = remembered
-        self._turns = turns
         self._is_careful = is_careful
-        self.opened_turns: dict[TurnId, str] = {}
         self.changes: dict[StreamKey, Change] = {}
 
     # --- streams ----------------------------------------------------------------------------------
@@ -163,9 +176,10 @@ class Drafts:
         """Return the change of a stream. NotFoundError for one that was never opened (S21)."""
         return must_exist(self.change(kind, name, project_id), what=kind, name=name)
 
-    def opened(self, kind: StreamKind, name: str, project_id: str, opening: Written) -> Change:
+    def opened(self, name: str, project_id: str, opening: Written) -> Change:
         """Return a stream's change, opened where it was not; the same again is accepted."""
-        key = (kind, name, project_id if kind in _OF_A_PROJECT else "")
+        kind = cast("StreamKind", opening.kind)
+        key = (kind, name, project_id if kind in NAMED_IN_A_PROJECT else "")
         known = self.change(*key)
         if known is None:
             head = new_head(kind, name, project_id)
@@ -178,12 +192,10 @@ class Drafts:
             must_be_same(first, opening, what=f"{kind} {name!r}")
         return known
 
-    def stored(
-        self, change: Change, kinds: Sequence[str], *, after: int = 0, first: int | None = None
-    ) -> Iterator[Entry]:
+    def stored(self, change: Change, kinds: tuple[str, ...], *, after: int = 0) -> Iterator[Entry]:
         """Yield entries of a stream, those of this batch included."""
         if change.last:
-            yield from self._reads.entries(change.head.row, kinds, after=after, first=first)
+            yield from self._reads.entries(Span(change.head.row, kinds, after))
         yield from (each for each in change.entries if each.kind in kinds and each.seq > after)
 
     def numbered(self, change: Change, entry: Written, seq: int, last: int, what: str) -> None:
@@ -195,26 +207,35 @@ class Drafts:
             stored = list(self.stored(change, (entry.kind,)))
             must_be_same(stored[seq - 1], entry, what=f"{what} {seq} of {owner}")
 
-    def owner_of(self, text: str, nth: int) -> str | None:
-        """Return the name of the one stream that has this tag, None where it is free."""
+    def keyed(
+        self, change: Change, entry: Written, key: Callable[[Any], object], what: str
+    ) -> None:
+        """Add an entry that has a key of its own, or compare it with the one that is there."""
+        for each in self.stored(change, (entry.kind,)):
+            if key(kept_of(each)) == key(entry.value):
+                return must_be_same(each, entry, what=what)
+        return change.add(entry)
+
+    def owner_of(self, text: str, nth: int, *, is_read: bool = True) -> str | None:
+        """Return the name of the one stream that has this tag, None where it is free.
+
+        Where it is not read, only this batch is searched.
+        """
         for change in self.changes.values():
             if any((each.text, each.nth) == (text, nth) for each in change.tags):
                 return change.head.name
-        return next((each.head.name for each in self._reads.found(text) if each.nth == nth), None)
+        found = self._reads.found(text) if is_read else ()
+        return next((each.head.name for each in found if each.nth == nth), None)
 
     # --- turns ------------------------------------------------------------------------------------
 
     def must_know_turn(self, turn_id: TurnId, change: Change) -> str:
         """Return the conversation a turn is of, most often that of `change` (S21)."""
-        turn = conversation_of(change).turn
+        turn = change.state.turn
         if turn is not None and turn.turn_id == turn_id:
             return change.head.name
-        name = self.opened_turns.get(turn_id) or self._turns.get(turn_id)
-        if name is None:
-            found = self._reads.found(tag("turn", turn_id))
-            name = must_exist(found or None, what="turn", name=turn_id)[0].head.name
-            self._turns[turn_id] = name
-        return name
+        name = self.owner_of(tag("turn", turn_id), 0)
+        return must_exist(name, what="turn", name=turn_id)
 
     def with_turn(self, conversation_id: str, turn_id: TurnId) -> Change:
         """Return the change of a conversation that a turn is of. NotFoundError for another's."""
@@ -226,29 +247,24 @@ class Drafts:
     def open_turn(self, write: commands.OpenTurn) -> None:
         """Open a turn, or compare it."""
         turn_id, owner = write.turn_id, write.conversation_id
-        opening = written(entries.TurnOpened(turn_id, write.run_id), write.opened_at_ms)
+        opening = written(kinds.TurnOpened(turn_id, write.run_id), write.opened_at_ms)
         change = self.existing("conversation", owner)
         if write.run_id is not None:
             self.existing("run", write.run_id)
-        known = self.opened_turns.get(turn_id) or self._turns.get(turn_id)
-        if known is None and self._is_careful:
-            known = next((each.head.name for each in self._reads.found(tag("turn", turn_id))), None)
+        known = self.owner_of(tag("turn", turn_id), 0, is_read=self._is_careful)
+        what = f"turn {turn_id}"
+        must_equal(known or owner, owner, what=what)
         if known is None:
             change.add(opening)
-            self.opened_turns[turn_id] = owner
-            return
-        what = f"turn {turn_id}"
-        must_equal(known, owner, what=what)
-        for each in self.stored(change, ("turn",)):
-            if kept_of(each).turn_id == turn_id:
-                must_be_same(each, opening, what=what)
+        else:
+            self.keyed(change, opening, attrgetter("turn_id"), what)
 
     def turn_event(self, write: commands.RecordTurnEvent) -> None:
         """Add an event to a turn, or compare it."""
         turn_id, seq = write.turn_id, write.seq
         change = self.with_turn(write.conversation_id, turn_id)
-        event = written_event(entries.TurnMoved(turn_id, seq, write.event), write.recorded_at_ms)
-        turn = conversation_of(change).turn
+        event = written_event(kinds.TurnMoved(turn_id, seq, write.event), write.recorded_at_ms)
+        turn = change.state.turn
         there: list[Entry] = []
         last = len(turn.events) if turn is not None and turn.turn_id == turn_id else -1
         if last < seq - 1 or seq <= last:  # of an older turn, a gap, or there already
@@ -269,17 +285,19 @@ class Drafts:
         """Append parts of one message, or compare those that are there."""
         owner = write.conversation_id
         change = self.existing("conversation", owner)
-        self.must_know_turn(write.turn_id, change)
+        state = change.state
+        # The turn of a child's messages is another conversation's.
+        if state.author is None or state.author[1] != write.turn_id:
+            self.must_know_turn(write.turn_id, change)
         if not write.parts:
             return
-        state = conversation_of(change)
         seq, first = write.seq, write.first_ordinal
         there = 0
         if seq == state.messages + 1 and first == 0:
             pass  # the usual case, without the words that only a conflict needs
         elif seq == state.messages:
             there = min(max(state.parts - first, 0), len(write.parts))
-            must_equal(state.author, streams.author_of(write), what=f"message {seq} of {owner}")
+            must_equal(state.author, author_of(write), what=f"message {seq} of {owner}")
             is_next(first + 1, last=state.parts, what=f"in message {seq}, part", owner=owner)
         elif is_next(seq, last=state.messages, what="message", owner=owner):
             is_next(first + 1, last=0, what=f"in message {seq}, part", owner=owner)
@@ -323,8 +341,8 @@ class Drafts:
         spoken = spoken_of(entry.kept)
         stored = entries.parts_of(entry.kept, entry.said)[at : at + len(given)]
         must_equal(
-            (streams.author_of(spoken), entry.at_ms, list(map(encode_json, stored))),
-            (streams.author_of(write), write.recorded_at_ms, list(map(encode_json, given))),
+            (author_of(spoken), entry.at_ms, list(map(encode_json, stored))),
+            (author_of(write), write.recorded_at_ms, list(map(encode_json, given))),
             what=what,
         )
 
@@ -343,80 +361,69 @@ class Drafts:
     def erase_conversation(self, write: commands.EraseConversation) -> None:
         """Forget what a conversation said before a time, and receipts that say it again (S26)."""
         change = self.existing("conversation", write.conversation_id)
-        _erase(change, Erasure(change.head.last, write.before_ms))
+        before_ms = EVERY if write.before_ms is None else write.before_ms
         # Receipts last as long as words of their conversation do.
-        before_ms = write.before_ms if self._keeps_words(change, write.before_ms) else None
-        for head, *_ in self._reads.found(tag("receipt", write.conversation_id)):
-            action = self.existing("once", head.name, head.project_id)
-            seqs = tuple(
-                each.seq
-                for each in self.stored(action, ("attempt",))
-                if each.said is not None
-                and _is_of(kept_of(each), write.conversation_id)
-                and (before_ms is None or each.at_ms < before_ms)
-            )
-            _erase(action, Erasure(action.head.last, None, seqs))
-
-    def _keeps_words(self, change: Change, before_ms: int | None) -> bool:
-        return before_ms is not None and any(
+        is_some_left = write.before_ms is not None and any(
             each.said is not None and each.at_ms >= before_ms for each in self.stored(change, PARTS)
         )
+        change.erase(1, change.head.last, before_ms)
+        for head, *_ in self._reads.found(tag("receipt", write.conversation_id)):
+            action = self.existing("once", head.name, head.project_id)
+            for each in self.stored(action, ("attempt",)):
+                if kept_of(each).conversation_id == write.conversation_id:
+                    action.erase(each.seq, each.seq, before_ms if is_some_left else EVERY)
 
     def erase_run(self, write: commands.EraseRun) -> None:
         """Forget what one role, or every role, said in a run before a time."""
         change = self.existing("run", write.run_id)
+        before_ms = EVERY if write.before_ms is None else write.before_ms
         stored = list(self.stored(change, ("run_event",)))
         events = [entries.event_of(each, kept_of(each)) for each in stored]
         # Of all events, whatever their time: whose an answer is, a question before it tells.
-        seqs = tuple(
-            each.seq
-            for each, event, left in zip(stored, events, forgotten(events, write.role), strict=True)
-            if left is not event and (write.before_ms is None or each.at_ms < write.before_ms)
-        )
-        _erase(change, Erasure(change.head.last, None, seqs))
+        for each, event, left in zip(stored, events, forgotten(events, write.role), strict=True):
+            if left is not event:
+                change.erase(each.seq, each.seq, before_ms)
 
     def note(self, change: Change, entry: Written) -> None:
         """Add what has no number of its own, unless the same is there (S2, S30)."""
-        state = cast("ConversationState | RunState", change.head.state)
+        state = change.state
         # Most are later than all there are, and need no look.
         is_new = state.noted_at_ms is None or entry.at_ms > state.noted_at_ms
         if is_new or not any(is_same(each, entry) for each in self.stored(change, (entry.kind,))):
             change.add(entry)
 
 
-_OF_A_PROJECT: Final = frozenset({"workstream", "once"})
-"""Streams whose names are a project's own; the others' are ids."""
+# --- rules ----------------------------------------------------------------------------------------
 
 
-def conversation_of(change: Change) -> ConversationState:
-    """Return how a conversation stands after what has been drafted."""
-    return cast("ConversationState", change.head.state)
+def must_exist(found: Found | None, *, what: str, name: str) -> Found:
+    """Return what was found. NotFoundError for a write that names what was never opened (S21)."""
+    if found is None:
+        raise NotFoundError(
+            f"no {what} {name!r} was ever opened", hint=f"open the {what} first", name=name
+        )
+    return found
 
 
-def _place(write: commands.RecordParts, first_ordinal: int) -> entries.Place:
-    return entries.Place(
+def must_equal(stored: object, given: object, *, what: str) -> None:
+    """Accept the same again (S2); ConflictError for other content under the same key (S3)."""
+    if stored != given:
+        raise other_content(what)
+
+
+def is_next(seq: int, *, last: int, what: str, owner: str) -> bool:
+    """Return whether `seq` is the next number; False: it is taken, compare. A gap is a conflict."""
+    if not 1 <= seq <= last + 1:
+        raise ConflictError(
+            f"{what} {seq} of {owner} would leave a gap: the last one is {last}", hint=READ_AGAIN
+        )
+    return seq > last
+
+
+def _place(write: commands.RecordParts, first_ordinal: int) -> kinds.Place:
+    return kinds.Place(
         write.seq, write.speaker, write.turn_id, write.upstream_session_id, first_ordinal
     )
-
-
-def _is_of(value: entries.Attempted, conversation_id: str) -> bool:
-    left = value.receipt
-    return isinstance(left, dict) and left.get("conversation_id") == conversation_id
-
-
-def _erase(change: Change, erasure: Erasure) -> None:
-    if erasure.seqs != ():
-        change.erasures.append(erasure)
-        change.entries = [_erased(each, erasure) for each in change.entries]
-
-
-def _erased(entry: Entry, erasure: Erasure) -> Entry:
-    said = as_bytes(entry.said)
-    is_meant = erasure.seqs is None or entry.seq in erasure.seqs
-    is_before = erasure.before_ms is None or entry.at_ms < erasure.before_ms
-    if said is None or not (is_meant and is_before):
-        return entry
-    return entry._replace(said=None, digest=digest_of(said))
 
 
 # --- sameness -------------------------------------------------------------------------------------
@@ -441,4 +448,4 @@ def must_be_same(stored: Entry, given: Written, *, what: str) -> None:
 
 def other_content(what: str) -> ConflictError:
     """Return the error of other content under the same key."""
-    return ConflictError(f"{what} was already written, with other content", hint=_READ_AGAIN)
+    return ConflictError(f"{what} was already written, with other content", hint=READ_AGAIN)

@@ -9,11 +9,11 @@ moved, the commit is drafted again on what is there now. The same algorithm on e
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, Unpack
 
 from upthread.core.commands import Write
-from upthread.core.types import Durability, Fence, LeaseClaim, ProjectId, TurnId
+from upthread.core.types import Durability, Fence, LeaseClaim, ProjectId
 from upthread.errors import ConflictError, UpthreadError
 from upthread.store.base import Leases, Store
 from upthread.store.drafting import Change, Drafts, StreamKey, joined
@@ -26,7 +26,7 @@ RACES_MAX: Final = 50
 """How often a commit is drafted again because another writer was there first."""
 
 REMEMBERED_MAX: Final = 1_000
-"""Heads and turns, each. Whoever writes to more reads them again."""
+"""Heads. Whoever writes to more reads them again."""
 
 
 class Terms(NamedTuple):
@@ -49,7 +49,6 @@ class LogStore(Store):
 
     def __init__(self) -> None:
         self._heads: dict[StreamKey, Head] = {}
-        self._turns: dict[TurnId, str] = {}
 
     # --- what a backend does ----------------------------------------------------------------------
 
@@ -103,10 +102,9 @@ class LogStore(Store):
                 rows = self.append(changes, terms, is_synced=is_synced)
             except StreamMovedError:
                 is_careful = True
-                self._forget(drafts.changes)
                 continue
             except BaseException:
-                self._forget(drafts.changes)
+                self._heads.clear()
                 raise
             self._learn(drafts, changes, rows)
             return
@@ -115,14 +113,10 @@ class LogStore(Store):
     def _drafted(self, writes: Sequence[Write], *, is_careful: bool) -> Drafts:
         if is_careful:
             self._heads.clear()
-        drafts = Drafts(self, self._heads, self._turns, is_careful=is_careful)
+        drafts = Drafts(self, self._heads, is_careful=is_careful)
         for write in joined(writes):
             apply(drafts, write)
         return drafts
-
-    def _forget(self, keys: Collection[StreamKey]) -> None:
-        for key in keys:
-            self._heads.pop(key, None)
 
     def _learn(self, drafts: Drafts, changes: Sequence[Change], rows: Sequence[int]) -> None:
         for change, row in zip(changes, rows, strict=True):
@@ -130,9 +124,5 @@ class LogStore(Store):
         # All at once: to drop the oldest alone, each commit would have to keep an order.
         if len(self._heads) > REMEMBERED_MAX:
             self._heads.clear()
-        if len(self._turns) > REMEMBERED_MAX:
-            self._turns.clear()
         for key, change in drafts.changes.items():
             self._heads[key] = change.head
-        if drafts.opened_turns:
-            self._turns.update(drafts.opened_turns)

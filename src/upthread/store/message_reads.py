@@ -13,8 +13,9 @@ from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.types import ConversationId, Message, Part, TextPart
 from upthread.errors import StoreError
 from upthread.store import chain, entries
-from upthread.store.entries import Place, SpokenRow
-from upthread.store.stream_reads import PAGE_ENTRIES, StreamReads, conversation_state
+from upthread.store.entries import SpokenRow
+from upthread.store.kinds import PARTS, SAID, Place
+from upthread.store.stream_reads import LAST, PAGE_ENTRIES, Span, StreamReads, conversation_state
 from upthread.store.streams import Head
 
 _SEARCHED_BY_ONE: Final = 64
@@ -61,8 +62,8 @@ class MessageReads(StreamReads):
         if head is None or newest <= 0:
             return ()
         found: list[SpokenRow] = []  # newest first
-        before, last, first = None, 0, 0
-        while page := list(self.spoken(head.row, before=before, newest=newest)):
+        before, last, first = LAST, 0, 0
+        while page := list(self.spoken(Span(head.row, PARTS, before=before, newest=newest))):
             found += page
             last = last or entries.place_of(page[0][2]).seq
             first = max(after_seq, last - newest) + 1
@@ -127,8 +128,8 @@ class MessageReads(StreamReads):
 
     def _pieces(self, row: int, readable: frozenset[Any], newest: int) -> Iterator[_Piece]:
         """Yield the texts of each entry that can be read, newest first."""
-        before, limit = None, newest * _SAID_OF_AN_EXCHANGE
-        while page := list(self.spoken(row, before=before, newest=limit, is_said=True)):
+        before, limit = LAST, newest * _SAID_OF_AN_EXCHANGE
+        while page := list(self.spoken(Span(row, (SAID,), before=before, newest=limit))):
             for _, at_ms, kept, said in page:
                 place = entries.place_of(kept)
                 if said is not None and place.upstream_session_id in readable:
@@ -149,10 +150,10 @@ class MessageReads(StreamReads):
         """Yield what messages after one are made of, up to another; None: to the last."""
         row, after = head.row, self.place_of_message(head, after_seq + 1)
         if until is None:
-            yield from self.spoken(row, after=after)
+            yield from self.spoken(Span(row, PARTS, after))
             return
         limit = until - after_seq + 1
-        while page := list(self.spoken(row, after=after, first=limit)):
+        while page := list(self.spoken(Span(row, PARTS, after, first=limit))):
             for each in page:
                 if entries.place_of(each[2]).seq > until:
                     return
@@ -165,7 +166,7 @@ class MessageReads(StreamReads):
         low, high = 0, head.last if seq > 1 else 0
         while high - low > _SEARCHED_BY_ONE:
             middle = (low + high) // 2
-            page = list(self.spoken(head.row, after=middle, first=1))
+            page = list(self.spoken(Span(head.row, PARTS, middle, first=1)))
             if page and entries.place_of(page[0][2]).seq < seq:
                 low = page[0][0]
             else:

@@ -16,10 +16,11 @@ from typing import TypeAlias
 from upthread.errors import StoreError
 from upthread.store import chain, entries, streams
 from upthread.store.chain import not_whole
-from upthread.store.entries import PARTS, Entry, kept_of
+from upthread.store.entries import Entry, kept_of
+from upthread.store.kinds import PARTS, ConversationState
 from upthread.store.stream_reads import Rows, StreamReads
-from upthread.store.streams import STREAMS, ConversationState, Head, head_of, workstream_of
-from upthread.store.tags import own_tag, tag, tags_of
+from upthread.store.streams import STREAMS, Head, head_of, workstream_of
+from upthread.store.tags import own_tag, tag
 from upthread.store.values import Proof
 
 Tags: TypeAlias = Mapping[tuple[bytes, int], int]
@@ -48,7 +49,7 @@ def prove(reads: StreamReads, head: Head, tags: Tags = MappingProxyType({})) -> 
             streams.fold(made, entry.at_ms, value)
         if entry.kind in PARTS:
             message = value.seq
-        for text, nth, seq in tags_of(head.kind, head.name, head.project_id, entry.seq, value):
+        for text, nth, seq in streams.tags_of(made, value):
             given[text.encode(), head.row if nth is None else nth] = seq
     if made.last < head.last:
         raise _damaged(head, made.last + 1, message)

@@ -11,8 +11,8 @@ says how many there are, so that an end that is cut off is noticed too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar, cast
 
 from msgspec import structs
 
@@ -37,10 +37,11 @@ from upthread.core.types import (
 from upthread.errors import StoreError
 from upthread.store import entries, streams
 from upthread.store.chain import not_whole
-from upthread.store.entries import Entry, TurnMoved
+from upthread.store.entries import Entry
+from upthread.store.kinds import ConversationState, Kept, RunState, TurnMoved, WorkstreamState
 from upthread.store.message_reads import MessageReads
-from upthread.store.stream_reads import conversation_state
-from upthread.store.streams import ConversationState, Head, RunState
+from upthread.store.stream_reads import Span, conversation_state
+from upthread.store.streams import Head
 from upthread.store.tags import key_tag, tag
 from upthread.store.values import (
     KnownProject,
@@ -52,6 +53,8 @@ from upthread.store.values import (
     Turn,
     Workstream,
 )
+
+Result = TypeVar("Result")
 
 _EVENTS_AT_ONCE: Final = 8
 """Most turns have fewer, and one more of the next shows that there are no others."""
@@ -71,7 +74,8 @@ class Reads(MessageReads):
             state = head.state
             if not isinstance(state, ConversationState) or state.conversation.key != key:
                 raise not_whole(f"{key_tag(key)}, which leads to {head.name},")
-            return Resolved(state.conversation, state.open_links[-1] if state.open_links else None)
+            link = state.open_links[-1] if state.open_links else None
+            return Resolved(state.conversation, link, state.messages)
         return None
 
     def conversation(self, conversation_id: ConversationId) -> Conversation | None:
@@ -125,7 +129,7 @@ class Reads(MessageReads):
         return tuple(each.identity for each in known)
 
     def _identities(self, head: Head) -> Iterator[KnownProject]:
-        for _, value in self._values(head, ("identity",)):
+        for _, value in self._values(head, Span(head.row, ("identity",))):
             yield KnownProject(project_id=ProjectId(head.name), identity=value.identity)
 
     # --- links ----------------------------------------------------------------------------------
@@ -136,7 +140,7 @@ class Reads(MessageReads):
         if head is None:
             return ()
         found: list[Link] = []
-        for entry, value in self._values(head, ("link", "link_end")):
+        for entry, value in self._values(head, Span(head.row, ("link", "link_end"))):
             if entry.kind == "link":
                 found.append(value.link)
             else:
@@ -185,17 +189,12 @@ class Reads(MessageReads):
         if head is None:
             return ()
         limit = None if newest is None else max(newest, 0)
-        found = self._values(head, ("turn",), newest=limit)
+        found = self._values(head, Span(head.row, ("turn",), newest=limit))
         turns = conversation_state(head).turns
         if len(found) < (turns if limit is None else min(turns, limit)):
             raise not_whole(f"the list of turns of {conversation_id}")
         return tuple(
-            Turn(
-                turn_id=value.turn_id,
-                conversation_id=conversation_id,
-                opened_at_ms=entry.at_ms,
-                run_id=value.run_id,
-            )
+            _written(Turn, value, conversation_id=conversation_id, opened_at_ms=entry.at_ms)
             for entry, value in found
         )
 
@@ -207,10 +206,10 @@ class Reads(MessageReads):
         if head is None:
             return ()
         return tuple(
-            RecordTurnEvent(
+            _written(
+                RecordTurnEvent,
+                value,
                 conversation_id=conversation_id,
-                turn_id=turn_id,
-                seq=value.seq,
                 event=entries.event_of(entry, value),
                 recorded_at_ms=entry.at_ms,
             )
@@ -231,7 +230,7 @@ class Reads(MessageReads):
     def _turn_entries(self, head: Head, turn_id: TurnId, at: int) -> list[tuple[Entry, TurnMoved]]:
         turn = conversation_state(head).turn
         if turn is not None and turn.turn_id == turn_id:
-            found = self._values(head, (), only=turn.events)
+            found = self._values(head, Span(head.row, only=turn.events))
             _must_count([value.seq for _, value in found], len(turn.events), head, "event")
             return found
         found = list(self._older_turn(head, turn_id, at))
@@ -244,7 +243,9 @@ class Reads(MessageReads):
         """Yield the events of a turn that another has followed."""
         # The next one's follow all of its own, unless one ever spoke up late.
         is_late = conversation_state(head).late
-        while page := self._values(head, ("turn_event",), after=at, first=_EVENTS_AT_ONCE):
+        while page := self._values(
+            head, Span(head.row, ("turn_event",), at, first=_EVENTS_AT_ONCE)
+        ):
             for entry, value in page:
                 if value.turn_id == turn_id:
                     yield entry, value
@@ -259,13 +260,14 @@ class Reads(MessageReads):
         head = self.head("run", run_id)
         if head is None:
             return ()
-        found = self._values(head, ("run_event",))
+        found = self._values(head, Span(head.row, ("run_event",)))
         expected = cast("RunState", head.state).events
         _must_count([value.seq for _, value in found], expected, head, "event")
         return tuple(
-            RecordRunEvent(
+            _written(
+                RecordRunEvent,
+                value,
                 run_id=run_id,
-                seq=value.seq,
                 event=entries.event_of(entry, value),
                 recorded_at_ms=entry.at_ms,
             )
@@ -282,11 +284,10 @@ class Reads(MessageReads):
     def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
         """Return decisions that led to no turn, oldest first. Their durability is not kept."""
         return tuple(
-            RecordDecision(
+            _written(
+                RecordDecision,
+                value,
                 conversation_id=conversation_id,
-                decision=value.decision,
-                reasons=value.reasons,
-                inputs=value.inputs,
                 decided_at_ms=entry.at_ms,
             )
             for entry, value in self._values_of(conversation_id, "refusal")
@@ -295,17 +296,10 @@ class Reads(MessageReads):
     def acts(self, owner: ConversationId | RunId) -> tuple[RecordAct, ...]:
         """Return what people did to a conversation or a run, oldest first (S30)."""
         head = self.head("conversation", owner) or self.head("run", owner)
-        found = [] if head is None else self._values(head, ("act",))
-        is_talk = head is not None and head.kind == "conversation"
+        found = [] if head is None else self._values(head, Span(head.row, ("act",)))
+        own = "conversation_id" if head is not None and head.kind == "conversation" else "run_id"
         return tuple(
-            RecordAct(
-                what=value.what,
-                by_user=value.by_user,
-                recorded_at_ms=entry.at_ms,
-                conversation_id=ConversationId(owner) if is_talk else value.conversation_id,
-                run_id=value.run_id if is_talk else RunId(owner),
-                detail=value.detail,
-            )
+            _written(RecordAct, value, recorded_at_ms=entry.at_ms, **{own: owner})
             for entry, value in found
         )
 
@@ -314,11 +308,12 @@ class Reads(MessageReads):
     ) -> tuple[Quarantined, ...]:
         """Return the quarantined events of a conversation's turn, in order."""
         found = [
-            Quarantined(
-                turn_id=turn_id,
-                ordinal=value.ordinal,
-                reason=value.reason,
+            _written(
+                Quarantined,
+                value,
+                conversation_id=conversation_id,
                 raw=entries.said_of(entry, forgotten=None),
+                recorded_at_ms=entry.at_ms,
             )
             for entry, value in self._values_of(conversation_id, "quarantine")
             if value.turn_id == turn_id
@@ -344,18 +339,27 @@ class Reads(MessageReads):
         """Return the newest edit of a conversation's briefing, None without one (S25)."""
         for entry, value in self._values_of(conversation_id, "edit", newest=1):
             edit = entries.said_of(entry, forgotten=NO_EDIT)
-            return StoredEdit(seq=value.seq, edit=edit, recorded_at_ms=entry.at_ms)
+            return StoredEdit(
+                conversation_id=conversation_id,
+                seq=value.seq,
+                edit=edit,
+                recorded_at_ms=entry.at_ms,
+            )
         return None
 
     def once(self, project_id: ProjectId, key: str) -> Once | None:
         """Return how an action that is to be done once stands, None before any attempt (S23)."""
         head = self.head("once", key, project_id)
-        for entry, value in [] if head is None else self._values(head, ("attempt",), newest=1):
-            return Once(
+        if head is None:
+            return None
+        for entry, value in self._values(head, Span(head.row, ("attempt",), newest=1)):
+            receipt = entries.said_of(entry, forgotten=value.receipt)
+            return _written(
+                Once,
+                value,
+                project_id=project_id,
                 key=key,
-                attempt_id=value.attempt_id,
-                state=value.state,
-                receipt=entries.said_of(entry, forgotten=value.receipt),
+                receipt=receipt,
                 recorded_at_ms=entry.at_ms,
             )
         return None
@@ -392,14 +396,24 @@ class Reads(MessageReads):
 
 
 def _workstream_of(head: Head) -> Workstream:
-    state = cast("streams.WorkstreamState", head.state)
-    return Workstream(ProjectId(head.project_id), head.name, state.base_name, state.opened_at_ms)
+    state = cast("WorkstreamState", head.state)
+    return Workstream(
+        project_id=ProjectId(head.project_id),
+        workstream=head.name,
+        base_name=state.base_name,
+        opened_at_ms=state.opened_at_ms,
+    )
 
 
 def run_of(head: Head) -> Run:
     """Return a run from its head."""
     state = cast("RunState", head.state)
-    return Run(RunId(head.name), ProjectId(head.project_id), state.workstream, state.opened_at_ms)
+    return Run(
+        run_id=RunId(head.name),
+        project_id=ProjectId(head.project_id),
+        workstream=state.workstream,
+        opened_at_ms=state.opened_at_ms,
+    )
 
 
 def _is_known_by(known: ProjectIdentity, asked: ProjectIdentity) -> bool:
@@ -410,6 +424,11 @@ def _is_known_by(known: ProjectIdentity, asked: ProjectIdentity) -> bool:
 
 
 # --- entries to values ----------------------------------------------------------------------------
+
+
+def _written(shape: Callable[..., Result], value: Kept, **more: object) -> Result:
+    """Return the write that an entry was made of: what it keeps, and the rest."""
+    return shape(**structs.asdict(value) | more)
 
 
 def _must_count(seqs: Sequence[int], count: int, head: Head, what: str) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, NamedTuple, TypedDict, Unpack, cast
+from typing import Any, Final, NamedTuple, cast
 
 from upthread.core.types import ConversationId
 from upthread.store.chain import not_whole, proved
-from upthread.store.entries import PARTS, SAID, Entry, SpokenRow, StreamKind, kept_of
-from upthread.store.streams import ConversationState, Head, head_of
-from upthread.store.tags import own_tag
+from upthread.store.entries import Entry, SpokenRow, kept_of
+from upthread.store.kinds import ConversationState
+from upthread.store.streams import Head
+from upthread.store.tags import StreamKind, own_tag
 
 PAGE_ENTRIES: Final = 1_000
 """How many entries are read at once where all might be more than memory should hold."""
+
+LAST: Final = 2**31 - 1
+"""More than a stream has entries."""
 
 
 class Found(NamedTuple):
@@ -23,11 +27,6 @@ class Found(NamedTuple):
     head: Head
     seq: int
     nth: int
-
-
-def found_in(rows: Iterable[Sequence[Any]], tag: str) -> tuple[Found, ...]:
-    """Return a tag's streams from rows: the tagged entry, its place, and the head's columns."""
-    return tuple([Found(head_of(row[2:], tag), row[0], row[1]) for row in rows])
 
 
 class Rows(NamedTuple):
@@ -42,27 +41,17 @@ class Rows(NamedTuple):
     heads: Sequence[tuple[Any, ...]]
 
 
-class Chosen(TypedDict, total=False):
-    """How entries are chosen: each after `after` and before `before`.
+class Span(NamedTuple):
+    """Entries of one stream, of all kinds unless some are named: after `after`, before `before`.
 
     With `first` the first so many, with `newest` the last; with `only` the entries of these
     numbers, and nothing else is asked.
     """
 
-    after: int
-    before: int | None
-    first: int | None
-    newest: int | None
-    only: tuple[int, ...] | None
-
-
-class Span(NamedTuple):
-    """Entries of one stream, chosen as `Chosen` has it; of all kinds unless some are named."""
-
     row: int
     kinds: tuple[str, ...] = ()
     after: int = 0
-    before: int | None = None
+    before: int = LAST
     first: int | None = None
     newest: int | None = None
     only: tuple[int, ...] | None = None
@@ -86,37 +75,24 @@ class StreamReads(ABC):
         """Return a project's heads of one kind in the order they were opened; None: of all."""
 
     @abstractmethod
-    def read_entries(self, span: Span) -> Sequence[Entry]:
+    def entries(self, span: Span) -> Sequence[Entry]:
         """Return the entries of a span, in order."""
 
     @abstractmethod
-    def read_spoken(self, span: Span) -> Iterable[SpokenRow]:
-        """Return what messages are made of, in order; with `newest`, newest first. Read once."""
+    def spoken(self, span: Span) -> Iterable[SpokenRow]:
+        """Return what messages are made of, in order; with `newest`, newest first. Read once.
+
+        Apart from `entries`, because whole conversations are read by it.
+        """
 
     def moment(self) -> AbstractContextManager[None]:
         """Return a block in which a store may read each head and each span once."""
         return nullcontext()
 
-    def entries(
-        self, row: int, kinds: Sequence[str] = (), **chosen: Unpack[Chosen]
-    ) -> Sequence[Entry]:
-        """Return entries of a stream in order, of all kinds unless some are named."""
-        return self.read_entries(Span(row, tuple(kinds), **chosen))
-
-    def spoken(
-        self, row: int, *, is_said: bool = False, **chosen: Unpack[Chosen]
-    ) -> Iterable[SpokenRow]:
-        """Return what messages are made of; with `newest`, newest first. May be read once.
-
-        With `is_said` only of messages in which somebody says something. Apart from `entries`,
-        because whole conversations are read by it.
-        """
-        return self.read_spoken(Span(row, (SAID,) if is_said else PARTS, **chosen))
-
-    def all_entries(self, row: int, kinds: Sequence[str] = ()) -> Iterator[Entry]:
+    def all_entries(self, row: int, kinds: tuple[str, ...] = ()) -> Iterator[Entry]:
         """Yield all entries of a stream, in pages: it may be larger than memory should hold."""
         after = -1
-        while page := self.entries(row, kinds, after=after, first=PAGE_ENTRIES):
+        while page := self.entries(Span(row, kinds, after, first=PAGE_ENTRIES)):
             yield from page
             after = page[-1].seq
 
@@ -128,21 +104,18 @@ class StreamReads(ABC):
             return head
         return None
 
-    def _values(
-        self, head: Head, kinds: Sequence[str], **chosen: Unpack[Chosen]
-    ) -> list[tuple[Entry, Any]]:
+    def _values(self, head: Head, span: Span) -> list[tuple[Entry, Any]]:
         """Return entries of a stream with what they keep, each of them proved."""
-        return self._proved(head, Span(head.row, tuple(kinds), **chosen))
-
-    def _proved(self, head: Head, span: Span) -> list[tuple[Entry, Any]]:
-        found = proved(self.read_entries(span), what=f"{head.kind} {head.name}", first=head.first)
+        found = proved(self.entries(span), what=f"{head.kind} {head.name}", first=head.first)
         return [(entry, kept_of(entry)) for entry in found]
 
     def _values_of(
         self, conversation_id: ConversationId, kind: str, *, newest: int | None = None
     ) -> list[tuple[Entry, Any]]:
         head = self.head("conversation", conversation_id)
-        return [] if head is None else self._values(head, (kind,), newest=newest)
+        if head is None:
+            return []
+        return self._values(head, Span(head.row, (kind,), newest=newest))
 
 
 def conversation_state(head: Head) -> ConversationState:

@@ -1,87 +1,53 @@
-"""What a store returns beside the nouns of the core."""
+"""What a store returns beside the nouns of the core.
+
+Most of it is the write that recorded it, as it was given: only its durability is not kept.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from upthread.core.commands import OnceState
-from upthread.core.types import (
-    Conversation,
-    ConversationId,
-    JsonValue,
-    Link,
-    ProjectId,
-    ProjectIdentity,
-    RunId,
-    TurnId,
-)
+from upthread.core import commands
+from upthread.core.types import Conversation, Link
 from upthread.errors import StoreError
 from upthread.store.streams import Head
 
+Turn: TypeAlias = commands.OpenTurn
+"""A turn's identity. Its state is the fold of its events."""
+
+Run: TypeAlias = commands.OpenRun
+"""A run's identity. Its state is the fold of its events."""
+
+Workstream: TypeAlias = commands.OpenWorkstream
+"""A workstream and the base name its instances share."""
+
+KnownProject: TypeAlias = commands.RecordProject
+"""One identity under which a project is known; a project may have several."""
+
+Quarantined: TypeAlias = commands.RecordQuarantine
+"""An event whose owner is unknown."""
+
+Once: TypeAlias = commands.RecordOnce
+"""An action that is to be done once, as its last attempt stands.
+
+`receipt` is what the caller gave, None included: before `done` what the action is about.
+"""
+
+StoredEdit: TypeAlias = commands.RecordBriefingEdit
+"""What a person made of a briefing, and its number."""
+
 
 class Resolved(Struct, frozen=True):
-    """An address as it stands. `link` is the newest one that has not ended, None without one."""
+    """An address as it stands. `link` is the newest one that has not ended, None without one.
+
+    `messages` is the number of the last message, 0 for none.
+    """
 
     conversation: Conversation
     link: Link | None
-
-
-class Turn(Struct, frozen=True, kw_only=True):
-    """A turn's identity. Its state is the fold of its events."""
-
-    turn_id: TurnId
-    conversation_id: ConversationId
-    opened_at_ms: int
-    run_id: RunId | None
-
-
-class Run(Struct, frozen=True):
-    """A run's identity. Its state is the fold of its events."""
-
-    run_id: RunId
-    project_id: ProjectId
-    workstream: str
-    opened_at_ms: int
-
-
-class Workstream(Struct, frozen=True):
-    """A workstream and the base name its instances share."""
-
-    project_id: ProjectId
-    workstream: str
-    base_name: str
-    opened_at_ms: int
-
-
-class KnownProject(Struct, frozen=True, kw_only=True):
-    """One identity under which a project is known; a project may have several."""
-
-    project_id: ProjectId
-    identity: ProjectIdentity
-
-
-class Quarantined(Struct, frozen=True, kw_only=True):
-    """An event whose owner is unknown."""
-
-    turn_id: TurnId
-    ordinal: int
-    reason: str
-    raw: JsonValue
-
-
-class Once(Struct, frozen=True, kw_only=True):
-    """An action that is to be done once, as its last attempt stands.
-
-    `receipt` is what the caller gave, None included: before `done` what the action is about.
-    """
-
-    key: str
-    attempt_id: str
-    state: OnceState
-    receipt: JsonValue
-    recorded_at_ms: int
+    messages: int = 0
 
 
 class Proof(NamedTuple):
@@ -93,11 +59,3 @@ class Proof(NamedTuple):
     name: str
     head: Head | None
     damage: StoreError | None
-
-
-class StoredEdit(Struct, frozen=True, kw_only=True):
-    """What a person made of a briefing, and its number."""
-
-    seq: int
-    edit: JsonValue
-    recorded_at_ms: int

@@ -6,7 +6,8 @@ Messages, turns and forgetting are methods of `Drafts`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast, get_args
+from operator import attrgetter
+from typing import Any, Final, get_args
 
 from msgspec import structs
 
@@ -15,11 +16,18 @@ from upthread.core.decision.examined import ExaminedFile
 from upthread.core.record_policy import left_of_receipt
 from upthread.core.types import MAIN_SLOT
 from upthread.errors import ConflictError
-from upthread.store import entries, streams
-from upthread.store._rules import check_attempt, is_next, must_equal, must_exist
-from upthread.store.drafting import Change, Drafts, conversation_of, is_same, must_be_same
+from upthread.store import entries, kinds
+from upthread.store.drafting import (
+    READ_AGAIN,
+    Change,
+    Drafts,
+    is_next,
+    is_same,
+    must_be_same,
+    must_equal,
+    must_exist,
+)
 from upthread.store.entries import Entry, Written, kept_of, written, written_event
-from upthread.store.streams import RunState
 from upthread.store.tags import key_tag, tag
 
 
@@ -29,17 +37,16 @@ def apply(drafts: Drafts, write: commands.Write) -> None:
 
 
 def _record_project(drafts: Drafts, write: commands.RecordProject) -> None:
-    opening = written(entries.ProjectOpened(), 0)
-    change = drafts.opened("project", write.project_id, write.project_id, opening)
-    entry = written(entries.Identified(write.identity), 0)
-    if any(is_same(each, entry) for each in drafts.stored(change, ("identity",))):
-        return
-    change.add(entry)
+    opening = written(kinds.ProjectOpened(), 0)
+    change = drafts.opened(write.project_id, write.project_id, opening)
+    entry = written(kinds.Identified(write.identity), 0)
+    if not any(is_same(each, entry) for each in drafts.stored(change, ("identity",))):
+        change.add(entry)
 
 
 def _open_workstream(drafts: Drafts, write: commands.OpenWorkstream) -> None:
     project_id, name, base_name = write.project_id, write.workstream, write.base_name
-    opening = written(entries.WorkstreamOpened(base_name), write.opened_at_ms)
+    opening = written(kinds.WorkstreamOpened(base_name), write.opened_at_ms)
     if drafts.change("workstream", name, project_id) is None:
         taken = drafts.owner_of(tag("base_name", project_id, base_name), 0)
         if taken is not None:
@@ -47,13 +54,13 @@ def _open_workstream(drafts: Drafts, write: commands.OpenWorkstream) -> None:
                 f"the base name {base_name!r} belongs to workstream {taken!r}",
                 hint="take another base name",
             )
-    drafts.opened("workstream", name, project_id, opening)
+    drafts.opened(name, project_id, opening)
 
 
 def _open_conversation(drafts: Drafts, write: commands.OpenConversation) -> None:
     new = write.conversation
     key, name = new.key, new.conversation_id
-    opening = written(entries.ConversationOpened(new), new.opened_at_ms)
+    opening = written(kinds.ConversationOpened(new), new.opened_at_ms)
     if drafts.change("conversation", name) is None:
         # Children, slot 0, share a key and are not in each other's way.
         if key.slot >= MAIN_SLOT:
@@ -65,20 +72,20 @@ def _open_conversation(drafts: Drafts, write: commands.OpenConversation) -> None
                 )
         home = drafts.existing("workstream", key.workstream, key.project_id)
         must_equal(
-            cast("streams.WorkstreamState", home.head.state).base_name,
+            home.state.base_name,
             new.base_name,
             what=f"the base name of workstream {key.workstream!r}",
         )
         if new.parent_conversation_id is not None:
             drafts.existing("conversation", new.parent_conversation_id)
-    drafts.opened("conversation", name, key.project_id, opening)
+    drafts.opened(name, key.project_id, opening)
 
 
 def _open_run(drafts: Drafts, write: commands.OpenRun) -> None:
-    opening = written(entries.RunOpened(write.workstream), write.opened_at_ms)
+    opening = written(kinds.RunOpened(write.workstream), write.opened_at_ms)
     if drafts.change("run", write.run_id) is None:
         drafts.existing("workstream", write.workstream, write.project_id)
-    drafts.opened("run", write.run_id, write.project_id, opening)
+    drafts.opened(write.run_id, write.project_id, opening)
 
 
 def _open_link(drafts: Drafts, write: commands.OpenLink) -> None:
@@ -86,29 +93,29 @@ def _open_link(drafts: Drafts, write: commands.OpenLink) -> None:
     change = drafts.existing("conversation", link.conversation_id)
     # Its end is an entry of its own: a link that has ended since it was opened is the same link.
     opened = structs.replace(link, ended_because=None, ended_at_ms=None)
-    entry = written(entries.LinkOpened(opened), link.opened_at_ms)
-    drafts.numbered(change, entry, link.seq, conversation_of(change).links, "link")
+    entry = written(kinds.LinkOpened(opened), link.opened_at_ms)
+    drafts.numbered(change, entry, link.seq, change.state.links, "link")
     if link.ended_because is not None:
         _close_link(change, link.seq, link.ended_because, link.ended_at_ms or 0)
 
 
 def _end_link(drafts: Drafts, write: commands.EndLink) -> None:
     change = drafts.existing("conversation", write.conversation_id)
-    is_there = 1 <= write.seq <= conversation_of(change).links
+    is_there = 1 <= write.seq <= change.state.links
     must_exist(is_there or None, what="link", name=str(write.seq))
     _close_link(change, write.seq, write.ended_because, write.ended_at_ms)
 
 
 def _close_link(change: Change, seq: int, because: str, at_ms: int) -> None:
     # The first cause stands.
-    if any(link.seq == seq for link in conversation_of(change).open_links):
-        change.add(written(entries.LinkEnded(seq, because), at_ms))
+    if any(link.seq == seq for link in change.state.open_links):
+        change.add(written(kinds.LinkEnded(seq, because), at_ms))
 
 
 def _record_run_event(drafts: Drafts, write: commands.RecordRunEvent) -> None:
     change = drafts.existing("run", write.run_id)
-    event = written_event(entries.RunMoved(write.seq, write.event), write.recorded_at_ms)
-    last = cast("RunState", change.head.state).events
+    event = written_event(kinds.RunMoved(write.seq, write.event), write.recorded_at_ms)
+    last = change.state.events
     drafts.numbered(change, event, write.seq, last, "run event")
 
 
@@ -121,9 +128,9 @@ def _enqueue_transition(drafts: Drafts, write: commands.EnqueueTransition) -> No
             what = f"the transition after event {after} of run {run_id}"
             return must_equal(each.at_ms, write.due_at_ms, what=what)
     # What it follows must be there; what it leads to may be there already, by another process.
-    last = cast("RunState", change.head.state).events
+    last = change.state.events
     is_next(after + 1, last=last, what="a transition to event", owner=run_id)
-    change.add(written(entries.Due(after, write.queue), write.due_at_ms))
+    change.add(written(kinds.Due(after, write.queue), write.due_at_ms))
     change.job = write
     return None
 
@@ -131,26 +138,21 @@ def _enqueue_transition(drafts: Drafts, write: commands.EnqueueTransition) -> No
 def _record_quarantine(drafts: Drafts, write: commands.RecordQuarantine) -> None:
     turn_id, ordinal = write.turn_id, write.ordinal
     change = drafts.with_turn(write.conversation_id, turn_id)
-    value = entries.Strayed(turn_id, ordinal, write.reason)
+    value = kinds.Strayed(turn_id, ordinal, write.reason)
     entry = written(value, write.recorded_at_ms, write.raw)
-    for each in drafts.stored(change, ("quarantine",)):
-        kept = kept_of(each)
-        if (kept.turn_id, kept.ordinal) == (turn_id, ordinal):
-            what = f"quarantined event {ordinal} of turn {turn_id}"
-            return must_be_same(each, entry, what=what)
-    change.add(entry)
-    return None
+    what = f"quarantined event {ordinal} of turn {turn_id}"
+    drafts.keyed(change, entry, attrgetter("turn_id", "ordinal"), what)
 
 
 def _record_decision(drafts: Drafts, write: commands.RecordDecision) -> None:
     change = drafts.existing("conversation", write.conversation_id)
-    value = entries.Refused(write.decision, write.reasons, write.inputs)
+    value = kinds.Refused(write.decision, write.reasons, write.inputs)
     drafts.note(change, written(value, write.decided_at_ms))
 
 
 def _record_act(drafts: Drafts, write: commands.RecordAct) -> None:
     conversation_id, run_id = write.conversation_id, write.run_id
-    value = entries.Acted(write.what, write.by_user, write.detail)
+    value = kinds.Acted(write.what, write.by_user, write.detail)
     if conversation_id is not None:
         about = structs.replace(value, run_id=run_id)
         change = drafts.existing("conversation", conversation_id)
@@ -164,7 +166,7 @@ def _record_examined(drafts: Drafts, write: commands.RecordExamined) -> None:
     change = drafts.existing("conversation", write.conversation_id)
     drafts.must_know_turn(write.turn_id, change)
     given = {write.first_ordinal + at: file for at, file in enumerate(write.files)}
-    turn = conversation_of(change).turn
+    turn = change.state.turn
     is_newest = turn is not None and turn.turn_id == write.turn_id
     if not (is_newest and turn is not None and write.first_ordinal >= turn.files):
         for entry in drafts.stored(change, ("examined",)):
@@ -200,35 +202,54 @@ def _compare_files(
 def _examined_entry(
     write: commands.RecordExamined, first: int, files: Sequence[ExaminedFile]
 ) -> Written:
-    value = entries.Examined(write.turn_id, first, write.upstream_session_id, len(files))
+    value = kinds.Examined(write.turn_id, first, write.upstream_session_id, len(files))
     return written(value, write.recorded_at_ms, files)
 
 
 def _record_briefing_edit(drafts: Drafts, write: commands.RecordBriefingEdit) -> None:
     change = drafts.existing("conversation", write.conversation_id)
-    entry = written(entries.BriefingEdited(write.seq), write.recorded_at_ms, write.edit)
-    drafts.numbered(change, entry, write.seq, conversation_of(change).edits, "briefing edit")
+    entry = written(kinds.BriefingEdited(write.seq), write.recorded_at_ms, write.edit)
+    drafts.numbered(change, entry, write.seq, change.state.edits, "briefing edit")
 
 
 def _record_once(drafts: Drafts, write: commands.RecordOnce) -> None:
     project_id, key = write.project_id, write.key
     left = left_of_receipt(write.receipt)
-    value = entries.Attempted(
-        write.attempt_id, write.state, write.receipt if left is None else left
-    )
+    value = kinds.Attempted(write.attempt_id, write.state, write.receipt if left is None else left)
     said = () if left is None else (write.receipt,)
     entry = written(value, write.recorded_at_ms, *said)
     # Looked up once: what was not there may be there a moment later.
-    change = drafts.opened("once", key, project_id, written(entries.OnceOpened(), 0))
+    change = drafts.opened(key, project_id, written(kinds.OnceOpened(), 0))
     for each in drafts.stored(change, ("attempt",)):
         kept = kept_of(each)
         # First: no step could follow itself, and the same again is accepted (S2).
         if (kept.attempt_id, kept.state) == (write.attempt_id, write.state):
             return must_be_same(each, entry, what=f"{write.state} of the action {key!r}")
-    state = cast("streams.ActionState", change.head.state)
-    check_attempt(write, (state.attempt_id, state.state) if state.state else None)
+    _check_attempt(write, change.state)
     change.add(entry)
     return None
+
+
+def _check_attempt(write: commands.RecordOnce, stands: kinds.ActionState) -> None:
+    """Refuse a step that does not follow the last one, an attempt and its state (S23)."""
+    name = f"the action {write.key!r}"
+    attempt = f"{stands.attempt_id}: {stands.state}"
+    if write.state == "intent":
+        if stands.state not in {"", "failed"}:
+            raise ConflictError(
+                f"{name} was begun by another attempt, {attempt}",
+                hint="read it: what is done has a receipt",
+                key=write.key,
+            )
+        return
+    must_exist(stands.state or None, what="attempt at the action", name=write.key)
+    # Nor may an attempt that another has followed: its end, come late, is not the other one's.
+    if (stands.attempt_id, stands.state) != (write.attempt_id, "intent"):
+        raise ConflictError(
+            f"{name} stands at attempt {attempt}; this one cannot end",
+            hint=READ_AGAIN,
+            key=write.key,
+        )
 
 
 _APPLY: Final[dict[type[Any], Callable[[Drafts, Any], None]]] = {

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from psycopg import errors
 
-from upthread.store.postgres import prepared
-from upthread.store.postgres.at_once import blobs
-from upthread.store.postgres.prepared import Prepared
+from upthread.store.postgres import at_once
+from upthread.store.postgres.at_once import Prepared, blobs
 from upthread.store.postgres.server import Server
 
 ECHO = b"SELECT $1::bytea, $2::bigint, $3::bytea, $4::integer"
@@ -38,7 +37,7 @@ def test_a_statement_is_prepared_once_for_each_kind_of_values(connection):
 
 
 def test_no_more_are_prepared_than_stated(connection, monkeypatch):
-    monkeypatch.setattr(prepared, "PREPARED_MAX", 2)
+    monkeypatch.setattr(at_once, "PREPARED_MAX", 2)
     statements = Prepared(connection, is_allowed=True)
     for number in range(5):
         assert statements.rows(b"SELECT $1::bigint + %d" % number, (1,)) == [(1 + number,)]

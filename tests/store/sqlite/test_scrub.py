@@ -24,7 +24,7 @@ def test_size_and_digest_stay_when_content_goes(tmp_path):
     size_bytes = len(encode_json(TextPart(text="Quixotic zebra")))
     store.commit([ERASE])
     store.commit([samples.said(2, ErasedPart(kind="text", digest=b"d" * 32, size_bytes=7))])
-    rows = store.database.rows(
+    rows = store.read(
         "SELECT said, kept ->> '$.outline[0][1]', length(digest) FROM entry"
         " WHERE kind IN ('said', 'done') ORDER BY id"
     )

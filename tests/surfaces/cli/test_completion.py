@@ -61,7 +61,7 @@ def test_agents_are_offered(offered):
 
 
 def test_words_of_a_choice_are_offered(offered):
-    assert offered("audit w --format ") == ["md", "html", "json", "atif", "otel"]
+    assert offered("audit w --format ") == ["atif", "html", "json", "md", "otel"]
 
 
 def test_a_broken_configuration_offers_nothing_and_says_nothing(offered, shared):

@@ -18,9 +18,9 @@ from upthread.client.project_opener import open_project
 from upthread.errors import UpthreadError
 from upthread.store.sqlite import SqliteStore
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.audit import shape
 from upthread.surfaces.cli.program import main
 from upthread.surfaces.cli.terminal.output import plain
+from upthread.surfaces.formats import json as shape
 
 pytestmark = pytest.mark.timeout(420)  # one fixture makes a record with many programs
 
@@ -97,7 +97,7 @@ async def _why(project: Project) -> object:
 
 async def _audit(project: Project) -> object:
     audits = [await project.audit(each) for each in ("w", RUN)]
-    return [shape.audit(each) for each in audits]
+    return [json.loads("".join(shape.in_pieces(shape.whole(each), dict))) for each in audits]
 
 
 READERS = (_ls, _show, _show_role, _effects, _why, _audit)

@@ -29,8 +29,7 @@ from tests.support.hostile_record import (
 
 from upthread.surfaces.cli.program import ALIASES, load_verb, main
 from upthread.surfaces.cli.program import VERBS as VERBS_THERE_ARE
-from upthread.surfaces.cli.terminal.line_wrap import width
-from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.output import Output, width
 
 COLUMNS = 60
 VERBS = sorted({*VERBS_THERE_ARE, *ALIASES})

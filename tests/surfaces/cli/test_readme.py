@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.support.sets import EXTENDED
 
+from upthread.surfaces.cli import overview as verb_module
 from upthread.surfaces.cli.options import Verb
-from upthread.surfaces.cli.overview import verb as verb_module
 from upthread.surfaces.cli.program import main
 
 README = Path(__file__).resolve().parents[3] / "README.md"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upthread.core.roles.reports import read_report
-from upthread.surfaces.cli.terminal.report_veil import ReportVeil, report_lines
+from upthread.surfaces.cli.terminal.screen import ReportVeil, report_lines
 
 REPORT = json.dumps({"status": "done", "summary": "all of it", "decisions": ["use JSON"]})
 BLOCK = f"```upthread\n{REPORT}\n```"

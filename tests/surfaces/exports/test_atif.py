@@ -14,16 +14,15 @@ from tests.support.world import World
 import upthread
 from upthread.client.project_opener import open_project
 from upthread.core.types import ContextPart, TextPart, ToolCallPart, ToolResultPart
-from upthread.runtime.record.timeline import Timeline
 from upthread.surfaces.cli.terminal.output import plain
-from upthread.surfaces.exports.atif import trajectories
+from upthread.surfaces.formats.atif import trajectories
 
 OPTIONS = upthread.TellOptions(agent="rehearsal")
 pytestmark = pytest.mark.anyio
 
 
 async def exported(project: upthread.Project, workstream: str) -> list[Trajectory]:
-    told = [plain(each) for each in trajectories(Timeline(await project.audit(workstream)))]
+    told = [plain(each) for each in trajectories(await project.audit(workstream))]
     return [Trajectory.model_validate_json(json.dumps(each)) for each in told]
 
 

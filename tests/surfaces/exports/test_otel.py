@@ -24,9 +24,8 @@ from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, Worl
 import upthread
 from upthread.client.project_opener import open_project
 from upthread.core.agents import AGENTS, provider_of
-from upthread.runtime.record.timeline import Timeline
 from upthread.surfaces.cli.terminal.output import plain
-from upthread.surfaces.exports.otel import Sent, document, ended_spans
+from upthread.surfaces.formats.otel import Sent, document, ended_spans
 
 OPTIONS = upthread.TellOptions(agent="rehearsal")
 pytestmark = pytest.mark.anyio
@@ -54,7 +53,7 @@ def received(told: Any) -> list[Any]:
 
 
 async def exported(project: upthread.Project, name: str, **more: bool) -> list[Any]:
-    return received(plain(document(Timeline(await project.audit(name)), **more)))
+    return received(plain(document(await project.audit(name), **more)))
 
 
 @pytest.mark.extended
@@ -113,7 +112,7 @@ async def test_what_was_said_is_told_only_where_it_is_asked_for(world: World):
         await project.tell(
             "w/planner", "[[rehearse: read README]] [[rehearse: say secret words]]", OPTIONS
         )
-        silent = plain(document(Timeline(await project.audit("w"))))
+        silent = plain(document(await project.audit("w")))
         spans = await exported(project, "w", with_content=True)
     assert "secret" not in json.dumps(silent)
     assert "README" not in json.dumps(silent)
@@ -147,7 +146,7 @@ async def test_what_goes_on_is_told_later_and_what_a_newer_turn_followed_at_once
         sent = Sent()
 
         async def told() -> list[Any]:
-            timeline = Timeline(await project.audit("w"))
+            timeline = await project.audit("w")
             return [
                 each.told["upthread.turn_number"]
                 for each in ended_spans(timeline, sent)

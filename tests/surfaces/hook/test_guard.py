@@ -10,7 +10,7 @@ from upthread.core.commands import RecordProject
 from upthread.core.events import TurnEnded
 from upthread.core.types import Outcome, ProjectIdentity
 from upthread.store.sqlite import SqliteStore
-from upthread.surfaces.hook.guard import is_clear
+from upthread.surfaces.hook.program import is_clear
 from upthread.testing.store_conformance import samples
 
 

@@ -20,8 +20,7 @@ from tests.support.sets import spread
 
 from upthread.client.project_opener import open_project
 from upthread.core.decision.words import FIRST, RESUME
-from upthread.surfaces.mcp_server.current_project import current_project
-from upthread.surfaces.mcp_server.delegations import Delegations
+from upthread.surfaces.mcp_server.delegations import Delegations, current_project
 from upthread.surfaces.mcp_server.tools import server_of
 
 TOKEN = "a-token-of-the-tests"

@@ -27,10 +27,7 @@ from upthread.surfaces.page.edits import (
         ),
         ({"path": "a.py", "content": "new\n"}, (Edit("a.py", after="new\n"),)),
         (
-            {
-                "file_path": "a",
-                "edits": [{"old_string": "1", "new_string": ""}, {"new_string": "2"}],
-            },
+            {"file_path": "a", "edits": [{"old_string": "1"}, {"new_string": "2"}]},
             (Edit("a", before="1"), Edit("a", after="2")),
         ),
         (
@@ -75,11 +72,6 @@ def test_long_texts_are_shown_one_after_the_other():
 
 def test_a_patch_is_shown_by_the_signs_of_its_lines():
     patch = "--- a\n+++ b\n@@ -1 +1 @@\n-1\n+2\n 3"
-    assert list(diff_of(Edit("a", patch=patch))) == [
-        DiffLine("place", "--- a"),
-        DiffLine("place", "+++ b"),
-        DiffLine("place", "@@ -1 +1 @@"),
-        DiffLine("removed", "1"),
-        DiffLine("added", "2"),
-        DiffLine("same", "3"),
-    ]
+    kinds = ["place", "place", "place", "removed", "added", "same"]
+    lines = ["--- a", "+++ b", "@@ -1 +1 @@", "1", "2", "3"]
+    assert list(diff_of(Edit("a", patch=patch))) == list(zip(kinds, lines, strict=True))

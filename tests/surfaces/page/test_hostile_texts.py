@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from html import escape
 
 import pytest
 from tests.support.record_page import ATTACKS, Saying, Seen, page_of
@@ -13,9 +14,9 @@ from upthread.core.redaction.redactor import Redactor
 from upthread.core.text import visible_line, visible_text
 from upthread.core.types import ToolCallPart
 from upthread.runtime.record.timeline import ToolCall
-from upthread.surfaces.page.calls import call_piece
-from upthread.surfaces.page.document import policy
+from upthread.surfaces.formats.html import policy
 from upthread.surfaces.page.markup import ATTRIBUTES, Html
+from upthread.surfaces.page.turns import call_piece
 
 ELEMENTS = frozenset(
     "a blockquote body br caption code dd details div dl dt figcaption figure footer h1 h2 h3 h4 h5 head header html "
@@ -62,8 +63,22 @@ def test_the_policy_lets_in_the_style_sheet_of_this_page_and_nothing_else(tmp_pa
     # Before anything that it is to hold for.
     assert head.index("Content-Security-Policy") < head.index("<style")
     assert policy().startswith("default-src 'none'; style-src 'sha256-")
+    # A digest looks like a secret, and is none.
+    assert escape(policy()) in head
     assert "unsafe" not in policy()
     assert "script" not in Seen(html).tags
+
+
+BAD = (
+    *('<p onclick="{}">', "<p{:style}>", '<a href="//x/{}">', '<img src="#{}">'),
+    '<a href="{}">',
+)
+
+
+@pytest.mark.parametrize("template", BAD)
+def test_a_template_lets_in_no_handler_style_or_address(template):
+    with pytest.raises(AssertionError):
+        Html(Redactor(b"k" * 32))(template, "javascript:alert(1)")
 
 
 SECRET = "ghp_0123456789abcdefghijABCDEFGHIJ012345"

@@ -21,6 +21,7 @@ own words. The session itself is not prompted and not changed.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -41,7 +42,6 @@ from upthread.core.events import (
     UnknownReceived,
     UserTextReplayed,
 )
-from upthread.core.lazy_regex import regex
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.core.workstreams import ROLE_UNKNOWN
 from upthread.errors import UpstreamError
@@ -53,8 +53,8 @@ like any other, and its child is told as one that nobody called."""
 
 _ROLE_ARGUMENTS: Final = ("subagent_type", "agent_type", "role")
 # The longest parent there is: a child's child has a child for its own.
-_CHILD_ID: Final = regex(r"(?s)(?P<parent>.+):subagent:[^:]+")
-_TASK_TEXT: Final = regex(
+_CHILD_ID: Final = re.compile(r"(?s)(?P<parent>.+):subagent:[^:]+")
+_TASK_TEXT: Final = re.compile(
     r'<task id="(?P<id>ses_\w+)"(?:[^>]*state="(?P<state>\w+)")?|task_id: (?P<older>ses_\w+)'
 )
 CHILDREN_READ_MAX: Final = 64

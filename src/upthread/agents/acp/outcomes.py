@@ -27,7 +27,6 @@ from upthread.agents._prompt import TurnSeen
 from upthread.agents.acp.quirks import GENERAL_ERRORS, Quirk
 from upthread.agents.acp.wire import INTERNAL_ERROR
 from upthread.agents.base import PromptResult
-from upthread.core.lazy_regex import regex
 from upthread.core.quotas import RESET_S_MAX
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.types import Outcome
@@ -64,10 +63,10 @@ _OUTCOME_OF_KIND: Final[Mapping[str, Outcome]] = {
 ABOUT_THE_SESSION: Final = frozenset({Outcome.MISSING, Outcome.EXPIRED})
 """What words may suggest of a session, to be confirmed by the agent's list of them."""
 
-_SESSION_WORDS: Final = regex(
+_SESSION_WORDS: Final = re.compile(
     r"session|thread|conversation|transcript|rollout|\bchat\b", re.IGNORECASE
 )
-_SIGN_IN_WORDS: Final = regex(
+_SIGN_IN_WORDS: Final = re.compile(
     r"(?:sign|log)(?:g?ed|ging)?.?(?:in|on)\b|auth(?!or)|credential|api.?key|token|password",
     re.IGNORECASE,
 )
@@ -87,7 +86,7 @@ _OF_STOP_REASON: Final[Mapping[str, tuple[Outcome, str]]] = {
 
 _UNIT_S: Final = (("ms", 0.001), ("milli", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0))
 """How many seconds a unit is, by how its name begins; first wins."""
-_RETRY_IN: Final = regex(
+_RETRY_IN: Final = re.compile(
     r"(?:retry|try again)[ -]?(?:after|in)\W{0,3}(\d+(?:\.\d+)?)\s*"
     r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?)?\b",
     re.IGNORECASE,

@@ -12,6 +12,7 @@ and at most one of a minute.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +26,6 @@ from upthread.agents.acp.outcomes import ABOUT_THE_SESSION, outcome_of_suspicion
 from upthread.agents.acp.peer import Peer
 from upthread.agents.acp.wire import SessionPage, shaped
 from upthread.agents.base import ListedSession
-from upthread.core.lazy_regex import regex
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
@@ -41,7 +41,7 @@ _IF_LISTED: Final = {
 MINUTE_MS: Final = 60_000
 _HEAD_CHARACTERS: Final = 8
 """As much of a session's id as Gemini CLI puts into the name of its file (0.61.0)."""
-_HEAD: Final = regex(rf"[0-9a-z-]{{{_HEAD_CHARACTERS}}}")
+_HEAD: Final = re.compile(rf"[0-9a-z-]{{{_HEAD_CHARACTERS}}}")
 
 
 class Sessions:

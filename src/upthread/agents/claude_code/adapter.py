@@ -6,6 +6,7 @@ out whether it runs at all; the process that is spoken to starts with the sessio
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
@@ -18,7 +19,6 @@ from upthread.agents._process import started_child, whole_command
 from upthread.agents.base import AgentConnection, OpenRequest
 from upthread.agents.claude_code.connection import ClaudeCodeConnection, Installation
 from upthread.core.agents import AGENTS
-from upthread.core.lazy_regex import regex
 from upthread.core.runs.stops import NOT_ANSWERED, STDERR_END
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
@@ -29,7 +29,7 @@ ENVIRONMENT: Final = {
     # A task that goes on in the background would answer after its turn.
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
 }
-_VERSION: Final = regex(r"\d+\.\d+\.\d+\S*")
+_VERSION: Final = re.compile(r"\d+\.\d+\.\d+\S*")
 SHOWN_CHARACTERS: Final = 200
 
 

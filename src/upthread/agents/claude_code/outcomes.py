@@ -14,7 +14,6 @@ from typing import Any, Final
 from upthread.agents._json_lines import member, text_at, texts_at
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, OF_ERROR_KIND, outcome_of_refusal
 from upthread.agents.base import PromptResult
-from upthread.core.lazy_regex import regex
 from upthread.core.types import Outcome
 
 _OF_REASON: Final[Mapping[str, Outcome]] = {
@@ -26,7 +25,7 @@ _OF_REASON: Final[Mapping[str, Outcome]] = {
     "aborted_streaming": Outcome.CANCELLED,
     "aborted_tools": Outcome.CANCELLED,
 }
-_FAILED_CALL: Final = regex(
+_FAILED_CALL: Final = re.compile(
     r"API error: (?P<said>.*?) \(error type (?P<kind>\w+)(, HTTP (?P<status>\d{3}))?", re.DOTALL
 )
 _ORDINARY_STOPS: Final = frozenset({"", "end_turn", "stop_sequence", "tool_use"})

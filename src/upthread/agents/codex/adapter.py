@@ -6,6 +6,7 @@ order, and waits while an event is taken in; what we ask is answered beside that
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -26,7 +27,6 @@ from upthread.agents.codex.permissions import PermissionDesk
 from upthread.agents.codex.server import CodexServer, Threads
 from upthread.agents.codex.turn import SPOKEN, Turn
 from upthread.core.agents import AGENTS
-from upthread.core.lazy_regex import regex
 from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
@@ -39,8 +39,8 @@ to and says neither that nor until when (0.169.0); then the turn is ended as rat
 INTERRUPT_AGAIN_S: Final = 0.1
 """An interrupt that comes before the turn has begun has nothing to end: it is repeated."""
 
-_VERSION: Final = regex(r"/(\d+\.\d+\.\d+\S*)")
-_LONE_SURROGATE: Final = regex(r"[\ud800-\udfff]")
+_VERSION: Final = re.compile(r"/(\d+\.\d+\.\d+\S*)")
+_LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 REPLACEMENT: Final = "\ufffd"
 
 

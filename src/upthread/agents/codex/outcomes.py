@@ -6,6 +6,7 @@ only refine what these say. A request that was refused has words only, and they 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -18,7 +19,6 @@ from upthread.agents._outcomes import (
     says_no_credit_of_limit,
     says_unpaired_call,
 )
-from upthread.core.lazy_regex import regex
 from upthread.core.types import Outcome
 
 FULL_PERCENT: Final = 100
@@ -44,10 +44,10 @@ _REFUSED_BY_PROVIDER: Final = "other"
 
 # By words, since codes say less: an unknown thread and one in use are both -32600 (0.169.0).
 _OF_REFUSAL: Final = (
-    (regex(r"no rollout found for thread id|thread not (found|loaded)"), Outcome.MISSING),
-    (regex(r"invalid session id"), Outcome.MISSING),
-    (regex(r"already has an active writer"), Outcome.BUSY),
-    (regex(r"failed to read session metadata|invalid paginated history"), Outcome.CORRUPTED),
+    (re.compile(r"no rollout found for thread id|thread not (found|loaded)"), Outcome.MISSING),
+    (re.compile(r"invalid session id"), Outcome.MISSING),
+    (re.compile(r"already has an active writer"), Outcome.BUSY),
+    (re.compile(r"failed to read session metadata|invalid paginated history"), Outcome.CORRUPTED),
 )
 
 

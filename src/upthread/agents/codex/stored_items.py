@@ -34,7 +34,6 @@ from upthread.core.events import (
     ToolCallUpdated,
     UserTextReplayed,
 )
-from upthread.core.lazy_regex import regex
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.turns.stored_session import StoredFailure
@@ -49,7 +48,7 @@ _KINDS: Final[Mapping[str, str]] = {
 }
 """ACP's kind of a tool that is known by its name alone, since its call never ended."""
 
-_PATCHED: Final = regex(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _ACTIONS: Final = {"read": "read", "list_files": "listFiles", "search": "search"}
 _REFUSED: Final = (
     "unsupported call",

@@ -17,7 +17,6 @@ from upthread.agents._outcomes import (
     outcome_of_refusal,
     says_no_credit_of_limit,
 )
-from upthread.core.lazy_regex import regex
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.types import Outcome
 
@@ -39,7 +38,7 @@ _OF_NAME: Final[Mapping[str, Outcome]] = {
     _DECLINED: Outcome.OK,
     "NotFoundError": Outcome.MISSING,
 }
-PASSING_WORDS: Final = regex(
+PASSING_WORDS: Final = re.compile(
     r"overload|unavailable|gateway|server.?error|time.?out|connect|socket|fetch failed",
     re.IGNORECASE,
 )

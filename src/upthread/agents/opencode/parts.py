@@ -7,13 +7,13 @@ and what is new is kept raw, never an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from upthread.agents._json_lines import as_object, member, objects_at, text_at, unknown
 from upthread.core import events
 from upthread.core.events import AgentEvent
-from upthread.core.lazy_regex import regex
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.types import UpstreamSessionId
@@ -41,7 +41,7 @@ STATUSES: Final[Mapping[str, str]] = {
     "error": "failed",
 }
 # The second form is an older OpenCode's.
-_TASK_TEXT: Final = regex(
+_TASK_TEXT: Final = re.compile(
     r'\A<task id="(?P<id>ses_\w+)"(?:[^>]*state="(?P<state>\w+)")?|task_id: (?P<older>ses_\w+)'
 )
 

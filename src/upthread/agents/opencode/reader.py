@@ -10,6 +10,7 @@ that has the database open and started just before is that run (1.18.33).
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -43,7 +44,6 @@ from upthread.core import types
 from upthread.core.events import AgentEvent
 from upthread.core.history.json_values import JsonObject, object_of, text_of
 from upthread.core.history.model import History, HistoryMessage
-from upthread.core.lazy_regex import regex
 from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
@@ -67,7 +67,7 @@ LOG_BYTES_MAX: Final = 64 * 1024 * 1024
 FIRST_LOGGED_WITHIN_MS: Final = 60_000
 """How long after its start a process may write its first line; it takes a second (1.18.33)."""
 
-_LOGGED: Final = regex(rb"timestamp=(?P<at>[\w:.-]+) level=\w+ run=(?P<run>\w+) ")
+_LOGGED: Final = re.compile(rb"timestamp=(?P<at>[\w:.-]+) level=\w+ run=(?P<run>\w+) ")
 _AT_REST: Final = b'message="exiting loop"'
 _STEPS: Final = 20_000
 """Of SQLite's machine, between two checks of the clock: a list is cut short rather than late."""

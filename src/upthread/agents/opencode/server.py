@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -27,7 +28,6 @@ from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
 from upthread.agents._process import ChildProcess, started_child
 from upthread.agents._process_end import RunningAgent, exit_code_of, how_it_ended, is_signal
 from upthread.agents.base import OpenRequest
-from upthread.core.lazy_regex import regex
 from upthread.core.quotas import ANSWER, FRAME, Allowance
 from upthread.core.runs.stops import NOT_ANSWERED
 from upthread.core.types import Outcome, UpstreamSessionId
@@ -50,7 +50,7 @@ FIRST_ERROR: Final = 400
 _DATA: Final = b"data:"
 
 # Loopback alone: the password would go to whatever address is found here.
-_LISTENING: Final = regex(rb"listening on http://127\.0\.0\.1:(\d{1,5})\b")
+_LISTENING: Final = re.compile(rb"listening on http://127\.0\.0\.1:(\d{1,5})\b")
 
 
 class ApiError(Exception):

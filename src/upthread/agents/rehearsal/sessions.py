@@ -7,6 +7,7 @@ ends where it was killed. The store never repairs and never rewrites.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -156,8 +157,6 @@ class SessionStore:
 def _entry(line: bytes) -> Json | None:
     """Return the entry; None for a line that a killed process did not finish."""
     try:
-        import json  # noqa: PLC0415  # a hook reads none
-
         entry: object = json.loads(line)
     except ValueError:
         return None
@@ -165,8 +164,6 @@ def _entry(line: bytes) -> Json | None:
 
 
 def _line(entry: Json) -> bytes:
-    import json  # noqa: PLC0415  # as above
-
     return json.dumps(entry).encode("ascii") + b"\n"
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 
+from upthread.boundary.git.configuration import read_configuration
 from upthread.boundary.git.directory_files import read_line
 
 _NAMES = "gitdir: "
@@ -49,9 +50,6 @@ def points_back(git_directory: str, top: str) -> bool:
     if dot_git is not None:
         named = os.path.join(git_directory, os.path.dirname(dot_git))
     else:
-        # Loaded only here: a hook, which looks at most at linked trees, pays for no expressions.
-        from upthread.boundary.git.configuration import read_configuration
-
         configuration = read_configuration(os.path.join(git_directory, "config"))
         named = os.path.join(git_directory, configuration.last("core.worktree") or ".")
     return os.path.realpath(named) == os.path.realpath(top)

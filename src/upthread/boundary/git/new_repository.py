@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 from upthread.boundary.git.process import TIMEOUT_S, UNCONFIGURED, run_git
-from upthread.errors import UsageError
 
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "demo",
@@ -32,9 +31,4 @@ def _git(directory: Path, *arguments: str) -> None:
         environment={**UNCONFIGURED, **_IDENTITY},
         until_s=time.monotonic() + TIMEOUT_S,
     )
-    if done is None:
-        raise UsageError("git is not installed", hint="install git")
-    if done.code != 0:
-        raise UsageError(
-            f"git {arguments[0]} failed: {done.complaint}", hint=f"see what git says in {directory}"
-        )
+    done.answer(arguments[0], str(directory))

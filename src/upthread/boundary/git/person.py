@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from upthread.boundary.git import process
 from upthread.boundary.git.configuration import Configuration
-from upthread.boundary.git.process import private_parent, run_git
+from upthread.boundary.git.process import find_git, private_parent, run_git
 
 
 def person_configuration(outside: Sequence[str]) -> Configuration:
@@ -20,6 +20,8 @@ def person_configuration(outside: Sequence[str]) -> Configuration:
 
     Read from an empty folder: of a repository nothing is in it, and its includes are the person's.
     """
+    if find_git(outside) is None:
+        return Configuration({})
     with tempfile.TemporaryDirectory(prefix="upthread-git-", dir=private_parent(outside)) as empty:
         done = run_git(
             ("config", "--list", "-z"),
@@ -29,11 +31,11 @@ def person_configuration(outside: Sequence[str]) -> Configuration:
             environment={**_persons_variables(), "GIT_DIR": os.path.join(empty, "none")},
             until_s=time.monotonic() + process.TIMEOUT_S,
         )
-    values: dict[str, list[str | None]] = {}
-    for line in os.fsdecode(done.said if done else b"").split("\0"):
+    values: dict[str, list[str]] = {}
+    for line in os.fsdecode(done.said).split("\0"):
         name, equals, value = line.partition("\n")
         if name:
-            values.setdefault(name, []).append(value if equals else None)
+            values.setdefault(name, []).append(value if equals else "true")
     return Configuration(values)
 
 
@@ -54,7 +56,7 @@ def is_trusted_by_the_person(top: str, outside: Sequence[str]) -> bool:
     is_trusted = False
     found = person_configuration(outside)
     for value in found.values.get("safe.directory", ()):
-        named = os.path.expanduser(value or "").rstrip("/")
+        named = os.path.expanduser(value).rstrip("/")
         if not named:
             is_trusted = False  # an empty one takes back what was said before, as git has it
         elif (

@@ -14,10 +14,11 @@ import stat
 
 from msgspec import Struct
 
+from upthread.boundary import programs
 from upthread.boundary.git.configuration import Configuration, read_configuration
-from upthread.boundary.git.directory_files import LINE_BYTES_MAX, GitFileError, read_plain
+from upthread.boundary.git.directory_files import GitFileError
 from upthread.boundary.git.linkage import common_of, named_in, points_back
-from upthread.core.lazy_regex import regex
+from upthread.core.text import command
 from upthread.errors import UsageError
 
 UP_MAX = 256
@@ -34,7 +35,6 @@ _KNOWN_EXTENSIONS = {
     "worktreeconfig",
 }
 _BEGINNINGS = {"HEAD", "objects", "refs"}
-_IS_HEAD = regex(rb"ref:\s*refs/|[0-9a-f]{40}")
 
 
 class GitDirectories(Struct, frozen=True, kw_only=True):
@@ -57,17 +57,10 @@ class GitDirectories(Struct, frozen=True, kw_only=True):
 
 
 def untrusted_around(*paths: str) -> tuple[str, ...]:
-    """Return these folders, and above them each that holds a `.git`, but never the home itself."""
-    found = list(paths)
-    home = os.path.realpath(os.path.expanduser("~"))
-    for path in paths:
-        above = os.path.dirname(path)
-        while above != os.path.dirname(above):
-            # A repository of dot files is there, and what a person installed lies in it.
-            if above != home and os.path.lexists(os.path.join(above, ".git")):
-                found.append(above)
-            above = os.path.dirname(above)
-    return tuple(found)
+    """Return these folders, and the outermost repository around each, but never a whole home."""
+    home = os.path.expanduser("~")
+    around = (programs.working_tree_of(path, home=home) for path in paths)
+    return (*paths, *filter(None, around))
 
 
 def find_place(directory: str) -> GitDirectories | None:
@@ -106,7 +99,7 @@ def place_at(top: str) -> GitDirectories | None:
     common = common_of(git_directory)
     if common is None:
         raise _forged(top, git_directory, "names a repository that does not hold it")
-    _require_git_directory(dot_git, git_directory, common)
+    _require_git_directory(dot_git, common)
     # A link as well as a file: either can be laid by whoever may write in the folder.
     if not stat.S_ISDIR(mode) and not points_back(git_directory, top):
         raise _forged(top, git_directory, "does not name this folder")
@@ -124,8 +117,6 @@ def place_at(top: str) -> GitDirectories | None:
 
 
 def _forged(top: str, git_directory: str, why: str) -> UsageError:
-    from upthread.core.text import command  # loaded only here: a hook pays for no more
-
     kept = os.path.join(git_directory, "config")
     cure = command("git", "config", "--file", kept, "core.worktree", top)
     return UsageError(
@@ -143,18 +134,11 @@ def _was_begun(git_directory: str) -> bool:
         raise GitFileError(f"{git_directory} cannot be read: {error}") from error
 
 
-def _require_git_directory(dot_git: str, git_directory: str, common: str) -> None:
+def _require_git_directory(dot_git: str, common: str) -> None:
     # Git passes a damaged one by, up to the next; the project would be another all of a sudden.
     for name in ("objects", "refs"):
         if not os.path.isdir(os.path.join(common, name)):
             raise GitFileError(f"{dot_git} is no git directory: {common} has no folder {name}")
-    path = os.path.join(git_directory, "HEAD")
-    if os.path.islink(path):
-        is_head = os.readlink(path).startswith("refs/")
-    else:
-        is_head = bool(_IS_HEAD.match(read_plain(path, bytes_max=LINE_BYTES_MAX) or b""))
-    if not is_head:
-        raise GitFileError(f"{path} names no branch and no commit")
 
 
 def _require_owned(top: str, paths: tuple[str, ...]) -> None:
@@ -166,7 +150,6 @@ def _require_owned(top: str, paths: tuple[str, ...]) -> None:
         return
     # Loaded and asked only here: this runs git.
     from upthread.boundary.git.person import is_trusted_by_the_person
-    from upthread.core.text import command
 
     if not is_trusted_by_the_person(top, untrusted_around(top)):
         raise UsageError(
@@ -185,7 +168,7 @@ def _configuration(git_directory: str, common: str) -> Configuration:
         _require_known_extensions(shared, common)
     elif version != "0":
         raise GitFileError(f"{common} has the format {version!r}, which is not known")
-    if not shared.truth("extensions.worktreeconfig"):
+    if not shared.is_true("extensions.worktreeconfig"):
         return shared
     return read_configuration(os.path.join(git_directory, "config.worktree")).over(shared)
 

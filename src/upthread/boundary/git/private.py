@@ -12,76 +12,46 @@ is a program that git would run on a file's content: it is said which files have
 from __future__ import annotations
 
 import os
+import re
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from msgspec import Struct
 
 from upthread.boundary.git import process
+from upthread.boundary.git.configuration import Configuration
 from upthread.boundary.git.directory_files import GitFileError, open_plain, read_plain
 from upthread.boundary.git.person import person_configuration
 from upthread.boundary.git.places import GitDirectories
 from upthread.boundary.git.process import UNCONFIGURED, Done, private_parent, run_git
-from upthread.core.lazy_regex import regex
-from upthread.errors import UsageError
 
 PATTERNS_BYTES_MAX = 4 << 20
 """How large a file of patterns (ignored paths, attributes) may be."""
 
-_TRUTHS: Final = (
-    "core.filemode",
-    "core.ignorecase",
-    "core.precomposeunicode",
-    "core.sparsecheckout",
-    "core.sparsecheckoutcone",
-    "core.symlinks",
-    "core.trustctime",
+_WORDS: Final = (
+    *("autocrlf", "checkstat", "eol", "filemode", "ignorecase", "precomposeunicode"),
+    *("sparsecheckout", "sparsecheckoutcone", "symlinks", "trustctime"),
 )
-_CHOICES: Final = {
-    "core.autocrlf": {"input"},
-    "core.checkstat": {"default", "minimal"},
-    "core.eol": {"crlf", "lf", "native"},
-}
-# Of these git knows the named words alone.
-_NO_TRUTHS: Final = {"core.checkstat", "core.eol"}
+"""Settings that are words, and change what a file's content is."""
+
+_PATTERNS: Final = ("attributesfile", "excludesfile")
 
 
-class Settings(Struct, frozen=True, kw_only=True):
-    """Values for git, each of a known form; and what the files of patterns hold that are named."""
-
-    values: dict[str, str]
-    ignored: bytes | None
-    attributes: bytes | None
-
-
-def read_settings(place: GitDirectories) -> Settings:
-    """Return the settings for a working tree. Blocking. Raises GitFileError."""
-    # The repository's last, as git reads them; what is of no known form is left out.
-    found = place.configuration.over(person_configuration(place.untrusted))
-    values: dict[str, str] = {}
-    for name in (*_TRUTHS, *_CHOICES):
-        choice, truth = (found.last(name) or "").lower(), found.truth(name)
-        if choice in _CHOICES.get(name, ()):
-            values[name] = choice
-        elif truth is not None and name not in _NO_TRUTHS:
-            values[name] = "true" if truth else "false"
-    return Settings(
-        values=values,
-        ignored=_patterns(place, found.last("core.excludesfile")),
-        attributes=_patterns(place, found.last("core.attributesfile")),
-    )
-
-
-def _patterns(place: GitDirectories, named: str | None) -> bytes | None:
-    if not named:
-        return None
-    path = os.path.realpath(os.path.join(place.top, os.path.expanduser(named)))
-    return read_plain(path, bytes_max=PATTERNS_BYTES_MAX)
+def _settings(place: GitDirectories, found: Configuration, at: str) -> dict[str, str]:
+    """Return git's `core` for a working tree; files of patterns that it names are copied."""
+    values = {name: found.last(f"core.{name}") or "" for name in _WORDS}
+    values = {name: word for name, word in values.items() if re.fullmatch("[A-Za-z0-9]+", word)}
+    for name in _PATTERNS:
+        if named := found.last(f"core.{name}"):
+            path = os.path.realpath(os.path.join(place.top, os.path.expanduser(named)))
+            # A copy: where the real one lies there may be a pipe by the time git opens it.
+            _write(at, name, read_plain(path, bytes_max=PATTERNS_BYTES_MAX) or b"")
+            values[name] = os.path.join(at, name)
+    return values
 
 
 # --- the directory --------------------------------------------------------------------------------
@@ -95,9 +65,6 @@ SHALLOW_BYTES_MAX = 16 << 20
 ALTERNATES_BYTES_MAX = 1 << 16
 
 _COPY_BYTES = 1 << 20
-_SHARED_INDEX = "sharedindex."
-_HEX = regex(r"(?:[0-9a-f]{2})+")
-_LOOSE = regex(r"[0-9a-f]{2}")
 # Without a HEAD that names something, git takes the directory for no repository at all.
 _UNBORN = "ref: refs/heads/none\n"
 
@@ -112,31 +79,22 @@ class PrivateGit(Struct, frozen=True, kw_only=True):
 
     def ask(self, *arguments: str) -> bytes | None:
         """Return what git says, None where it says no. Raises UsageError when it takes too long."""
-        done = self._run(arguments, b"", self.until_s)
+        done = self._run(arguments, b"")
         return done.said if done.code == 0 else None
 
     def do(self, *arguments: str, given: bytes = b"") -> bytes:
         """Return what git says; raises UsageError with git's own words when it fails."""
-        done = self._run(arguments, given, self.until_s)
-        if done.code != 0:
-            raise UsageError(
-                f"git {arguments[0]} failed: {done.complaint}",
-                hint=f"see what git says in {self.place.top}",
-            )
-        return done.said
+        return self._run(arguments, given).answer(arguments[0], self.place.top)
 
-    def _run(self, arguments: tuple[str, ...], given: bytes, until_s: float) -> Done:
-        done = run_git(
+    def _run(self, arguments: tuple[str, ...], given: bytes) -> Done:
+        return run_git(
             arguments,
             directory=self.place.top,
             outside=self.place.untrusted,
             environment=self.environment,
             given=given,
-            until_s=until_s,
+            until_s=self.until_s,
         )
-        if done is None:
-            raise UsageError("git is not installed", hint="install git")
-        return done
 
 
 @contextmanager
@@ -158,22 +116,17 @@ def tree_of(
     seconds, TIMEOUT_S without. `index` names an index to write instead, for a tree that is being
     made. Raises GitFileError for what git would wait for or could not read.
     """
-    settings = read_settings(place)
+    # The repository's last, as git reads them.
+    found = place.configuration.over(person_configuration(place.untrusted))
     with _private(place, timeout_s) as git:
         at = git.directory
-        values = dict(settings.values)
         # The commit itself: of the branch there is no reference in here.
         _write(at, "HEAD", f"{commit}\n" if commit else _UNBORN)
         os.mkdir(os.path.join(at, "info"))
         for name in ("exclude", "attributes"):
             path = os.path.join(place.common_directory, "info", name)
             _write(at, f"info/{name}", read_plain(path, bytes_max=PATTERNS_BYTES_MAX) or b"")
-        for name, content in (("excludes", settings.ignored), ("attributes", settings.attributes)):
-            if content is not None:
-                _write(at, name, content)
-                # A copy: where the real one lies there may be a pipe by the time git opens it.
-                values[f"core.{name}file"] = os.path.join(at, name)
-        _write(at, "config", _configuration(place, values))
+        _write(at, "config", _configuration(place, _settings(place, found, at)))
         if not index:
             _copy_index(place.git_directory, at)
         git.environment["GIT_INDEX_FILE"] = index or os.path.join(at, "index")
@@ -214,7 +167,7 @@ def _configuration(place: GitDirectories, values: dict[str, str]) -> str:
     lines = ["[core]", "repositoryformatversion = 1", f"hooksPath = {os.devnull}"]
     for name, value in values.items():
         quoted = value.replace("\\", "\\\\").replace('"', '\\"')
-        lines.append(f'{name.removeprefix("core.")} = "{quoted}"')
+        lines.append(f'{name} = "{quoted}"')
     return "\n".join([*lines, "[extensions]", f"objectFormat = {kind}", ""])
 
 
@@ -227,56 +180,34 @@ def _write(directory: str, name: str, content: bytes | str) -> None:
 def _require_plain_objects(objects: str) -> None:
     """Refuse what git would wait for: every index of a pack as it begins, and loose objects."""
     read_plain(os.path.join(objects, "info", "alternates"), bytes_max=ALTERNATES_BYTES_MAX)
-    loose = [entry.name for entry in _plain_entries(objects) if _LOOSE.fullmatch(entry.name)]
-    for below in ("info", "pack", *loose):
-        _plain_entries(os.path.join(objects, below))
-
-
-def _plain_entries(directory: str) -> list[os.DirEntry[str]]:
-    """Return what is in a folder, none where there is no folder. Raises GitFileError."""
-    try:
-        entries = list(os.scandir(directory))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    for entry in entries:
-        mode = entry.stat(follow_symlinks=True).st_mode if _leads(entry) else stat.S_IFREG
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise GitFileError(f"{entry.path} is not a plain file")
-    return entries
-
-
-def _leads(entry: os.DirEntry[str]) -> bool:
-    """Whether it has to be looked at: a folder or a plain file is told from its entry alone."""
-    is_plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
-    return not is_plain and (not entry.is_symlink() or os.path.exists(entry.path))
+    loose = [name for name in os.listdir(objects) if re.fullmatch("[0-9a-f]{2}", name)]
+    for below in ("", "info", "pack", *loose):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for entry in list(os.scandir(os.path.join(objects, below))):
+                # A link that leads nowhere is none that git would wait for.
+                is_there = not entry.is_symlink() or os.path.exists(entry.path)
+                if is_there and not entry.is_file() and not entry.is_dir():
+                    raise GitFileError(f"{entry.path} is not a plain file")
 
 
 def _copy_index(git_directory: str, to: str) -> None:
-    index = _copied(git_directory, "index", to)
-    shared = [name for name in os.listdir(git_directory) if name.startswith(_SHARED_INDEX)]
-    if not index or not shared:
-        return
-    with open(index, "rb") as file:
-        content = file.read()
-    for name in shared:
-        # A split index names its other part in its own bytes; parts of others may lie about.
-        named = name.removeprefix(_SHARED_INDEX)
-        if _HEX.fullmatch(named) and bytes.fromhex(named) in content:
-            _copied(git_directory, name, to)
+    # Of a split index most entries are in another file.
+    for name in os.listdir(git_directory):
+        if name == "index" or name.startswith("sharedindex."):
+            _copy(git_directory, name, to)
 
 
-def _copied(git_directory: str, name: str, to: str) -> str:
-    """Copy a file of a git directory, with its time; returns where to, empty for none."""
+def _copy(git_directory: str, name: str, to: str) -> None:
+    """Copy a file of a git directory, with its time."""
     descriptor = open_plain(os.path.join(git_directory, name), bytes_max=INDEX_BYTES_MAX)
     if descriptor is None:
-        return ""
+        return
     copied = os.path.join(to, name)
     with open(descriptor, "rb") as source, open(copied, "xb") as copy:
         seen = os.fstat(descriptor)
         shutil.copyfileobj(source, copy, _COPY_BYTES)
     # Git takes an entry that is as old as the index for one that may have changed since.
     os.utime(copied, ns=(seen.st_atime_ns, seen.st_mtime_ns))
-    return copied
 
 
 # --- filters --------------------------------------------------------------------------------------

@@ -66,11 +66,13 @@ class Done(Struct, frozen=True, kw_only=True):
     said: bytes
     complained: bytes
 
-    @property
-    def complaint(self) -> str:
-        """Git's last word on its standard error."""
+    def answer(self, verb: str, directory: str) -> bytes:
+        """Return what git said; raises UsageError with its last word where it failed."""
+        if self.code == 0:
+            return self.said
         lines = [line for line in os.fsdecode(self.complained).splitlines() if line.strip()]
-        return lines[-1] if lines else "it did not say why"
+        why = lines[-1] if lines else "it did not say why"
+        raise UsageError(f"git {verb} failed: {why}", hint=f"see what git says in {directory}")
 
 
 def find_git(outside: Sequence[str]) -> str | None:
@@ -86,38 +88,51 @@ def run_git(
     environment: Mapping[str, str],
     given: bytes = b"",
     until_s: float,
-) -> Done | None:
-    """Run git in a directory to its end, None where there is no git. Blocking.
+) -> Done:
+    """Run git in a directory to its end. Blocking.
 
     Neither git nor what it starts is taken from within `outside`. `until_s` is a time of the
-    monotonic clock. Raises UsageError past it and for too long an answer, GivenUpError where nobody
-    waits for it any more.
+    monotonic clock. Raises UsageError without a git, past the time and for too long an answer,
+    GivenUpError where nobody waits for it any more.
     """
     git = find_git(outside)
     if git is None:
-        return None
+        raise UsageError("git is not installed", hint="install git")
     # Nothing of GIT_*: it would name another repository, or programs, over all that is said here.
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     path = {"PATH": programs.search_path(os.environ, outside)}
-    began_s = time.monotonic()
-    # A file and no pipe: git that answers while it still reads would wait for us, and we for it.
-    with tempfile.TemporaryFile(dir=private_parent(outside)) as asked:
+    allowed_s = max(0.0, until_s - time.monotonic())
+    parent = private_parent(outside)
+    # Files and no pipes: git that answers while it still reads would wait for us, and we for it.
+    with (
+        tempfile.TemporaryFile(dir=parent) as asked,
+        tempfile.TemporaryFile(dir=parent) as complained,
+    ):
         asked.write(given)
         asked.seek(0)
-        process = subprocess.Popen(
+        with subprocess.Popen(
             [git, "--no-pager", *arguments],
             cwd=directory,
             env={**kept, **path, **CLOSED, **environment},
             stdin=asked,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-    with process:
-        try:
-            return _heard(process, arguments, began_s=began_s, until_s=until_s)
-        except BaseException:
-            process.kill()
-            raise
+            stderr=complained,
+        ) as process:
+            try:
+                said = _heard(process, complained, arguments[0], until_s)
+                # It has said all, and only has to end.
+                code = process.wait(max(POLL_S, until_s - time.monotonic()))
+            except (TimeoutError, subprocess.TimeoutExpired) as error:
+                process.kill()
+                raise UsageError(
+                    f"git {arguments[0]} did not answer within {allowed_s:.1f} s",
+                    hint="is the disk slow, or something in .git no plain file?",
+                ) from error
+            except BaseException:
+                process.kill()
+                raise
+        complained.seek(0)
+        return Done(code=code, said=said, complained=complained.read(COMPLAINT_BYTES_MAX))
 
 
 def private_parent(outside: Sequence[str]) -> str:
@@ -131,60 +146,27 @@ def private_parent(outside: Sequence[str]) -> str:
 
 
 def _heard(
-    process: subprocess.Popen[bytes], arguments: Sequence[str], *, began_s: float, until_s: float
-) -> Done:
-    """Read what git says, both streams at once, within its time and its length."""
+    process: subprocess.Popen[bytes], complained: IO[bytes], verb: str, until_s: float
+) -> bytes:
+    """Return all that git says, within its length. Raises TimeoutError past its time."""
     assert process.stdout is not None
-    assert process.stderr is not None
-    said, complained = bytearray(), bytearray()
+    said = bytearray()
     with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ, said)
-        selector.register(process.stderr, selectors.EVENT_READ, complained)
-        while selector.get_map():
-            ready = selector.select(_next_look_s(until_s))
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while True:
+            ready = selector.select(min(POLL_S, max(0.0, until_s - time.monotonic())))
             # Also while git says much: a person who pressed Ctrl-C waits for no more than one look.
-            _require_wanted()
-            if not ready and time.monotonic() >= until_s:
-                raise _too_slow(arguments, until_s - began_s)
-            for key, _ in ready:
-                stream: IO[bytes] = key.fileobj  # type: ignore[assignment]
-                if not _read_into(stream, key.data):
-                    selector.unregister(stream)
-            if len(said) > OUTPUT_BYTES_MAX:
+            if is_given_up():
+                raise GivenUpError
+            if ready:
+                chunk = os.read(process.stdout.fileno(), _READ_BYTES)
+                if not chunk:
+                    return bytes(said)
+                said += chunk
+            elif time.monotonic() >= until_s:
+                raise TimeoutError
+            if max(len(said), os.fstat(complained.fileno()).st_size) > OUTPUT_BYTES_MAX:
                 raise UsageError(
-                    f"git {arguments[0]} said more than {OUTPUT_BYTES_MAX} bytes",
+                    f"git {verb} said more than {OUTPUT_BYTES_MAX} bytes",
                     hint="the repository is larger than is looked through",
                 )
-            del complained[COMPLAINT_BYTES_MAX:]
-    until_s = max(until_s, time.monotonic() + POLL_S)  # it has said all, and only has to end
-    while True:
-        try:
-            code = process.wait(timeout=_next_look_s(until_s))
-        except subprocess.TimeoutExpired as error:
-            _require_wanted()
-            if time.monotonic() >= until_s:
-                raise _too_slow(arguments, until_s - began_s) from error
-        else:
-            return Done(code=code, said=bytes(said), complained=bytes(complained))
-
-
-def _next_look_s(until_s: float) -> float:
-    return min(POLL_S, max(0.0, until_s - time.monotonic()))
-
-
-def _require_wanted() -> None:
-    if is_given_up():
-        raise GivenUpError
-
-
-def _read_into(stream: IO[bytes], kept: bytearray) -> bool:
-    chunk = os.read(stream.fileno(), _READ_BYTES)
-    kept += chunk
-    return bool(chunk)
-
-
-def _too_slow(arguments: Sequence[str], allowed_s: float) -> UsageError:
-    return UsageError(
-        f"git {arguments[0]} did not answer within {max(0.0, allowed_s):.1f} s",
-        hint="is the disk slow, or something in .git no plain file?",
-    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 
 from msgspec import Struct
 
 from upthread.boundary.git.directory_files import GitFileError, read_line, read_plain
 from upthread.boundary.git.places import GitDirectories
-from upthread.core.lazy_regex import regex
 
 PACKED_BYTES_MAX = 256 << 20
 """How large `packed-refs` may be: about three million references."""
@@ -16,11 +16,9 @@ PACKED_BYTES_MAX = 256 << 20
 STEPS_MAX = 5
 """How many symbolic references may lead on to each other; git's own limit."""
 
-_OBJECT = regex(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_NOT_IN_A_NAME = regex(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|[/.]$")
+_OBJECT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_NOT_IN_A_NAME = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|[/.]$")
 _LEADS_TO = "ref:"
-# Each working tree has its own of these; all others are shared (gitrepository-layout(5)).
-_OWN = ("refs/bisect/", "refs/rewritten/", "refs/worktree/")
 
 
 class Head(Struct, frozen=True, kw_only=True):
@@ -32,9 +30,10 @@ class Head(Struct, frozen=True, kw_only=True):
 
 def read_head(place: GitDirectories) -> Head:
     """Return what HEAD names. Raises GitFileError where it cannot be told."""
-    line = _head_line(place.git_directory)
+    path = os.path.join(place.git_directory, "HEAD")
+    line = read_line(path)
     if line is not None and not line.startswith(_LEADS_TO):
-        return Head(reference=None, commit=_object(line, os.path.join(place.git_directory, "HEAD")))
+        return Head(reference=None, commit=_object(line, path))
     for _ in range(STEPS_MAX):
         name = (line or "").removeprefix(_LEADS_TO).strip()
         if not is_reference(name):
@@ -66,18 +65,9 @@ def is_reference(name: str) -> bool:
     return name.startswith("refs/") and not _NOT_IN_A_NAME.search(name)
 
 
-def _head_line(git_directory: str) -> str | None:
-    path = os.path.join(git_directory, "HEAD")
-    try:  # A link to the reference, as git made them once: never followed, its text is the name.
-        return f"{_LEADS_TO} {os.readlink(path)}"
-    except OSError:
-        return read_line(path)
-
-
 def _read(place: GitDirectories, name: str) -> str | None:
-    at = place.git_directory if name.startswith(_OWN) else place.common_directory
-    loose = os.path.join(at, name)
-    _require_plain_way(at, name)
+    loose = os.path.join(place.common_directory, name)
+    _require_plain_way(loose)
     # An empty folder may be left where a reference was.
     if os.path.islink(loose) or not os.path.isdir(loose):
         line = read_line(loose)
@@ -87,18 +77,15 @@ def _read(place: GitDirectories, name: str) -> str | None:
     return _packed(place.common_directory, os.fsencode(name))
 
 
-def _require_plain_way(at: str, name: str) -> None:
+def _require_plain_way(loose: str) -> None:
     """Refuse what is no folder on the way to a reference; it is not just not there."""
-    parts = name.split("/")[:-1]
-    for count in range(len(parts)):
-        above = os.path.join(at, *parts[: count + 1])
-        if os.path.lexists(above) and not os.path.isdir(above) and not _is_plain(above):
-            raise GitFileError(f"{above} is no folder of references")
-
-
-def _is_plain(path: str) -> bool:
-    """Whether it may be a reference itself; none is below it then."""
-    return os.path.isfile(path) and not os.path.islink(path)
+    above = os.path.dirname(loose)
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    # It may be a reference itself; none is below it then.
+    is_reference_itself = os.path.isfile(above) and not os.path.islink(above)
+    if not os.path.isdir(above) and not is_reference_itself:
+        raise GitFileError(f"{above} is no folder of references")
 
 
 def _packed(common_directory: str, name: bytes) -> str | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
-from typing import Final
 
 from upthread.boundary.git import process
 from upthread.boundary.git.directory_files import GitFileError
@@ -22,8 +21,6 @@ from upthread.boundary.git.worktrees import BEING_MADE, HEADS, LinkedTree, list_
 from upthread.boundary.programs import is_in
 from upthread.core.text import command
 from upthread.errors import UsageError
-
-_NAMES_MAX: Final = 1000
 
 
 def add_tree(place: GitDirectories, path: str, branch: str) -> dict[bytes, bytes]:
@@ -53,7 +50,7 @@ def add_tree(place: GitDirectories, path: str, branch: str) -> dict[bytes, bytes
         return _fill(path, record, start)
     except BaseException:
         # The record first: a kill between the two leaves a folder, which git does not know.
-        forget_tree(LinkedTree(path=path, branch=branch, record=record))
+        forget_tree(record)
         shutil.rmtree(path, ignore_errors=True)
         raise
 
@@ -77,14 +74,8 @@ def _make_record(place: GitDirectories, path: str, branch: str) -> str:
     folder = os.path.join(place.common_directory, "worktrees")
     os.makedirs(folder, exist_ok=True)
     _require_within(place, folder)
-    for number in range(_NAMES_MAX):
-        record = os.path.join(folder, f"{os.path.basename(path)}{number or ''}")
-        # Making it is what takes the name: two processes that look first would both find it free.
-        with suppress(FileExistsError):
-            os.mkdir(record)
-            break
-    else:
-        raise UsageError(f"there is no name left in {folder}", hint="git worktree prune")
+    record = os.path.join(folder, f"{os.path.basename(path)}-{os.urandom(4).hex()}")
+    os.mkdir(record)
     # The first file: from now on `git worktree prune` leaves it, and a kill shows as half made.
     _write(os.path.join(record, "locked"), BEING_MADE)
     _write(os.path.join(record, "gitdir"), f"{os.path.join(path, '.git')}\n")
@@ -129,15 +120,14 @@ def remove_tree(tree: LinkedTree) -> None:
     if not tree.is_missing:
         # Before its record: after a kill between the two it is listed still, as missing.
         shutil.rmtree(tree.path)
-    forget_tree(tree)
+    forget_tree(tree.record)
 
 
-def forget_tree(tree: LinkedTree) -> None:
+def forget_tree(record: str) -> None:
     """Have git know nothing of a linked working tree any more; its folder is left alone."""
-    assert tree.record
-    shutil.rmtree(tree.record)
+    shutil.rmtree(record)
     with suppress(OSError):  # not empty: there are others
-        os.rmdir(os.path.dirname(tree.record))
+        os.rmdir(os.path.dirname(record))
 
 
 def _require_within(place: GitDirectories, folder: str) -> None:

@@ -11,6 +11,7 @@ and whatever is cut says so. What a person made of a section stands in its place
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
@@ -20,7 +21,6 @@ from msgspec import Struct, structs
 
 from upthread.core.context.briefing_edit import CLOSING, TITLE, BriefingEdit, Section, with_edit
 from upthread.core.decision.freshness import CHANGED, NO_CHANGES
-from upthread.core.lazy_regex import regex
 from upthread.core.roles.reports import Report, without_report
 from upthread.core.text import code, item, neutral, one_line, shortened
 
@@ -255,12 +255,12 @@ _ASKING: Final = frozenset[str]().union(*(asking for asking, _ in _SPEAKERS))
 _KNOWN: Final = _ASKING.union(*(answering for _, answering in _SPEAKERS))
 _TIME: Final = r"(?:[\[(]?\d{1,4}[-:./\dT ]{2,20}(?:[AaPp][Mm])?[\])]?[ \t,-]*)?"
 _NAME: Final = r"(?P<name>[^\W\d_][\w.'-]*(?: [\w.'-]+){0,2})"
-_LABEL: Final = regex(
+_LABEL: Final = (
     rf"^[>\s]*{_TIME}(?:#{{1,6}}[ \t]+)?[*_\[<]{{0,2}}{_NAME}[*_\]>]{{0,2}}:[*_]{{0,2}}(?=\s|$)"
 )
-_MARK: Final = regex(r"^(?P<name>[>\u276f\u23fa\u203a\u2022])\s")
+_MARK: Final = r"^(?P<name>[>\u276f\u23fa\u203a\u2022])\s"
 _LABEL_CHARACTERS_MAX: Final = 80
-_FENCE: Final = regex(r"^[>\s]*(?:`{3,}|~{3,})\S*\s*$")
+_FENCE: Final = r"^[>\s]*(?:`{3,}|~{3,})\S*\s*$"
 
 
 class _Utterance(Struct, frozen=True):
@@ -304,7 +304,7 @@ def _conversation(lines: Sequence[str]) -> list[_Utterance]:
 
 def _utterance(at: int, line: str) -> _Utterance | None:
     # Only a line's beginning: the pattern must not walk through a pasted megabyte.
-    match = _LABEL.match(line[:_LABEL_CHARACTERS_MAX]) or _MARK.match(line)
+    match = re.match(_LABEL, line[:_LABEL_CHARACTERS_MAX]) or re.match(_MARK, line)
     if match is None:
         return None
     name = match["name"]
@@ -314,11 +314,11 @@ def _utterance(at: int, line: str) -> _Utterance | None:
 def _span(lines: Sequence[str], spoken: Sequence[_Utterance]) -> tuple[int, int]:
     """Return the first line of a conversation and the one after its last, fences included."""
     first, end = spoken[0].at, spoken[-1].at + 1
-    while end < len(lines) and lines[end].strip() and not _FENCE.match(lines[end]):
+    while end < len(lines) and lines[end].strip() and not re.match(_FENCE, lines[end]):
         end += 1
-    if first and _FENCE.match(lines[first - 1]):
+    if first and re.match(_FENCE, lines[first - 1]):
         first -= 1
-    if end < len(lines) and _FENCE.match(lines[end]):
+    if end < len(lines) and re.match(_FENCE, lines[end]):
         end += 1
     return first, end
 

@@ -15,6 +15,8 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct, structs
 
 from upthread.core.decision.examined_paths import kept_path
+from upthread.core.outward.calls import commands_of
+from upthread.core.shell.reads import files_read
 from upthread.core.types import JsonValue, ToolCallPart
 
 How: TypeAlias = Literal["read", "shown", "wrote", "ran"]
@@ -117,10 +119,6 @@ def known_after(examined: ExaminedFile, *, before: ExaminedFile | None) -> Exami
 
 
 def _shown_by(call: ToolCallPart, root: str) -> Examination | None:
-    # Late: hooks read this module, and no command.
-    from upthread.core.outward.calls import commands_of  # noqa: PLC0415
-    from upthread.core.shell.reads import files_read  # noqa: PLC0415
-
     lines = commands_of(call.arguments)
     directory = directory_of(call.arguments, root)
     named = (name for line in lines for name in files_read(line))

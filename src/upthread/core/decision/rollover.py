@@ -14,7 +14,6 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from upthread.core.lazy_regex import regex
 from upthread.core.types import Outcome
 
 
@@ -205,30 +204,27 @@ def _fires(row: PoisonRow, signs: PoisonSigns) -> bool:
     return all(conditions)
 
 
-_MAY_PASS: Final = regex(
-    r"\b(?:sign|log)(?:g?ed|ging)?.?in\b|auth(?!or\b|ors\b)|credential|api.?key|quota|limit|credit"
+_TEMPORARY: Final = (
+    r"(?i)\b(?:sign|log)(?:g?ed|ging)?.?in\b|auth(?!or\b|ors\b)|credential|api.?key|quota|limit|credit"
     r"|billing|overload|time.?out|timed out|tempor|unavailable|\b(?:re)?try|network|connect|socket"
     r"|econn|enotfound|eai_|fetch|gateway|server error|memory|certificate|balance|spend"
     r"|\b(?:no|disk|free|enough|insufficient|out of|storage) space\b|\bspace (?:left|available)\b"
-    r"|enospc|too many|emfile|eacces|permission|read-only|maintenance|loading",
-    re.IGNORECASE,
+    r"|enospc|too many|emfile|eacces|permission|read-only|maintenance|loading"
 )
 """What a refusal may speak of that a person or a moment mends. A new session meets it, too."""
 
-_IN_USE: Final = regex(
-    r"\bbusy\b|\block(?:ed|s)?\b|in use\b|already open|open (?:in|else)|another process",
-    re.IGNORECASE,
+_IN_USE: Final = (
+    r"(?i)\bbusy\b|\block(?:ed|s)?\b|in use\b|already open|open (?:in|else)|another process"
 )
-_FOR_GOOD: Final = regex(r"for good|for ?ever|permanent|archived|read.?only", re.IGNORECASE)
+_FOR_GOOD: Final = r"(?i)for good|for ?ever|permanent|archived|read.?only"
 """With such words, "locked" speaks of no other user of the session."""
 
-_STOPPING: Final = regex(
-    r"\bsig(?:term|int|kill|hup)\b|\bterminated\b|\bkilled\b|\b(?:stopp|restart|drain)ing\b"
-    r"|being stopped|shutting down",
-    re.IGNORECASE,
+_STOPPING: Final = (
+    r"(?i)\bsig(?:term|int|kill|hup)\b|\bterminated\b|\bkilled\b|\b(?:stopp|restart|drain)ing\b"
+    r"|being stopped|shutting down"
 )
 
-_NUMBER: Final = regex(r"[0-9a-f]*\d[0-9a-f]*", re.IGNORECASE)
+_NUMBER: Final = r"(?i)[0-9a-f]*\d[0-9a-f]*"
 """Also a hexadecimal one, because a refusal may have the id of a trace."""
 
 REFUSALS_MAX: Final = 3
@@ -253,12 +249,12 @@ _ADDED: Final = ("; ", " (")
 
 def is_in_use(words: str) -> bool:
     """Return whether a refusal speaks of somebody else who works in the session."""
-    return bool(_IN_USE.search(words)) and not _FOR_GOOD.search(words)
+    return bool(re.search(_IN_USE, words)) and not re.search(_FOR_GOOD, words)
 
 
 def is_stopping(words: str) -> bool:
     """Return whether a refusal speaks of somebody who stops the agent."""
-    return bool(_STOPPING.search(words))
+    return bool(re.search(_STOPPING, words))
 
 
 def is_refused_for_good(
@@ -276,9 +272,9 @@ def is_refused_for_good(
     told = stderr or now
     if not before or is_in_use(told) or is_stopping(told):
         return False
-    older, newer = (_NUMBER.sub("", words) for words in (before[0], now))
+    older, newer = (re.sub(_NUMBER, "", words) for words in (before[0], now))
     rest = older.removeprefix(newer)
     is_same = older.startswith(newer) and (not rest or rest.startswith(_ADDED))
-    may_pass = is_slow or bool(_MAY_PASS.search(told))
+    may_pass = is_slow or bool(re.search(_TEMPORARY, told))
     needed = REFUSALS_MAX if may_pass or not is_same else REFUSALS_MAX - 1
     return len(before) + 1 >= needed and (is_same or not may_pass)

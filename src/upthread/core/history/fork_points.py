@@ -8,7 +8,7 @@ where the child is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -79,7 +79,8 @@ def with_children(
     """
     return tuple(
         structs.replace(
-            message, parts=tuple(_flat(_with_child(part, children) for part in message.parts))
+            message,
+            parts=tuple(chain.from_iterable(_with_child(part, children) for part in message.parts)),
         )
         for message in messages
     )
@@ -87,7 +88,7 @@ def with_children(
 
 def children_in(messages: Sequence[Message]) -> tuple[ConversationId, ...]:
     """Return the children that results refer to, each once, in order."""
-    parts = _flat(message.parts for message in messages)
+    parts = chain.from_iterable(message.parts for message in messages)
     named = (part.child_conversation_id for part in parts if isinstance(part, ToolResultPart))
     return tuple(dict.fromkeys(child for child in named if child is not None))
 
@@ -114,7 +115,3 @@ def _with_child(part: Part, children: Mapping[ConversationId, ConversationId]) -
         return (result,)
     raw = {"call_id": part.call_id, "conversation_id": part.child_conversation_id}
     return (result, UnknownPart(kind=CHILD_ELSEWHERE, raw=raw))
-
-
-def _flat(groups: Iterable[Iterable[Part]]) -> Iterator[Part]:
-    return chain.from_iterable(groups)

@@ -7,6 +7,7 @@ valid Unicode, finite numbers, nesting with an end.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
@@ -42,7 +43,7 @@ def has_lone_surrogate(value: types.JsonValue) -> bool:
     while waiting:  # no recursion: what agents send may be nested deeper than our stack
         held = waiting.pop()
         if isinstance(held, str):
-            if not held.isascii() and SURROGATES.search(held):
+            if not held.isascii() and re.search(SURROGATES, held):
                 return True
         elif isinstance(held, Mapping):
             waiting += [*held, *held.values()]
@@ -66,7 +67,7 @@ def made_unicode(part: types.Part) -> types.Part:
             | types.ContextPart(text=text)
             | types.ReasoningPart(text=text)
             | types.ToolResultPart(text=text)
-        ) if SURROGATES.search(text):
+        ) if re.search(SURROGATES, text):
             return structs.replace(part, text=unicode_text(text))
         case types.ToolCallPart(title=title, arguments=arguments) if has_lone_surrogate(
             (title, arguments)

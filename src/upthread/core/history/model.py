@@ -10,6 +10,7 @@ asked where that says no: each fault with its place, rule and cure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol, TypeAlias
 
@@ -155,7 +156,7 @@ class _Finder:
                     yield from self._take_call(index, part)
                 elif not isinstance(part, NOTES):
                     self._late.update(self._waiting)
-                if isinstance(part, _TEXTS) and SURROGATES.search(part.text):
+                if isinstance(part, _TEXTS) and re.search(SURROGATES, part.text):
                     yield index, self._fault(index, "text_is_unicode", "half of a character in it")
 
     def left_open(self) -> Iterator[_Found]:

@@ -11,11 +11,11 @@ are an agent's and somebody is to type them.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
 from upthread.core.text import command
 
 
@@ -47,10 +47,10 @@ class Action(Struct, frozen=True, kw_only=True, order=True):
 # --- with what a person looks whether it was done -------------------------------------------------
 
 
-_PLAIN: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}")
 """No option, no address, no `ext::`, no word of a shell."""
 
-_IMAGE: Final = regex(r"[a-z0-9][a-z0-9._/:@-]{0,199}")
+_IMAGE: Final = re.compile(r"[a-z0-9][a-z0-9._/:@-]{0,199}")
 _VIEWED: Final = {
     "release": ("create", "delete", "edit", "upload"),
     "pr": ("close", "create", "merge", "reopen"),

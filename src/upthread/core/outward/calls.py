@@ -8,11 +8,12 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import json
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from upthread.core.lazy_regex import regex
 from upthread.core.names import folded
 from upthread.core.outward.actions import Action
 from upthread.core.outward.programs import actions_of_command
@@ -26,13 +27,13 @@ ARGUMENTS_LEFT_OUT: Final = frozenset({"description", "cwd", "timeout", "workdir
 QUIET: Final = frozenset({"-q", "--quiet", "-v", "--verbose", "--silent", "-s"})
 """Words of a command that change what is told of it, and nothing else."""
 
-_SENDING: Final = regex(
+_SENDING: Final = (
     r"(?:^|_)(add|append|approve|cancel|close|comment|commit|create|delete|deploy|dispatch|edit"
     r"|fork|insert|invite|merge|patch|post|publish|push|release|remove|reply|run|send|submit"
     r"|trigger|update|upload|write)(?:_|$)"
 )
-_TOOL: Final = regex(r"(?:mcp__)?[\w.-]{1,128}__[\w.-]{1,128}")
-_BETWEEN: Final = regex(r"(?<=[a-z])(?=[A-Z])|[^A-Za-z0-9]+")
+_TOOL: Final = r"(?:mcp__)?[\w.-]{1,128}__[\w.-]{1,128}"
+_BETWEEN: Final = r"(?<=[a-z])(?=[A-Z])|[^A-Za-z0-9]+"
 
 
 def actions_of_call(
@@ -77,8 +78,6 @@ def _line(value: JsonValue) -> str:
         return value
     if not isinstance(value, Sequence):
         return ""
-    import shlex  # noqa: PLC0415  # few agents give words
-
     return shlex.join(str(word) for word in value)
 
 
@@ -90,9 +89,9 @@ def _of_line(line: str) -> tuple[Action, ...]:
 def _of_tool(title: str, arguments: JsonValue) -> tuple[Action, ...]:
     """A tool of a server whose name says that it changes something there."""
     tool = next(iter(title.split()), "")
-    spoken = "_".join(_BETWEEN.split(tool)).casefold()
+    spoken = "_".join(re.split(_BETWEEN, tool)).casefold()
     # A title in words, such as `Create a file`, is no tool of a server.
-    if not _TOOL.fullmatch(tool) or not _SENDING.search(spoken):
+    if not re.fullmatch(_TOOL, tool) or not re.search(_SENDING, spoken):
         return ()
     return (Action(family=tool, words=(_digest(arguments),)),)
 

@@ -7,11 +7,10 @@ understood, so it does not run while an action is in doubt (repeatable.py).
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, TypeVar
-
-from upthread.core.lazy_regex import regex
 
 Word: TypeAlias = str | None
 Row = TypeVar("Row")
@@ -40,11 +39,11 @@ _OPTIONS_WITH_VALUE: Final = {
 _OPERAND_FIRST: Final = frozenset({"chrt", "flock", "taskset", "timeout"})
 """Those that take one word of their own before the command."""
 
-ASSIGNED: Final = regex(r"[A-Za-z_]\w*=")
+ASSIGNED: Final = r"[A-Za-z_]\w*="
 ASSIGNING: Final = frozenset({"doas", "env", "sudo"})
 """Those that take `NAME=value` before the command."""
 
-_COMMAND_OPTION: Final = regex(r"-[a-zA-Z]*c[a-zA-Z]*")
+_COMMAND_OPTION: Final = r"-[a-zA-Z]*c[a-zA-Z]*"
 
 
 def name_of(word: Word) -> str:
@@ -65,7 +64,7 @@ def unwrapped(words: tuple[Word, ...]) -> str | tuple[Word, ...]:
         return " ".join(HOLE if word is None else word for word in words[1:])
     if name in SHELLS:
         for at, word in enumerate(words[1:], 1):
-            if word and _COMMAND_OPTION.fullmatch(word):
+            if word and re.fullmatch(_COMMAND_OPTION, word):
                 return _first_known(words[at + 1 :])
     return words
 
@@ -79,7 +78,7 @@ def without_wrapper(words: tuple[Word, ...]) -> tuple[Word, ...]:
             at += 2 if word in taking else 1
         if name in _OPERAND_FIRST:
             at += 1
-        while name in ASSIGNING and at < len(words) and ASSIGNED.match(words[at] or ""):
+        while name in ASSIGNING and at < len(words) and re.match(ASSIGNED, words[at] or ""):
             at += 1
         words = words[at:]
     return words
@@ -132,15 +131,13 @@ def without(*options: str) -> Callable[[Sequence[str]], bool]:
     return harmless
 
 
-_OF_PROJECT: Final = regex(
-    r"(?:.*/)?(?:node_modules/\.bin|\.?venv/bin)/([\w.-]+)|\./(gradlew|mvnw)"
-)
-_OF_SYSTEM: Final = regex(r"(?:/usr(?:/local)?|/opt/homebrew)?/s?bin/([\w.-]+)")
+_OF_PROJECT: Final = r"(?:.*/)?(?:node_modules/\.bin|\.?venv/bin)/([\w.-]+)|\./(gradlew|mvnw)"
+_OF_SYSTEM: Final = r"(?:/usr(?:/local)?|/opt/homebrew)?/s?bin/([\w.-]+)"
 
 
 def program_of(word: Word) -> str:
     """Return the name of a program in no directory, or in one that programs are installed in."""
     if word is None or "/" not in word:
         return word or ""
-    found = _OF_SYSTEM.fullmatch(word) or _OF_PROJECT.fullmatch(word)
+    found = re.fullmatch(_OF_SYSTEM, word) or re.fullmatch(_OF_PROJECT, word)
     return next(filter(None, found.groups()), "") if found else ""

@@ -14,7 +14,6 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
-from upthread.core.lazy_regex import regex
 from upthread.core.outward.actions import Action
 from upthread.core.outward.nested_commands import SHELLS, Word, name_of, rows_by_name
 from upthread.core.outward.shell_commands import ShellCommand
@@ -62,7 +61,7 @@ class Line(Struct, kw_only=True):
         A word that the shell makes others of is not known.
         """
         told = [value for name, value in self.options.items() if value and name not in _DESCRIBING]
-        known = [None if word and _PATTERN.search(word) else word for word in (*words, *told)]
+        known = [None if word and re.search(_PATTERN, word) else word for word in (*words, *told)]
         return Action(family=family, words=tuple(known), place=self.directory)
 
 
@@ -78,7 +77,7 @@ _DESCRIBING: Final = frozenset(
     """.split()
 )
 """The options whose word says nothing of what is acted on: two actions may differ in it."""
-_PATTERN: Final = regex(r"[*?\[]")
+_PATTERN: Final = r"[*?\[]"
 
 
 def _line(name: str, words: Sequence[Word], directory: str) -> Line:
@@ -192,13 +191,13 @@ _NAMES: Final[Mapping[str, str]] = {
 _VERBS: Final[Mapping[str, frozenset[str]]] = {
     spelled.split("/")[0]: verbs for names, verbs in _ROWS for spelled in names
 }
-_LOOKS: Final = regex(
+_LOOKS: Final = (
     r"(alias|auth|browse|checkout|checks|co|completion|config|configure|clone|describe|diff"
     r"|download|explain|extension|get|head|help|history|info|init|list|login|logs?|ls|plan|preview"
     r"|print|read|search|set-default|show|status|tail|test|token|top|validate|version|view|wait"
     r"|watch|whoami)(-.*)?$"
 )
-_ACTS: Final = regex(
+_ACTS: Final = (
     r"(add|apply|attach|cancel|copy|cp|create|delete|deploy|destroy|detach|disable|down|enable"
     r"|execute|import|invoke|modify|mv|patch|promote|publish|put|register|release|remove|reset"
     r"|resize|restart|restore|revoke|rm|rollback|scale|send|set|start|stop|submit|sync|terminate"
@@ -221,7 +220,7 @@ def _by_verb(line: Line) -> tuple[Action, ...]:
     for at, word in enumerate(line.operands[:_VERB_WITHIN]):
         if word in verbs:
             return (line.action(f"{line.name} {word}", line.operands[at + 1 :]),)
-        if _LOOKS.match(word or ""):
+        if re.match(_LOOKS, word or ""):
             break
     return ()
 
@@ -234,9 +233,9 @@ def _of_cloud(line: Line) -> tuple[Action, ...]:
     for at, word in enumerate(line.operands[:_CLOUDS_VERB_WITHIN]):
         verb = (word or "").rpartition(":")[2]  # `heroku apps:create`
         # What is done with a release of `gh` and the logs of `aws` comes after.
-        if _ACTS.match(verb) and (at or line.name not in _NOUN_FIRST):
+        if re.match(_ACTS, verb) and (at or line.name not in _NOUN_FIRST):
             return _at_service(line, at + 1)
-        if _LOOKS.match(verb) and (at or (line.name, word) != ("aws", "logs")):
+        if re.match(_LOOKS, verb) and (at or (line.name, word) != ("aws", "logs")):
             return ()
     return _at_service(line, 2) if len(line.operands) > 1 else ()
 
@@ -301,8 +300,8 @@ _BODY: Final = """
 --upload-file --json --post-data --post-file --body-data --body-file
 """.split()
 _HTTP_LOOKS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-_ITEM: Final = regex(r":=|[^=]=[^=]|@")
-_LOOPBACK: Final = regex(r"^(?:127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])(?=$|:)")
+_ITEM: Final = r":=|[^=]=[^=]|@"
+_LOOPBACK: Final = r"^(?:127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])(?=$|:)"
 """This machine by another name than `localhost`."""
 
 
@@ -328,7 +327,7 @@ def _httpie(line: Line) -> tuple[Action, ...]:
     """A request by `http` or `xh`, whose fields make it a POST."""
     first = (line.operands or [None])[0] or ""
     at = 1 if first.isalpha() and first.isupper() else 0
-    has_items = any(word and _ITEM.search(word) for word in line.operands[at + 1 :])
+    has_items = any(word and re.search(_ITEM, word) for word in line.operands[at + 1 :])
     return _requested(first if at else "POST" if has_items else "GET", line.operands[at : at + 1])
 
 
@@ -350,13 +349,13 @@ def _url(url: Word) -> Word:
     host, slash, path = rest.partition("/")
     # Who asks changes nothing of what is asked for.
     host = re.sub(r":(80|443)$", "", host.rpartition("@")[2]).casefold()
-    host = _LOOPBACK.sub("localhost", host)
+    host = re.sub(_LOOPBACK, "localhost", host)
     return f"{scheme.casefold()}://{host}{slash}{path}".partition("#")[0].rstrip("/")
 
 
 # --- others ---------------------------------------------------------------------------------------
 
-_BEYOND: Final = regex(r"(?:rsync://|[\w.@-]+:)")
+_BEYOND: Final = r"(?:rsync://|[\w.@-]+:)"
 
 
 def _docker(line: Line) -> tuple[Action, ...]:
@@ -377,7 +376,7 @@ def _copying(line: Line) -> tuple[Action, ...]:
     if not line.operands[1:] or line.has("-n", "--dry-run", "--list-only"):
         return ()
     changed = line.operands if line.has("--remove-source-files") else line.operands[-1:]
-    places = [each for each in changed if each and _BEYOND.match(each)]
+    places = [each for each in changed if each and re.match(_BEYOND, each)]
     return tuple(Action(family="copy", words=(each,)) for each in places)
 
 
@@ -388,9 +387,7 @@ def _ssh(line: Line) -> tuple[Action, ...]:
     return (Action(family="ssh", words=(host, told)),) if words else ()
 
 
-_TELLING_NAME: Final = regex(
-    r"(?:^|[\W_])(deploy|release|publish|rollout|migrate)(?:[\W_]|$)", re.IGNORECASE
-)
+_TELLING_NAME: Final = r"(?i)(?:^|[\W_])(deploy|release|publish|rollout|migrate)(?:[\W_]|$)"
 _RUNNERS: Final = SHELLS | {
     *"""
     act ant bun bundle cap composer deno fab gmake gradle grunt gulp inv invoke just lefthook mage
@@ -405,7 +402,7 @@ def _by_name(line: Line) -> tuple[Action, ...]:
     """A script or a task whose name says that it deploys, releases or publishes."""
     words = line.operands if line.name in _RUNNERS else [line.name, *line.operands]
     named = words[:3] if line.name in _RUNNERS else words[:1]
-    told = next((word for word in named if word and _TELLING_NAME.search(word)), None)
+    told = next((word for word in named if word and re.search(_TELLING_NAME, word)), None)
     if told is None or line.has(*DRY):
         return ()
     return (line.action(f"script {name_of(told)}", words[words.index(told) + 1 :]),)

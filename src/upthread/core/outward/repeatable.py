@@ -16,7 +16,6 @@ from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from upthread.core.lazy_regex import regex
 from upthread.core.outward.nested_commands import (
     ASSIGNED,
     SHELLS,
@@ -70,7 +69,7 @@ def only_reads(line: str) -> bool:
     The first thing that is not known decides: a variable, a wrapper, a program or an option that is
     not in `READERS`. A variable may do what an option may not: RIPGREP_CONFIG_PATH gives `rg` any.
     """
-    if places_changed(line) != () or _ASSIGNS.search(line):
+    if places_changed(line) != () or re.search(_ASSIGNS, line):
         return False
     commands = commands_written(line)
     return bool(commands) and all(map(_is_reader, commands))
@@ -117,7 +116,7 @@ class _Walk:
             self._redirect(node, where)
         elif node.type == "variable_assignment":
             _require(_is_harmless_variable(source_of(node)))
-        _require(not EVALUATED.match(f"{node.type}:{source_of(node)}"))
+        _require(not re.match(EVALUATED, f"{node.type}:{source_of(node)}"))
         return where if node.type in _OWN_SHELLS else inside
 
     def _redirect(self, node: Node, where: str) -> None:
@@ -150,7 +149,7 @@ class _Walk:
         return posixpath.join(where, words[1] or "") if name == "cd" else where
 
 
-_ASSIGNS: Final = regex(r"(?<![-\w.])\w+\+?=")
+_ASSIGNS: Final = r"(?<![-\w.])\w+\+?="
 _OWN_SHELLS: Final = {"command_substitution", "pipeline", "process_substitution", "subshell"}
 """Parts of a line that run in a shell of their own: a `cd` in there leads nowhere outside."""
 _DEVICES: Final = frozenset({"/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout"})
@@ -168,7 +167,7 @@ _FOREIGN: Final = {
     *("script", "ssh-agent", "strace", "sudo", "watch"),
 }
 """Wrappers that do more than run a command, or run it as somebody else."""
-_HARMFUL_VARIABLE: Final = regex(
+_HARMFUL_VARIABLE: Final = (
     r"PATH|(LD|DYLD|GIT)_.*|.*CONFIG(_.*)?|(BASH_)?ENV|IFS|SHELL|PROMPT_COMMAND|VISUAL|MAKE(FLAGS|FILES)"
     r"|.*(BROWSER|COMMAND|EDITOR|OPT|OPTIONS|PAGER|RUNNER|WRAPPER)|PYTHON(STARTUP|HOME|INSPECT)"
     r"|CC|CXX|RUSTC|GOFLAGS|npm_config_.*|.*_PLUGINS|PS4"
@@ -179,12 +178,12 @@ _STARTERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("npx", "bunx", "uvx"), ""),
 }
 """Programs that start another one, and after which verb."""
-_PYTHON: Final = regex(r"python[\d.]*")
+_PYTHON: Final = r"python[\d.]*"
 _STARTERS_FLAGS: Final = frozenset({"--frozen", "--locked", "--no-sync", "--yes", "-y", "-q", "--"})
 
 
 def _is_harmless_variable(assignment: str) -> bool:
-    return _HARMFUL_VARIABLE.fullmatch(assignment.partition("=")[0].rstrip("+")) is None
+    return re.fullmatch(_HARMFUL_VARIABLE, assignment.partition("=")[0].rstrip("+")) is None
 
 
 def _unwrapped(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -196,7 +195,7 @@ def _unwrapped(words: tuple[Word, ...]) -> tuple[Word, ...]:
     _require(bool(inner) and _FOREIGN.isdisjoint(map(name_of, before)))
     for word in before:
         _require(not word.startswith(("-S", "-C", "--chdir", "--split")))
-        _require(not ASSIGNED.match(word) or _is_harmless_variable(word))
+        _require(not re.match(ASSIGNED, word) or _is_harmless_variable(word))
     # What `xargs` adds may be options.
     _require("xargs" not in map(name_of, before) or inner[0] in READING_ANYTHING)
     name = program_of(inner[0])
@@ -205,7 +204,7 @@ def _unwrapped(words: tuple[Word, ...]) -> tuple[Word, ...]:
         rest = inner[2 if verbs else 1 :]
         flags = len([*takewhile(lambda word: word in _STARTERS_FLAGS, rest)])
         return _unwrapped(rest[flags:])
-    if _PYTHON.fullmatch(name) and inner[1:2] == ("-m",):
+    if re.fullmatch(_PYTHON, name) and inner[1:2] == ("-m",):
         _require(inner[2:3] != () and inner[2] in _MODULES)
         return inner[2:]
     return inner
@@ -220,7 +219,7 @@ def _nothing(_words: Sequence[Word]) -> Iterable[Word]:
 
 def _prints_lines(words: Sequence[str]) -> bool:
     """`sed -n 1,80p FILE`: any other script may write a file or run a program."""
-    if len(words) < len(("-n", "1p")) or words[0] != "-n" or not _PRINTED.fullmatch(words[1]):
+    if len(words) < len(("-n", "1p")) or words[0] != "-n" or not re.fullmatch(_PRINTED, words[1]):
         return False
     return not any(word.startswith("-") for word in words[2:])
 
@@ -230,7 +229,7 @@ def _finds(words: Sequence[str]) -> bool:
     return not any(word.startswith(acting) for word in words)
 
 
-_PRINTED: Final = regex(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
+_PRINTED: Final = r"(?:\d+|\$)(?:,(?:\d+|\$))?p"
 READING_ANYTHING: Final = frozenset(
     "basename cat cmp cut dirname echo egrep fgrep grep head ls nl od pwd rev stat tac tail tr wc"
     " true".split()
@@ -253,7 +252,7 @@ def _as(harmless: Callable[[Sequence[str]], bool]) -> Judge:
     return judge
 
 
-_EDITS: Final = regex(
+_EDITS: Final = (
     r"(?:(?:\d+|\$|/[^/]*/)(?:,(?:\d+|\$|/[^/]*/))?)?"
     r"(?:[dp]|s(?P<mark>[^\w\s\\])(?:(?!(?P=mark)).)*(?P=mark)(?:(?!(?P=mark)).)*(?P=mark)[gpI\d]*)"
 )
@@ -264,7 +263,7 @@ def _sed(words: Sequence[Word]) -> Iterable[Word]:
     options = [word for word in words if word and word.startswith("-")]
     script, *files = [word for word in words if not (word and word.startswith("-"))] or [None]
     _require(not {*options} - {"-i", "-n", "-E", "-r", "-e", "-i.bak", "-ne", "-En", "-nE"})
-    _require(bool(_EDITS.fullmatch(script or "")) or bool(_PRINTED.fullmatch(script or "")))
+    _require(bool(re.fullmatch(_EDITS, script or "")) or bool(re.fullmatch(_PRINTED, script or "")))
     return files if {"-i", "-i.bak"} & {*options} else ()
 
 
@@ -299,31 +298,30 @@ _TARGETS: Final = """
 bench build check checks clean compile cov coverage doc docs fmt format integration
 lint package py spec test tests type typecheck types unit validate verify
 """.split()
-_TARGET: Final = regex(rf"(?:[\w-]+:)?(?:{'|'.join(_TARGETS)})\d*(?:[:_./-]\w+)*")
-_TELLING: Final = regex(
-    r"deploy|live|migrat|notif|prod|publish|push|release|remote|seed|send|ship|upload",
-    re.IGNORECASE,
+_TARGET: Final = rf"(?:[\w-]+:)?(?:{'|'.join(_TARGETS)})\d*(?:[:_./-]\w+)*"
+_TELLING: Final = (
+    r"(?i)deploy|live|migrat|notif|prod|publish|push|release|remote|seed|send|ship|upload"
 )
-_RUNNERS_FLAG: Final = regex(
+_RUNNERS_FLAG: Final = (
     r"-[jkBsirq]?\d*|--(?:jobs|keep-going|silent|quiet|no-print-directory|parallel)(?:=\d+)?"
     r"|-C|-D[\w.-]*(?:=[\w.:-]*)?|--(?:no-daemon|console=plain|stacktrace|info|offline|batch-mode)"
 )
 
 
 def _is_target(word: Word) -> bool:
-    return bool(word and _TARGET.fullmatch(word.lstrip(":")) and not _TELLING.search(word))
+    return bool(word and re.fullmatch(_TARGET, word.lstrip(":")) and not re.search(_TELLING, word))
 
 
 def _runs_targets(words: Sequence[Word]) -> Iterable[Word]:
     """A task runner: each of its operands is a target of the table; `-C` leads to a directory."""
     left = [word for before, word in zip([None, *words], words, strict=False) if before != "-C"]
-    operands = [word for word in _operands(left) if not (word and _NUMBER.fullmatch(word))]
+    operands = [word for word in _operands(left) if not (word and re.fullmatch(_NUMBER, word))]
     _require(operands, *map(_is_target, operands))
-    _require(*(_RUNNERS_FLAG.fullmatch(w) for w in left if w and w.startswith("-")))
+    _require(*(re.fullmatch(_RUNNERS_FLAG, w) for w in left if w and w.startswith("-")))
     return _after("-C", words)
 
 
-_NUMBER: Final = regex(r"(?:\w+=)?\d*")
+_NUMBER: Final = r"(?:\w+=)?\d*"
 """`4` of `-j 4`, and `V=1`."""
 
 
@@ -361,11 +359,11 @@ def _verbs(table: str, acting: str = "") -> Judge:
 
 def _awk(words: Sequence[Word]) -> Iterable[Word]:
     """An awk without a program file, and with a program that starts none and writes no file."""
-    _require(not any(word is None or _AWK_ACTS.search(word) for word in words))
+    _require(not any(word is None or re.search(_AWK_ACTS, word) for word in words))
     return ()
 
 
-_AWK_ACTS: Final = regex(r"system|getline|[|>@]|^-(?!F|v)")
+_AWK_ACTS: Final = r"system|getline|[|>@]|^-(?!F|v)"
 
 
 def _cmake(words: Sequence[Word]) -> Iterable[Word]:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
 from upthread.core.outward.nested_commands import (
     ASSIGNED,
     ASSIGNING,
@@ -38,14 +37,14 @@ DEPTH_MAX: Final = 8
 COMMANDS_MAX: Final = 100_000
 """How many commands of a line are read: functions that call functions may be any number."""
 
-_ESCAPED: Final = regex(r"\\(?:\n|(.))", re.DOTALL)
-_ESCAPED_IN_QUOTES: Final = regex(r"\\(?:\n|([\\$`\"]))")
+_ESCAPED: Final = r"(?s)\\(?:\n|(.))"
+_ESCAPED_IN_QUOTES: Final = r"\\(?:\n|([\\$`\"]))"
 _ANSI: Final = {"n": "\n", "t": "\t", "'": "'", '"': '"', "\\": "\\"}
 _LETTER: Final = 0xC0
 _PAIRS: Final = {
     byte: chr(_LETTER + (byte >> 4)) + chr(_LETTER + (byte & 15)) for byte in range(0x80, 0x100)
 }
-_PAIR: Final = regex("[\u00c0-\u00cf]{2}")
+_PAIR: Final = "[\u00c0-\u00cf]{2}"
 
 
 class ShellCommand(Struct, frozen=True, kw_only=True):
@@ -127,7 +126,7 @@ def _simple_commands(root: Node) -> Iterator[tuple[tuple[Word, ...], Node | None
             yield from ((each, None) for each in _fed_by_file(node))
 
 
-EVALUATED: Final = regex(
+EVALUATED: Final = (
     r"(?s)(?:test_command:(?:\[\[.*\s-(?:eq|ne|[gl][et])\s|.*\s-v\s)"
     r"|variable_assignment:.*(?:'[^']*(?:\$\(|`)|\\[`$]|\$')|declaration_command:\w+\s+-\w*[in]"
     r"|unset_command:.*\[|arithmetic_expansion:.*[A-Za-z_]|c_style_for|compound_statement:\(\()"
@@ -156,7 +155,7 @@ def _is_assigning(words: Sequence[Word], node: Node) -> bool:
     return (
         bool(words)
         and name_of(words[0]) in ASSIGNING
-        and ASSIGNED.match(source_of(node)) is not None
+        and re.match(ASSIGNED, source_of(node)) is not None
     )
 
 
@@ -203,7 +202,7 @@ def _shown(text: bytes) -> str:
     shown = text.decode()
     if shown.isascii():
         return shown
-    return _PAIR.sub(_byte_of, shown).encode("latin-1").decode("utf-8", "replace")
+    return re.sub(_PAIR, _byte_of, shown).encode("latin-1").decode("utf-8", "replace")
 
 
 def _parsed(line: str) -> Node:
@@ -227,11 +226,11 @@ def _byte_of(pair: re.Match[str]) -> str:
 def _plain(node: Node) -> Word:
     if node.named_children:
         return None
-    return _ESCAPED.sub(lambda found: found[1] or "", source_of(node))
+    return re.sub(_ESCAPED, lambda found: found[1] or "", source_of(node))
 
 
 def _unescaped_in_quotes(text: str) -> str:
-    return _ESCAPED_IN_QUOTES.sub(lambda found: found[1] or "", text)
+    return re.sub(_ESCAPED_IN_QUOTES, lambda found: found[1] or "", text)
 
 
 def _raw(node: Node) -> Word:
@@ -239,7 +238,7 @@ def _raw(node: Node) -> Word:
 
 
 def _ansi(node: Node) -> Word:
-    return _ESCAPED.sub(lambda found: _ANSI.get(found[1] or "", ""), source_of(node)[2:-1])
+    return re.sub(_ESCAPED, lambda found: _ANSI.get(found[1] or "", ""), source_of(node)[2:-1])
 
 
 _READERS: Final[dict[str, Callable[[Node], Word]]] = {

@@ -14,12 +14,12 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
+import re
 import string
 from collections.abc import Iterator
 from itertools import chain, pairwise, permutations
 from typing import Final
 
-from upthread.core.lazy_regex import regex
 from upthread.core.redaction.contexts import WORDS
 from upthread.core.redaction.expressions import Expression
 from upthread.core.redaction.values import hides_a_secret
@@ -72,8 +72,8 @@ _KINDS: Final = bytes.maketrans(
     b"U" * 26 + b"l" * 26 + b"d" * 10 + b"p" * len(string.punctuation),
 )
 _SIGNS: Final = b"!#%^*?@&$"
-_LETTER_RUN: Final = regex(rb"[A-Z][a-z]{2,}|[a-z]{4,}|[A-Z]{6,}")
-_CHOSEN_PASSWORD: Final = regex(
+_LETTER_RUN: Final = rb"[A-Z][a-z]{2,}|[a-z]{4,}|[A-Z]{6,}"
+_CHOSEN_PASSWORD: Final = (
     rb"(?=.*[A-Za-z\x80-\xff]{3})(?:(?=.*[0-9].*[0-9])(?=.*[!#%^*@&?+$])"
     rb"|(?=.*[A-Z\x80-\xff])(?=.*[a-z\x80-\xff]{3})(?=.*[0-9])(?=.+[!#%^*@&?+$~=]"
     rb"|.+[_./:-].*[0-9]{2,}[a-z]?\Z|.+-.*_|.+\..*_|.+/.*/.*[0-9]\Z))"
@@ -81,7 +81,7 @@ _CHOSEN_PASSWORD: Final = regex(
 )
 """A password that a person chose, for example `LanternWalnut576@un` or `Maple-Stairs_19`."""
 
-_ORDINARY: Final = regex(
+_ORDINARY: Final = (
     rb"(?:[a-z]{2,}[_-])+0?[0-9A-Za-z]+|(?:[A-Z][A-Za-z]+[0-9]?-)+-?[a-z0-9]+"  # `toolu_01…`
     rb"|.*[.][a-z]{2,4}|[A-Z]{1,4}(?:_[A-Za-z0-9]{1,14})+|[\w/-]+[.]\w+:[0-9]+"  # files, macros
     rb"|[A-Za-z]+:[0-9]+|(?:[a-z_.-]+|[A-Z_]+)=.{0,8}|[A-Za-z_.-]+=[0-9.]+|ChaCha20-.*|.*EXAMPLE.*"
@@ -97,55 +97,55 @@ _ORDINARY: Final = regex(
     rb"|.*/[\w.-]+#[0-9]+|[a-z_-]+#[0-9]+|.*[0-9]{12}:.*"  # issues, ARNs
     rb"|[\w./-]*@[0-9]+[.][0-9].*|.*@[\w-]+(?:\.[a-z]+)+(?:[:/].*)?|.*-(?:v[0-9.]+|[0-9]+[.][0-9.]+)"
 )
-_PUBLIC_NAME: Final = regex(
+_PUBLIC_NAME: Final = (
     rb"(?i)(?:id|cursor|hash|sum|digest|integrity|etag|sha-?[0-9]*|md5|fingerprint|pub"
     rb"|public[\w-]*|signature|thumbprint|h1|url|path|file|href|src|base64|bytes|version)"
     rb"[\"']?[ \t]*[:=,][ \t]*b?[\"']?\Z"
 )
-_BASE64_LINE: Final = regex(rb"[A-Za-z0-9+/=]{40,}")
+_BASE64_LINE: Final = rb"[A-Za-z0-9+/=]{40,}"
 
 _ESCAPE: Final = rb"\\(?:[nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})|\x1b?\[[0-9;]{1,12}m|"
 """An escape is a match of its own, because otherwise its letters would belong to the next word."""
 
 _BEFORE: Final = b" \t\r\n\"'`=>({[|,:"
 _AFTER: Final = b" \t\r\n\"'`<)}]|,;\\&"
-_BARE_WORD: Final = regex(_ESCAPE + rb"(" + _CHARACTER.encode() + rb"{10,}={0,2})")
-_QUOTED_WORD: Final = regex(rb"[\"']([^\s\"'`()\[\],:\\<>]{12,64})\\?[\"']")
+_BARE_WORD: Final = _ESCAPE + rb"(" + _CHARACTER.encode() + rb"{10,}={0,2})"
+_QUOTED_WORD: Final = rb"[\"']([^\s\"'`()\[\],:\\<>]{12,64})\\?[\"']"
 _LABELLED_CHARACTER: Final = rb"(?:[^\x00-\x20\"'`(){},;<>|\\\[\]\x7f-\xff]|[\xc3-\xdf][\x80-\xbf])"
-_LABELLED_WORD: Final = regex(
+_LABELLED_WORD: Final = (
     _ESCAPE + rb"(?:(?<=\\[nrt])|(?<=\\x[0-9a-fA-F]{2})|(?<=\\u[0-9a-fA-F]{4})|(?<=[0-9;[]m)"
     rb"|(?<![\w!#%^*@&?+$~./:-]))(?:[\w.-]{0,40}[=:]+)?(?=\S*[0-9])("
     + _LABELLED_CHARACTER
     + rb"{8,})"
 )
-_REACH: Final = regex(rb"[^\n]*(?:\n[^\w\n]*){0,2}[^\n]*")
+_REACH: Final = re.compile(rb"[^\n]*(?:\n[^\w\n]*){0,2}[^\n]*")
 """The rest of a label's line, and the next line that is not blank."""
 
-_URL_SEGMENT: Final = regex(rb"[^/]+")
+_URL_SEGMENT: Final = rb"[^/]+"
 
 
 def random_words(content: bytes) -> Iterator[tuple[int, int]]:
     """Yield start and end of every random word in a text, in no order; two may overlap."""
     for start, word in chain(_unlabelled(content), _labelled(content)):
-        if not _PUBLIC_NAME.search(content[max(0, start - NAME_BYTES_MAX) : start]):
+        if not re.search(_PUBLIC_NAME, content[max(0, start - NAME_BYTES_MAX) : start]):
             yield start, start + len(word)
 
 
 def _unlabelled(content: bytes) -> Iterator[tuple[int, bytes]]:
-    quoted = (found.span(1) for found in _QUOTED_WORD.finditer(content))
+    quoted = (found.span(1) for found in re.finditer(_QUOTED_WORD, content))
     for start, end in chain(_bare_words(content), quoted):
         word = content[start:end].rstrip(b".")
         if _is_random(word, BYTES_MIN) and not _is_in_block(content, start, end):
             yield start, word
         elif content.startswith(b"://", start - 1):
-            for segment in _URL_SEGMENT.finditer(word):
+            for segment in re.finditer(_URL_SEGMENT, word):
                 if _is_random(segment.group(), BYTES_MIN):
                     yield start + segment.start(), segment.group()
 
 
 def _bare_words(content: bytes) -> Iterator[tuple[int, int]]:
     escape_end = 0
-    for found in _BARE_WORD.finditer(content):
+    for found in re.finditer(_BARE_WORD, content):
         start, end = found.span(1)
         if start < 0:
             escape_end = found.end()
@@ -160,15 +160,16 @@ def _labelled(content: bytes) -> Iterator[tuple[int, bytes]]:
         word = content[start:end].rstrip(b".:")
         if len(word) > LABELLED_BYTES_MAX or content.startswith(b"(", end):
             continue
-        is_chosen = _CHOSEN_PASSWORD.fullmatch(word) and not _ORDINARY.fullmatch(word)
+        is_chosen = re.fullmatch(_CHOSEN_PASSWORD, word) and not re.fullmatch(_ORDINARY, word)
         if is_chosen or _is_random(word, LABELLED_BYTES_MIN):
             yield start, word
 
 
 def _after_labels(content: bytes) -> Iterator[tuple[int, int]]:
+    labelled_word = re.compile(_LABELLED_WORD)
     for start, end in _label_reaches(content):
         # The search continues past the reach's end, because a shortened escape is no escape.
-        for found in _LABELLED_WORD.finditer(content, start, end + LABELLED_BYTES_MAX):
+        for found in labelled_word.finditer(content, start, end + LABELLED_BYTES_MAX):
             if found.start() >= end:
                 break
             if found.start(1) >= 0:
@@ -212,8 +213,8 @@ def _is_random(word: bytes, bytes_min: int) -> bool:
         and (min(capitals, small) > 1 or bytes_min == LABELLED_BYTES_MIN)
         and sum(kind != next_kind for kind, next_kind in pairwise(kinds)) >= SWITCHES_MIN * size
         and kinds.count(b"p") <= PUNCTUATION_MAX * size
-        and sum(map(len, _LETTER_RUN.findall(word))) <= LETTER_RUNS_MAX * size
-        and not _ORDINARY.fullmatch(word)
+        and sum(map(len, re.findall(_LETTER_RUN, word))) <= LETTER_RUNS_MAX * size
+        and not re.fullmatch(_ORDINARY, word)
         and not _is_plain_text(word)
     )
 
@@ -233,5 +234,5 @@ def _is_in_block(content: bytes, start: int, end: int) -> bool:
     reach = end - start + GUTTER_BYTES_MAX
     beside = content[max(0, start - reach) : start], content[end : end + reach]
     return end - start >= BLOCK_LINE_BYTES_MIN and any(
-        b"\n" in text and _BASE64_LINE.search(text) for text in beside
+        b"\n" in text and re.search(_BASE64_LINE, text) for text in beside
     )

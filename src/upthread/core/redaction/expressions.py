@@ -13,6 +13,7 @@ look at such a text twice: as it is, and as it is read.
 from __future__ import annotations
 
 import functools
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -22,7 +23,6 @@ from typing import Final
 import re2
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
 from upthread.errors import ConfigError
 
 SET_CHARACTERS_MAX: Final = 2200
@@ -39,8 +39,8 @@ AUTOMATON_BYTES_MAX: Final = 16 * 1024 * 1024
 
 HEXADECIMAL_DIGITS: Final = 2
 
-_MANY: Final = regex(r"\{\d\d+,?\d*\}")
-_RANGE: Final = regex(r"\{(\d),\d+\}")
+_MANY: Final = re.compile(r"\{\d\d+,?\d*\}")
+_RANGE: Final = re.compile(r"\{(\d),\d+\}")
 """Repetitions of which a rough expression counts fewer, because RE2 compiles each of them."""
 
 

@@ -21,8 +21,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
-
 KEY_LINES_MAX: Final = 1024
 """A key of 16,384 bits has 200 lines."""
 
@@ -64,15 +62,13 @@ _BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 _BEHIND: Final = b" \t\r\"'`,;|\\+)]}.*$" + bytes(range(0x80, 0x100))
 """What may follow a line's run: quotes, joints of source code, frames, an ellipsis."""
 
-_BETWEEN: Final = regex(
-    rb"\r?\n|\r|\\{1,16}(?:[nr]|u000[aAdD])|%0[AaDd]|&#(?:1[03]|x[aAdD]);|<br ?/?>"
-)
+_BETWEEN: Final = rb"\r?\n|\r|\\{1,16}(?:[nr]|u000[aAdD])|%0[AaDd]|&#(?:1[03]|x[aAdD]);|<br ?/?>"
 """From one line to the next: in a file, in JSON at any depth, in a URL, in HTML."""
 
-_PAINT: Final = regex(rb"(?:\x1b|\\{1,4}(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,16}[A-Za-z]")
+_PAINT: Final = rb"(?:\x1b|\\{1,4}(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,16}[A-Za-z]"
 _KINDS: Final = (string.ascii_uppercase.encode(), string.ascii_lowercase.encode(), b"0123456789")
-_NUMBER: Final = regex(rb" *[0-9]+")
-_RUN: Final = regex(rb"[A-Za-z0-9+/=%\\]+")
+_NUMBER: Final = rb" *[0-9]+"
+_RUN: Final = re.compile(rb"[A-Za-z0-9+/=%\\]+")
 _SPACE: Final = rb"(?:[ +]|%20)"
 _LABEL: Final = rb"(?:[A-Z0-9 +]|%20){0,60}?PRIVATE" + _SPACE + rb"KEY(?:" + _SPACE + rb"BLOCK)?"
 _FIRST_LINE: Final = (
@@ -85,17 +81,17 @@ _FIRST_LINE: Final = (
     rb"|MI[A-Z][A-Za-z0-9+/]{1,6}BgkqhkiG9w0BBQ)"  # PKCS 8, encrypted
     rb"[A-Za-z0-9+/=]{8}"
 )
-_FOLDED: Final = regex(
+_FOLDED: Final = (
     rb"(?: {1,4}[A-Za-z0-9+/]{24,}={0,2})+"
     rb"(?: {1,4}[A-Za-z0-9+/]{1,23}(?:={1,2}|(?=\s*(?:-----END|\Z))))?"
 )
 """A key's lines put into one, as agents do that make a title of a prompt."""
 
-_END: Final = regex(rb"-{0,5} ?END" + _SPACE + _LABEL + rb" ?-{0,5}|Private-MAC: ?[0-9a-f]{1,128}")
-_MARKER: Final = regex(
+_END: Final = rb"-{0,5} ?END" + _SPACE + _LABEL + rb" ?-{0,5}|Private-MAC: ?[0-9a-f]{1,128}"
+_MARKER: Final = (
     rb"(?P<begin>-{4,5} ?BEGIN" + _SPACE + _LABEL + rb" ?-{0,5}"
     rb"|PuTTY-User-Key-File-[0-9]:[^\r\n\\]{0,80})"
-    rb"|(?P<end>" + _END.pattern + rb")"
+    rb"|(?P<end>" + _END + rb")"
     rb"|(?P<first>Private-Lines: ?[0-9]{1,4}|(?<![A-Za-z0-9/=])" + _FIRST_LINE + rb")"
 )
 
@@ -161,7 +157,7 @@ def _markers(content: bytes) -> list[tuple[re.Match[bytes], int, int]]:
 
     No further is looked, so that all looks together are as long as the text.
     """
-    found = list(_MARKER.finditer(content))
+    found = list(re.finditer(_MARKER, content))
     after: dict[str, int] = dict.fromkeys(("begin", "end", "first"), len(content))
     afters: list[int] = []
     for marker in reversed(found):
@@ -185,10 +181,10 @@ def _forwards(content: bytes, marker: re.Match[bytes], limit: int) -> int:
         place = marker.start()
         run = _RUN.match(content, place, limit)
         end = run.end() if run and run.end() - place > LONG_RUN_BYTES else end
-    folded = _FOLDED.match(content, end, limit)
+    folded = re.compile(_FOLDED).match(content, end, limit)
     end = folded.end() if folded else end
     for line in _lines_from(content, place, limit):
-        closing = _END.search(content, line.start, line.end)
+        closing = re.compile(_END).search(content, line.start, line.end)
         if closing:
             return closing.end() if end > begun or _has_run(content, line, closing) else begun
         # Until the first of them, headers and blanks may stand below the beginning.
@@ -225,7 +221,7 @@ def _backwards(content: bytes, marker: int, limit: int) -> int:
 
 def _lines_from(content: bytes, start: int, limit: int) -> Iterator[_Line]:
     for _ in range(KEY_LINES_MAX):
-        between = _BETWEEN.search(content, start, limit)
+        between = re.compile(_BETWEEN).search(content, start, limit)
         end = between.start() if between else limit
         yield _line(content, start, end)
         if between is None:
@@ -234,7 +230,9 @@ def _lines_from(content: bytes, start: int, limit: int) -> Iterator[_Line]:
 
 
 def _lines_before(content: bytes, limit: int, end: int) -> Iterator[_Line]:
-    for between in reversed(list(_BETWEEN.finditer(content, limit, end))[-KEY_LINES_MAX:]):
+    for between in reversed(
+        list(re.compile(_BETWEEN).finditer(content, limit, end))[-KEY_LINES_MAX:]
+    ):
         yield _line(content, between.end(), end)
         end = between.start()
     if end > limit:
@@ -245,7 +243,7 @@ def _line(content: bytes, start: int, end: int) -> _Line:
     text = content[start:end]
     if b"[" in text:
         # By as many blanks: places in the line stay those in the text.
-        text = _PAINT.sub(lambda found: b" " * len(found[0]), text)
+        text = re.sub(_PAINT, lambda found: b" " * len(found[0]), text)
     text = text.rstrip(_BEHIND)
     # HTML closes lines by tags; bounded, as a line may be nothing but tags.
     for _ in range(TAGS_MAX):
@@ -285,7 +283,7 @@ def _is_last(content: bytes, line: _Line, gutter: bytes) -> bool:
 
 def _all_lines(content: bytes) -> Iterator[_Line]:
     start = 0
-    for between in _BETWEEN.finditer(content):
+    for between in re.compile(_BETWEEN).finditer(content):
         yield _line(content, start, between.start())
         start = between.end()
     yield _line(content, start, len(content))
@@ -306,4 +304,4 @@ def _middle(block: list[_Line]) -> Iterator[tuple[int, int]]:
 
 
 def _gutter(content: bytes, line: _Line) -> bytes:
-    return _NUMBER.sub(b"#", content[line.start : line.run])
+    return re.sub(_NUMBER, b"#", content[line.start : line.run])

@@ -13,21 +13,20 @@ A deeper line continues the one above it. `{NAME}` is a word of the table, which
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
-
-from upthread.core.lazy_regex import regex
 
 Check: TypeAlias = Callable[[bytes], bool]
 """Whether a value can be a secret."""
 
 RULE_INDENT: Final = 4
 
-_WORD: Final = regex(r"\{([A-Z_]+)\}")
-_LABELLED: Final = regex(r"(?:^|[^|])\{(?:WORD|STRONG|PASSWORD|FLAG|ENVIRONMENT)\}(?:[^|]|$)")
+_WORD: Final = re.compile(r"\{([A-Z_]+)\}")
+_LABELLED: Final = re.compile(r"(?:^|[^|])\{(?:WORD|STRONG|PASSWORD|FLAG|ENVIRONMENT)\}(?:[^|]|$)")
 """A rule that no text without such a word can match; other rules have it as an alternative."""
 
-_BLANK: Final = regex(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|( )")
+_BLANK: Final = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|( )")
 """A blank, or what a blank would be within: an escape or a bracket."""
 
 

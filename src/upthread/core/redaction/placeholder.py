@@ -7,9 +7,8 @@ can try candidates. A placeholder is safe within JSON, URLs and shell words.
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Final
-
-from upthread.core.lazy_regex import regex
 
 DIGEST_BYTES: Final = 4
 BY_LOOKS: Final = "secret-by-looks"
@@ -17,7 +16,7 @@ BY_LOOKS: Final = "secret-by-looks"
 
 PLACEHOLDER: Final = r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{8}\]"
 
-_COMPILED: Final = regex(PLACEHOLDER)
+_COMPILED: Final = PLACEHOLDER
 
 
 def placeholder(family: str, secret: bytes, key: bytes) -> bytes:
@@ -29,4 +28,4 @@ def placeholder(family: str, secret: bytes, key: bytes) -> bytes:
 
 def has_placeholder(text: str) -> bool:
     """Return whether something was taken out of a text."""
-    return _COMPILED.search(text) is not None
+    return re.search(_COMPILED, text) is not None

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
 from upthread.core.redaction.placeholder import BY_LOOKS, PLACEHOLDER, placeholder
 from upthread.core.redaction.values import anything, is_real, looks_random
 from upthread.core.types import JsonValue
@@ -38,7 +38,7 @@ NAME_CHARACTERS_MAX: Final = 64
 
 DIGEST_CHARACTERS: Final = 64
 
-_HARMLESS: Final = regex(
+_HARMLESS: Final = re.compile(
     r"[a-z_]{1,20}|[0-9.]{1,12}|[0-9a-f]{1,17}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 )
 """A word, a version or an id that no shipped rule matches: most hooks record nothing else."""

@@ -8,12 +8,12 @@ prefix. Expressions are RE2's (see expressions.py); a first group, if there is o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
 from upthread.core.redaction.by_looks import MIXED_WORD, random_words
 from upthread.core.redaction.contexts import CONTEXTS, WORDS
 from upthread.core.redaction.key_blocks import KEY_BLOCK, KEY_BODY, key_blocks, key_middles
@@ -123,9 +123,9 @@ jwt \beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-
 
 Find: TypeAlias = Callable[[bytes], Iterator[tuple[int, int]]]
 
-_FAMILY: Final = regex(r"[a-z0-9-]{1,40}")
+_FAMILY: Final = re.compile(r"[a-z0-9-]{1,40}")
 
-_GROUP: Final = regex(r"(?<!\\)(?:\\\\)*\((?!\?)")
+_GROUP: Final = re.compile(r"(?<!\\)(?:\\\\)*\((?!\?)")
 """A group that is counted, looked for: to compile all expressions for it takes too long."""
 
 

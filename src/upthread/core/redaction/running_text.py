@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from upthread.core.lazy_regex import regex
 from upthread.core.redaction.by_looks import LABEL
 from upthread.core.redaction.contexts import WORDS
 from upthread.core.redaction.expressions import as_read
@@ -27,14 +26,14 @@ HELD_CHARACTERS_MAX: Final = 24 * 1024
 LINE_ENDS_LOOKED_AT: Final = 200
 """The end of a line tells what the next one is about."""
 
-_BEGIN: Final = regex(
+_BEGIN: Final = re.compile(
     r"-----?(?: ?BEGIN(?:[A-Z0-9 +%]{0,60}PRIVATE|[A-Z0-9 +%]{0,60}\Z))"
     r"|PuTTY-User-Key-File-|Private-Lines:"
 )
-_END: Final = regex(
+_END: Final = re.compile(
     r"(?:-----END[A-Z0-9 +%]{0,60}KEY(?: BLOCK)?-----|Private-MAC: ?[0-9a-f]{1,128})\s"
 )
-_ANNOUNCING: Final = regex(
+_ANNOUNCING: Final = re.compile(
     rf"{LABEL}|{WORDS['NEED'][4:]}|(?:^|[^\w ]) ?[$#%>] |\bPS |\bmot\b|[^\x00-\x7f]|[{{(]"
     r"|creds|key|auth|echo|\b(?:use|nimm|usa|utilise|create|alter|grant|setx?|env|[a-z]?[0-9]+ L)\b"
     r"|\b(?:docker|az|oc|cf|doctl)\b|mongo|ldap|sqlcmd|sshpass|zip\b|plink|pscp|clickhouse|identif"
@@ -43,7 +42,7 @@ _ANNOUNCING: Final = regex(
 )
 """A line with a secret has one of these words, so that the line is held back whole."""
 
-_ANNOUNCING_THE_NEXT: Final = regex(
+_ANNOUNCING_THE_NEXT: Final = re.compile(
     r"(?:(?:passw(?:or)?d|passwd|pass|pwd|passphrase|secrets?|tokens?|credentials?|key(?:-data)?)"
     r"(?:\\*[\"'`])?(?:[ \t]*:[ \t]*[|>]?[+-]?)?|\blogin[ \t]+\S+)[ \t]*,?[ \t]*\r?\Z"
     r"|\bey[IJK][\w.-]{10,}\\?\r?\Z"
@@ -52,9 +51,9 @@ _ANNOUNCING_THE_NEXT: Final = regex(
 )
 """The end of a line that says what the next one holds, or that the next one continues."""
 
-_LABEL: Final = regex(LABEL, re.IGNORECASE)
+_LABEL: Final = re.compile(LABEL, re.IGNORECASE)
 
-_BLANK: Final = regex(r"[ \t\r\n]")
+_BLANK: Final = re.compile(r"[ \t\r\n]")
 """Not the other blanks of Unicode, because the rules do not take them for the end of a word."""
 
 

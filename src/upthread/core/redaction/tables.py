@@ -7,10 +7,10 @@ as `password`. The table ends at the first line that has another number of cells
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 from typing import Final
 
-from upthread.core.lazy_regex import regex
 from upthread.core.redaction.contexts import WORDS
 from upthread.core.redaction.expressions import Expression
 from upthread.core.redaction.values import is_chosen, is_given
@@ -23,14 +23,14 @@ SECRET_COLUMN: Final = (
 )
 """An expression of RE2 that every text with such a column matches, so other texts are skipped."""
 
-_SECRET_NAME: Final = regex(_NAME.encode())
-_HEAD: Final = regex(rb"[ \t|\"']*\w[\w .\"'-]*(?:[,;|\t][\w .\"'-]*)+\r?")
-_SEPARATOR: Final = regex(rb"[,;|]")
-_GAP: Final = regex(rb"  ( *)")
+_SECRET_NAME: Final = _NAME.encode()
+_HEAD: Final = rb"[ \t|\"']*\w[\w .\"'-]*(?:[,;|\t][\w .\"'-]*)+\r?"
+_SEPARATOR: Final = rb"[,;|]"
+_GAP: Final = rb"  ( *)"
 """Blanks between two columns, as PowerShell and `kubectl get` align them; read as a tab."""
 
-_QUOTED: Final = regex(rb"\"[^\"]*\"")
-_RULE: Final = regex(rb"[\s|+:=-]*")
+_QUOTED: Final = rb"\"[^\"]*\""
+_RULE: Final = rb"[\s|+:=-]*"
 _AROUND: Final = b" \t\r\"'`"
 
 
@@ -40,11 +40,11 @@ def column_secrets(content: bytes) -> Iterator[tuple[int, int]]:
     for named, _ in _secret_column().spans(content):
         begin = content.rfind(b"\n", 0, named) + 1
         head = _line(content, begin)
-        if begin < below or not _HEAD.fullmatch(head):
+        if begin < below or not re.fullmatch(_HEAD, head):
             continue
-        separator = next(iter(_SEPARATOR.findall(head)), b"\t")
+        separator = next(iter(re.findall(_SEPARATOR, head)), b"\t")
         names = [name.strip(_AROUND) for name in head.split(separator)]
-        secret = [column for column, name in enumerate(names) if _SECRET_NAME.fullmatch(name)]
+        secret = [column for column, name in enumerate(names) if re.fullmatch(_SECRET_NAME, name)]
         below = begin + len(head) + 1
         # Code such as `password,` at a line's end is no table, because only one cell has a name.
         is_table = sum(map(bool, names)) > 1 and (names[-1] or separator != b",")
@@ -56,7 +56,7 @@ def column_secrets(content: bytes) -> Iterator[tuple[int, int]]:
                     value = line[start:end]
                     if b" " not in value and (is_chosen(value) or is_given(value)):
                         yield below + start, below + end
-            elif not _RULE.fullmatch(line):
+            elif not re.fullmatch(_RULE, line):
                 break
             below += len(line) + 1
 
@@ -68,13 +68,13 @@ def _secret_column() -> Expression:
 
 def _line(content: bytes, start: int) -> bytes:
     line, _, _ = content[start : start + LINE_BYTES_MAX].partition(b"\n")
-    return _GAP.sub(rb"\t \1", line)
+    return re.sub(_GAP, rb"\t \1", line)
 
 
 def _cells(line: bytes, separator: bytes) -> list[tuple[int, int]]:
     """Return start and end of every cell in a line, without blanks and quotes around it."""
     # A separator within quotes does not count.
-    masked = _QUOTED.sub(lambda quoted: b"." * len(quoted.group()), line)
+    masked = re.sub(_QUOTED, lambda quoted: b"." * len(quoted.group()), line)
     cells: list[tuple[int, int]] = []
     start = 0
     for cell in masked.split(separator):

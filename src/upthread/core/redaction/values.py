@@ -12,8 +12,6 @@ import re
 from collections import Counter
 from typing import Final
 
-from upthread.core.lazy_regex import regex
-
 RANDOM_BITS_MIN: Final = 3.0
 """Shannon entropy, in bits a character, that a value beside a context word must have."""
 
@@ -23,8 +21,8 @@ JUDGED_BYTES_MAX: Final = 512
 
 SAID_BYTES_MIN: Final = 6
 
-_SMALL_LETTERS: Final = regex(rb"[a-z -]{12,64}")
-_RARE_PAIR: Final = regex(
+_SMALL_LETTERS: Final = rb"[a-z -]{12,64}"
+_RARE_PAIR: Final = (
     rb"(?=a[oq]|b[fgkqvwxz]|c[bjqvwxz]|d[hkqwxz]|f[bghjkmqvwxz]|g[bdjkpqvwxz]|h[bcfghjkpqvwxz]"
     rb"|i[huwy]|j[^aeious]|k[hjmqrvxz]|l[hjqwxz]|m[fghjqrvwxz]|n[xz]|o[hq]|p[jqvxz]|q[^lrsu]"
     rb"|r[jqxz]|s[bjrxz]|t[jkqx]|u[hjqwyz]|v[^aceimoy]|w[bcfgjkmpqtuvwxyz]|x[bdfgjknqruvwxz]"
@@ -36,8 +34,9 @@ RARE_PAIRS_MIN: Final = 2
 DISTINCT_MIN: Final = 7
 """How many letters, or words, differ where all are random."""
 
-_COMMON_WORD: Final = regex(
-    rb"\b(?:the|and|for|with|from|are|was|were|not|but|has|have|had|its|into|than|each|them|their)\b"
+_COMMON_WORD: Final = (
+    rb"\b(?:the|and|for|with|from|are|was|were|not|but|has|have|had|its|into|than|each|them"
+    rb"|their)\b"
 )
 """A word that a sentence has and the list of BIP 39 lacks."""
 
@@ -60,33 +59,31 @@ _TEMPLATE_STARTS: Final = (
     b"your",
 )
 
-_CAPITALS: Final = regex(rb"[A-Z_]+")
-_ADDRESS: Final = regex(
-    rb"arn:.*|/?[A-Za-z_][A-Za-z_]*[0-9]{0,4}(?:\??[./][A-Za-z_]+[0-9]{0,4}[A-Za-z_]*)+"
-    rb"|(?:[a-z_][a-z0-9_]*\.)+[A-Z][A-Za-z0-9_]*",
-    re.DOTALL,
+_CAPITALS: Final = rb"[A-Z_]+"
+_ADDRESS: Final = (
+    rb"(?s)arn:.*|/?[A-Za-z_][A-Za-z_]*[0-9]{0,4}(?:\??[./][A-Za-z_]+[0-9]{0,4}[A-Za-z_]*)+"
+    rb"|(?:[a-z_][a-z0-9_]*\.)+[A-Z][A-Za-z0-9_]*"
 )
 """What code and configuration name things by: `messages_1.Messages`, `a/path/to`, an ARN."""
 
-_NAMES_ONE: Final = regex(
+_NAMES_ONE: Final = (
     rb"(?i)(?:pass|secret|token|key)[\w-]*[\"']?[ \t]*[:=][ \t]*[^\s]{6}|://[^/\s:@]+:[^/\s@]+@"
 )
 
-_NAME: Final = regex(
-    rb"[A-Za-z_]+[0-9]?"
+_NAME: Final = (
+    rb"(?s)[A-Za-z_]+[0-9]?"
     rb"|(?:u?int|float|sha|md|utf|base|aes|rsa|hmac|arg|param|test|user|bytes|string)-?[0-9]{1,3}"
     rb"|[A-Za-z_]\w*(?:(?:\??\.|::|->)[A-Za-z_]\w*)+"
-    rb"|[^/]*/.*|[0-9.]+[a-z%]{0,3}|[@#:.!=].*|[a-z]+[:=].*|.*:|[A-Za-z_.-]+=|\D*[!?]",
-    re.DOTALL,
+    rb"|[^/]*/.*|[0-9.]+[a-z%]{0,3}|[@#:.!=].*|[a-z]+[:=].*|.*:|[A-Za-z_.-]+=|\D*[!?]"
 )
 
 
-_YEAR: Final = regex(rb"[A-Za-z](?:19|20)[0-9]{2}[^A-Za-z]?\Z|[a-z]{2}[.][A-Z][a-z]{2,}_?[0-9]+\Z")
+_YEAR: Final = rb"[A-Za-z](?:19|20)[0-9]{2}[^A-Za-z]?\Z|[a-z]{2}[.][A-Z][a-z]{2,}_?[0-9]+\Z"
 """Behind a word a year is a password's: names have numbers of one or two digits."""
 
 
-_SAID_MIX: Final = regex(rb"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])(?=.*[_-]).*|[A-Za-z]{5,}[0-9]")
-_SAID_NAME: Final = regex(
+_SAID_MIX: Final = rb"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])(?=.*[_-]).*|[A-Za-z]{5,}[0-9]"
+_SAID_NAME: Final = (
     rb"(?i)(?-i:[A-Z-]+[0-9]+|[a-z]+(?:-[a-z]+)*-[0-9]{1,2}|[a-z0-9]+(?:_[a-z0-9]+)+)|0x.*"
     rb"|.*password[0-9]?|v?[0-9]+(?:[.-]?[a-z]+|\.[0-9.]+)*|(?:.*[_.-])?(?:b|base|utf|sha|md|aes|rsa"
     rb"|o?auth|ed|curve|argon|ipv|https?|pkcs|rfc|py|python|uint|int)-?[0-9]{1,5}(?:[^0-9].*)?"
@@ -97,7 +94,7 @@ _SAID_NAME: Final = regex(
 """What a sentence about passwords names: a standard, a version, a number of days, a file."""
 
 
-_CHOSEN: Final = regex(rb"(?=[^A-Za-z\xc3-\xdf]*(?:[A-Za-z]|[\xc3-\xdf]))[A-\xff .-]*[^A-\xff .-]")
+_CHOSEN: Final = rb"(?=[^A-Za-z\xc3-\xdf]*(?:[A-Za-z]|[\xc3-\xdf]))[A-\xff .-]*[^A-\xff .-]"
 """A letter, and a digit or a sign."""
 
 
@@ -130,12 +127,12 @@ def looks_random(value: bytes) -> bool:
     has_digit = value.translate(None, b"0123456789") != value
     has_letter = value.upper() != value.lower()
     is_mixed = has_digit and has_letter and entropy_bits(value) >= RANDOM_BITS_MIN
-    return is_mixed and is_real(value) and not _ADDRESS.fullmatch(value)
+    return is_mixed and is_real(value) and not re.fullmatch(_ADDRESS, value)
 
 
 def is_chosen(value: bytes) -> bool:
     """Return whether a value may be a password somebody chose: not a plain word or identifier."""
-    return bool(_CHOSEN.match(value[:JUDGED_BYTES_MAX])) and is_real(value)
+    return bool(re.match(_CHOSEN, value[:JUDGED_BYTES_MAX])) and is_real(value)
 
 
 def is_set(value: bytes) -> bool:
@@ -143,7 +140,7 @@ def is_set(value: bytes) -> bool:
 
     A word in capitals there is the name of what belongs there, as documentation has it.
     """
-    return is_real(value) and not _CAPITALS.fullmatch(value)
+    return is_real(value) and not re.fullmatch(_CAPITALS, value)
 
 
 def is_assigned(value: bytes) -> bool:
@@ -152,7 +149,7 @@ def is_assigned(value: bytes) -> bool:
     Names are told from passwords by what people put into either: a name is words, perhaps with a
     number behind, or a path to one.
     """
-    is_name = _NAME.fullmatch(value) and (b"/" in value or not _YEAR.search(value))
+    is_name = re.fullmatch(_NAME, value) and (b"/" in value or not re.search(_YEAR, value))
     return (is_chosen(value) and not is_name) or is_unpronounceable(value) or is_text(value)
 
 
@@ -161,14 +158,14 @@ def is_said(value: bytes) -> bool:
     word = value.rstrip(b".:*_")
     is_long = len(word) >= SAID_BYTES_MIN and is_real(word)
     return is_long and bool(
-        (is_given(word) or _SAID_MIX.fullmatch(word)) and not _SAID_NAME.fullmatch(word)
+        (is_given(word) or re.fullmatch(_SAID_MIX, word)) and not re.fullmatch(_SAID_NAME, word)
     )
 
 
 def is_unpronounceable(value: bytes) -> bool:
     """Return whether a value is small letters that form no words, as in an app password."""
-    is_small = _SMALL_LETTERS.fullmatch(value) and len(set(value)) >= DISTINCT_MIN
-    return bool(is_small) and len(_RARE_PAIR.findall(value)) >= RARE_PAIRS_MIN
+    is_small = re.fullmatch(_SMALL_LETTERS, value) and len(set(value)) >= DISTINCT_MIN
+    return bool(is_small) and len(re.findall(_RARE_PAIR, value)) >= RARE_PAIRS_MIN
 
 
 def is_text(value: bytes) -> bool:
@@ -184,13 +181,13 @@ def is_text(value: bytes) -> bool:
 
 def is_mnemonic(value: bytes) -> bool:
     """Return whether words may be those of a wallet: no sentence, and no list of one word."""
-    return not _COMMON_WORD.search(value) and len(set(value.split())) >= DISTINCT_MIN
+    return not re.search(_COMMON_WORD, value) and len(set(value.split())) >= DISTINCT_MIN
 
 
 def hides_a_secret(value: bytes) -> bool:
     """Return whether a value is the base64 of a text that gives a secret a name, as `.env` does."""
     try:
-        return _NAMES_ONE.search(base64.b64decode(value)) is not None
+        return re.search(_NAMES_ONE, base64.b64decode(value)) is not None
     except binascii.Error:
         return False
 

@@ -10,12 +10,12 @@ read but run no commands.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
 from upthread.core.outward.calls import commands_of
 from upthread.core.outward.nested_commands import SHELLS, Word, name_of
 from upthread.core.outward.repeatable import only_reads
@@ -32,8 +32,8 @@ _NAMED_BY: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The arguments that name what such a tool is called with."""
 
-_SHELL: Final = regex(r"(?:/(?:usr/)?bin/)?(?:ba|da|k|z)?sh")
-_NAMING_WORDS: Final = regex(
+_SHELL: Final = re.compile(r"(?:/(?:usr/)?bin/)?(?:ba|da|k|z)?sh")
+_NAMING_WORDS: Final = re.compile(
     r"(?<![-\w.])\w+\+?=|\b(?:set\s+--|for|function|mapfile|read\w*)\s|\(\)|\$\{\w+:?[-=]|sh\s+-\w*c"
 )
 """A part of a line that gives a variable or a positional parameter its value."""

@@ -14,7 +14,6 @@ from typing import Final, cast
 
 from msgspec import structs
 
-from upthread.core.lazy_regex import regex
 from upthread.core.names import folded, shown
 from upthread.core.roles.limits import (
     ANY,
@@ -53,10 +52,10 @@ _CODEX_ELSEWHERE: Final = frozenset({"permissions", "tools"})
 
 _WORDS: Final[Mapping[str, Rule]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
 _SWITCHES: Final[Mapping[str, Rule]] = {"true": "allow", "false": "deny"}
-_TOOL: Final = regex(r"[\w*?.:-]+")
-_MODEL: Final = regex(r"\w[\w.:/@+\[\]-]{0,199}")
-_ENTRY: Final = regex(r"(?P<tool>[\w*.:-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
-_BETWEEN: Final = regex(r",(?![^()]*\))|\n")
+_TOOL: Final = r"[\w*?.:-]+"
+_MODEL: Final = r"\w[\w.:/@+\[\]-]{0,199}"
+_ENTRY: Final = r"(?s)(?P<tool>[\w*.:-]+)(?:\((?P<pattern>.*)\))?"
+_BETWEEN: Final = r",(?![^()]*\))|\n"
 """Between two tools of a list in one text; a comma in brackets is part of one."""
 
 _LOOSENS: Final = RoleLimits(not_given=("",))
@@ -146,7 +145,7 @@ def _model(fields: Mapping[str, object], source: str) -> str:
     model = fields.get("model")
     if model is None:
         return ""
-    if not isinstance(model, str) or not _MODEL.fullmatch(model):
+    if not isinstance(model, str) or not re.fullmatch(_MODEL, model):
         raise _malformed(source, "model", "is no name of a model", "write one, or leave it out")
     return model
 
@@ -199,7 +198,7 @@ def _switches(value: Mapping[str, object], source: str) -> RoleLimits:
 
 def _for_tool(tool: str, pattern: str, word: Rule, *, source: str, key: str) -> list[ToolRule]:
     """To OpenCode all tools that edit are one."""
-    if not _TOOL.fullmatch(tool):
+    if not re.fullmatch(_TOOL, tool):
         raise _malformed(source, key, f"has {shown(tool)}, which is no tool", "name a tool")
     names = tools_named(tool) or (tool,)
     names = EDITING if set(names) & set(EDITING) else names
@@ -271,7 +270,7 @@ def _entries(value: object, source: str, key: str) -> list[tuple[str, str]]:
     """Return the (tool, pattern) pairs of a list, or of a text with commas."""
     hint = "write `Read, Grep`; [] for none"
     if isinstance(value, str) and value.strip():
-        pieces: Sequence[object] = [each for each in _BETWEEN.split(value) if each.strip()]
+        pieces: Sequence[object] = [each for each in re.split(_BETWEEN, value) if each.strip()]
     elif isinstance(value, list):
         pieces = cast("list[object]", value)
     else:
@@ -280,7 +279,7 @@ def _entries(value: object, source: str, key: str) -> list[tuple[str, str]]:
         raise _malformed(source, key, "is too long", f"{RULES_MAX} tools at most")
     entries: list[tuple[str, str]] = []
     for piece in pieces:
-        found = _ENTRY.fullmatch(piece.strip()) if isinstance(piece, str) else None
+        found = re.fullmatch(_ENTRY, piece.strip()) if isinstance(piece, str) else None
         if found is None:
             raise _malformed(source, key, f"has {shown(_in_short(piece))}, which is no tool", hint)
         entries.append((found["tool"], _as_pattern(found["pattern"])))

@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
 from upthread.core.text import item, neutral
 from upthread.core.types import ready
 
@@ -24,7 +23,7 @@ REPORT_BYTES_MAX = 256 * 1024
 REPORT_LINES_MAX = 200
 """Of summary, decisions, findings and evidence together: what reaches the next role."""
 
-_BLOCK = regex(
+_BLOCK = re.compile(
     r"^ {0,3}```upthread[ \t]*\r?\n(?P<body>(?:(?! {0,3}```)[^\n]*\n)*) {0,3}```[ \t]*\r?$",
     re.MULTILINE,
 )

@@ -15,7 +15,6 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct, structs
 
-from upthread.core.lazy_regex import regex
 from upthread.core.names import parse_role, shown
 from upthread.core.roles.fields import limits_of_codex, limits_of_front_matter
 from upthread.core.roles.limits import NO_LIMITS, RoleLimits
@@ -217,10 +216,12 @@ KEY_PARTS_MAX: Final = 32
 """How many parts a dotted key may have. Ours have four."""
 
 _PART: Final = r"""(?:"[^"\n]*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
-_LONG_KEY: Final = regex(
+_LONG_KEY: Final = re.compile(
     rf"(?m)^[ \t]*\[{{0,2}}[ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{KEY_PARTS_MAX}}}"
 )
-_LONG_KEY_WITHIN: Final = regex(rf"[{{,][ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{KEY_PARTS_MAX}}}")
+_LONG_KEY_WITHIN: Final = re.compile(
+    rf"[{{,][ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{KEY_PARTS_MAX}}}"
+)
 
 
 def read_toml(text: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ name of a PostgreSQL channel, which has 63 bytes.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Final, TypeAlias
@@ -22,7 +23,6 @@ import msgspec
 from msgspec import Struct, structs
 
 from upthread.core import events
-from upthread.core.lazy_regex import regex
 from upthread.core.roles.reports import Report
 from upthread.core.runs.run_view import Handed, Pipeline, RunView, Step, as_data, check_pipeline
 from upthread.core.runs.step_prompt import (
@@ -63,7 +63,7 @@ REJECTED_TOO_OFTEN: Final = "rejected_too_often"
 ASKED_IN_VAIN_MAX: Final = 1
 """How often a role may ask only what was answered before; its answers are told again each time."""
 
-_PLAIN_ID: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
+_PLAIN_ID: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}"
 STEPS_MAX: Final = 64
 """A run that takes more steps than this is parked: something goes round in circles."""
 
@@ -358,7 +358,7 @@ def _new_questions(view: RunView, role: str, report: Report) -> tuple[events.Que
 
 def _free_id(wanted: str, taken: set[str]) -> str:
     # An id is typed by a person in a command, so that of a model's only a plain one is taken.
-    plain = wanted if _PLAIN_ID.fullmatch(wanted) else "q"
+    plain = wanted if re.fullmatch(_PLAIN_ID, wanted) else "q"
     numbered = (f"{plain}.{number}" for number in itertools.count(2))
     return next(found for found in itertools.chain([plain], numbered) if found not in taken)
 

@@ -2,13 +2,14 @@
 
 One table for what agents' turns come to and for what upthread parks for: in plain words, with what
 a person can do. No time is in these words: when a limit ends is dressed where the reader's clock is
-known (surfaces/cli/terminal/times.py). Nor is what an agent said of it: that is somebody else's
+known (surfaces/cli/terminal/neutral.py). Nor is what an agent said of it: that is somebody else's
 text, and is shown as such. A state says what somebody has to do; an ending says what became of the
 last prompt, whatever came after it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -18,7 +19,6 @@ from msgspec import Struct
 from upthread.core.decision.rollover import is_in_use
 from upthread.core.decision.words import OTHER_PROFILE, TOKENS_MAX
 from upthread.core.events import TurnEnded
-from upthread.core.lazy_regex import regex
 from upthread.core.roles.reports import Report
 from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, UNDECIDABLE, Recognition, TurnView
 from upthread.core.types import Outcome, ready
@@ -81,7 +81,7 @@ _CURE_OF_USE: Final = (
     "if something else uses the session, close it there; else tell it with --fresh, which begins a "
     "new session"
 )
-_UNALLOWED: Final = regex(r" \(([a-z_]+)\): nobody was there to allow it$")
+_UNALLOWED: Final = re.compile(r" \(([a-z_]+)\): nobody was there to allow it$")
 _ELSE: Final = "if it goes on so, try --fresh or another --agent"
 
 _STOPS: Final[Mapping[str, tuple[str, str]]] = {

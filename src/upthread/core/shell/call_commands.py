@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
-from upthread.core.lazy_regex import regex
 from upthread.core.names import folded
 from upthread.core.types import JsonValue
 
@@ -46,19 +45,16 @@ TEXT_KEYS: Final = frozenset(
 )
 """Names under which agents hand over a file's text. JSON in it is what is written, not called."""
 
-_JSON: Final = regex(r"\s*[\[{]")
+_JSON: Final = r"\s*[\[{]"
 # Bounded, and never begun within a run of backslashes: a text of nothing else stays linear.
-_ESCAPE: Final = regex(r"(?<!\\)\\{1,64}u([0-9a-fA-F]{4})")
-_MEMBER: Final = regex(
-    r"""
+_ESCAPE: Final = r"(?<!\\)\\{1,64}u([0-9a-fA-F]{4})"
+_MEMBER: Final = r"""(?x)
     "([\w\ -]{1,40})\\{0,64}"\s*:\s*              # its name
     (?=\\{0,64}"\s*[^\s"\\] | [\[{]\s*[^\s\]}])  # and something as its value
-    """,
-    re.VERBOSE,
-)
+    """
 """A member of an object in JSON, or in JSON in JSON. Bounded: an agent may write any text."""
 
-_TITLE: Final = regex(r"\s*(?:`[^`]*[^`\s]|(?:/\S{1,200}/)?(?:ba|da|fi|k|z)?sh\s+-\w{0,4}c\s)")
+_TITLE: Final = r"\s*(?:`[^`]*[^`\s]|(?:/\S{1,200}/)?(?:ba|da|fi|k|z)?sh\s+-\w{0,4}c\s)"
 
 
 def holds_command(arguments: JsonValue) -> bool:
@@ -90,11 +86,11 @@ def holds_command(arguments: JsonValue) -> bool:
 
 def is_command(title: str | None) -> bool:
     """Return whether a title is a command: in backquotes, as agents show one, or a shell's."""
-    return _TITLE.match(title or "") is not None
+    return re.match(_TITLE, title or "") is not None
 
 
 def _names_in(text: str) -> Iterator[str]:
     """Yield the names of members in a string that is JSON; found, not decoded: it may be long."""
-    if _JSON.match(text):
-        plain = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text)
-        yield from (folded(found[1]) for found in _MEMBER.finditer(plain))
+    if re.match(_JSON, text):
+        plain = re.sub(_ESCAPE, lambda escape: chr(int(escape[1], 16)), text)
+        yield from (folded(found[1]) for found in re.finditer(_MEMBER, plain))

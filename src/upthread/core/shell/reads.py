@@ -16,7 +16,6 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
 from upthread.core.outward.nested_commands import Word, name_of
 from upthread.core.outward.shell_commands import ShellCommand, commands_in, tree_of
 
@@ -64,7 +63,7 @@ def is_reading_known(line: str, is_known: Callable[[str], bool]) -> bool:
     `is_known` says of a name, as `files_read` returns it, whether it is of a file that was looked
     at: a search through a directory names no file.
     """
-    if tree_of(line) is None or _UNTOLD.search(line):
+    if tree_of(line) is None or re.search(_UNTOLD, line):
         return False
     names = files_read(line)
     # At the limit there may be more, which nobody has looked at.
@@ -246,14 +245,11 @@ _NAMED_BY: Final[Mapping[str, Callable[[Sequence[Word]], list[Word]]]] = Mapping
 
 # --- whether that is all -----------------------------------------------------------------------
 
-_UNTOLD: Final = regex(
-    r"""
+_UNTOLD: Final = r"""(?x)
     \b(?:xargs|eval)\b
     | [$`]\(?\s*<                      # `$(< file)`
     | sh\s+-\w*c\w*\s+[^'\s][^']*\$   # a shell that is given what a variable holds
-    """,
-    re.VERBOSE,
-)
+    """
 """What hides commands, or files, from those who only read the line."""
 
 _Tells: TypeAlias = Callable[[Sequence[Word]], bool]
@@ -274,7 +270,7 @@ def _searches_what_is_named(words: Sequence[Word]) -> bool:
 def _greps_what_is_named(words: Sequence[Word]) -> bool:
     operands = _operands(words[1:], _GREP)
     options = (word for word in words[1:] if word and word.startswith("-"))
-    is_deep = any(_DEEP.match(each) for each in options)
+    is_deep = any(re.match(_DEEP, each) for each in options)
     return _are_told(operands) if is_deep else None not in operands
 
 
@@ -283,7 +279,7 @@ def _are_told(operands: Sequence[Word]) -> bool:
 
 
 def _computes_from_what_is_named(words: Sequence[Word]) -> bool:
-    is_reading_more = any(word is None or _READING_MORE.search(word) for word in words)
+    is_reading_more = any(word is None or re.search(_READING_MORE, word) for word in words)
     return not is_reading_more and not any(word and word.startswith("~") for word in words)
 
 
@@ -292,8 +288,8 @@ def _shows_no_content(words: Sequence[Word]) -> bool:
     return not _GIT_VERBS.isdisjoint(words) and _GIT_PATCHES.isdisjoint(words)
 
 
-_DEEP: Final = regex(r"-[a-zA-Z]*[rR]|--(?:dereference-)?recursive|-d")
-_READING_MORE: Final = regex(r"getline|system|ARGV")
+_DEEP: Final = r"-[a-zA-Z]*[rR]|--(?:dereference-)?recursive|-d"
+_READING_MORE: Final = r"getline|system|ARGV"
 _GIT_PATCHES: Final = frozenset({"-p", "-u", "--patch", "-v", "--verbose", "--cc", "-c", "-L"})
 _GIT_VERBS: Final = frozenset(
     {"add", "branch", "checkout", "clone", "commit", "fetch", "init", "log", "ls-files", "merge"}
@@ -329,41 +325,37 @@ LANGUAGES: Final = frozenset(
     {"python", "python3", "node", "nodejs", "deno", "bun", "ruby", "perl", "php", "lua"}
 )
 
-_OPENED: Final = regex(
-    r"""
+_OPENED: Final = r"""(?x)
     \b(?:open|Path|read_text|read_bytes|readFile(?:Sync)?|file_get_contents|slurp
        |(?:File|IO)\.(?:read|open|readlines|foreach))
     \(\s*[rbf]?\\?['"](?P<file>[^'"$`{}\\\n]{1,400})\\?['"]
     (?:\s*,\s*\\?['"](?P<mode>[\w+]{1,4})\\?['"])?
-    """,
-    re.VERBOSE,
-)
-_WRITTEN: Final = regex(r"\s*\)\s*\.\s*write_")
-_SUBSTITUTED: Final = regex(r"\$\(\s*<\s*(?P<file>[\w./@+-]+)\s*\)")
-_LOOP: Final = regex(
-    r"\bfor\s+(?P<name>\w+)\s+in\s+(?P<words>[^;\n$`]{1,4000}?)\s*[;\n]\s*do\b"
-    r"(?P<body>.*?)\bdone\b",
-    re.DOTALL,
+    """
+_WRITTEN: Final = r"\s*\)\s*\.\s*write_"
+_SUBSTITUTED: Final = r"\$\(\s*<\s*(?P<file>[\w./@+-]+)\s*\)"
+_LOOP: Final = (
+    r"(?s)\bfor\s+(?P<name>\w+)\s+in\s+(?P<words>[^;\n$`]{1,4000}?)\s*[;\n]\s*do\b"
+    r"(?P<body>.*?)\bdone\b"
 )
 
 
 def opened_in(line: str) -> Iterator[str]:
     """Yield the files that code in a line opens to read, by the names it gives in full."""
-    for found in _OPENED.finditer(line):
+    for found in re.finditer(_OPENED, line):
         # `r+` is not among them: it reads as well.
-        is_writing = set(found["mode"] or "") & {"w", "a", "x"} or _WRITTEN.match(line, found.end())
-        if not is_writing:
+        is_writing = set(found["mode"] or "") & {"w", "a", "x"}
+        if not is_writing and not re.compile(_WRITTEN).match(line, found.end()):
             yield found["file"]
 
 
 def substituted_in(line: str) -> Iterator[str]:
     """Yield the files whose content stands in the place of `$(< file)`."""
-    yield from (found["file"] for found in _SUBSTITUTED.finditer(line))
+    yield from (found["file"] for found in re.finditer(_SUBSTITUTED, line))
 
 
 def looped_over(line: str) -> Iterator[str]:
     """Yield a loop's body for each word that it goes through, with that word in its place."""
-    for found in _LOOP.finditer(line):
+    for found in re.finditer(_LOOP, line):
         named = re.compile(rf"\$(?:{found['name']}\b|\{{{found['name']}\}})")
         for word in found["words"].split():
             # By a function: a backslash in the word would else be taken for a reference to a group.

@@ -18,7 +18,6 @@ from msgspec import Struct, field, structs
 
 from upthread.agents.base import PermissionAnswer, PermissionRequest
 from upthread.boundary import files
-from upthread.core.lazy_regex import regex
 from upthread.core.roles.calls import called_with
 from upthread.core.roles.limits import NO_LIMITS, LimitedCall, RoleLimits, limited
 from upthread.core.shell.call_commands import CHANGING, STRICTNESS, Rule
@@ -33,8 +32,8 @@ _ALLOWS: Final = ("allow_once",)
 """A rule is about one call. What holds for ever the agent would not ask about again."""
 _REJECTS: Final = ("reject_once", "reject_always")
 
-_YES: Final = regex(r"allow|accept|approve|grant|permit|proceed|\byes\b", re.IGNORECASE)
-_NO: Final = regex(
+_YES: Final = re.compile(r"allow|accept|approve|grant|permit|proceed|\byes\b", re.IGNORECASE)
+_NO: Final = re.compile(
     r"reject|den(?:y|ied)|decline|cancel|refuse|abort|disallow|\b(?:no|not|dont|don't|never)\b",
     re.IGNORECASE,
 )

@@ -8,7 +8,7 @@ entries and after a million; the number of an entry is what compare-and-set comp
 
 L1  Values come back equal and in the order of their numbers, whichever process appended them.
 L2  `append` is all or nothing. It survives the loss of power once it has returned.
-L3  With `after`, exactly one of many that append after the same entry gets in; ConflictError for
+L3  With `after`, exactly one of many that append after the same moment gets in; ConflictError for
     the others, and nothing of theirs is there. Without, all of them get in.
 L4  `rewrite` leaves what it returns and erases the rest, or changes nothing. An entry that another
     process appends meanwhile is neither lost nor put into what was erased: it is seen by `rewrite`,
@@ -83,9 +83,23 @@ class Entry(Struct, frozen=True, kw_only=True):
 
     seq: int
     value: JsonValue
-    recorded_at_ms: int
     speaker: Speaker = Speaker.TOOL
     told: str = ""
+
+
+class Stands(Struct, frozen=True):
+    """A log at the moment of one read. Nothing was ever appended where there is no conversation.
+
+    `last` is the number that the next entry comes after, 0 before the first.
+    """
+
+    conversation: Conversation | None = None
+    last: int = 0
+
+    @property
+    def generation(self) -> int:
+        """How often the log was begun anew, and its numbers with it; 0 before the first entry."""
+        return self.conversation.generation if self.conversation else 0
 
 
 class EntryLog:
@@ -113,38 +127,44 @@ class EntryLog:
         self._own: ConversationId | None = None
         self._proved: ConversationId | None = None
 
-    def last(self) -> int:
-        """Return the number that the next entry comes after, 0 before the first."""
-        with self.lock:
-            conversation = self._conversation()
-            return self._store.message_count(conversation.conversation_id) if conversation else 0
+    def stands(self) -> Stands:
+        """Return the log's newest generation and its last number, by one read of one moment.
 
-    def generation(self) -> int:
-        """Return how often it was begun anew, 0 where nothing was ever appended.
-
-        Numbers begin anew with it, and nothing that was read before holds any more.
+        A mark that replaces the generation has a number in it. So an append after `last` either
+        comes before the mark or conflicts with it.
         """
         with self.lock:
-            conversation = self._conversation()
-            return conversation.generation if conversation else 0
+            found = self._store.resolve(self.key)
+        return Stands(found.conversation, found.messages) if found else Stands()
 
-    def entries(self, *, after: int = 0, newest: int | None = None) -> Iterator[Entry]:
+    def entries(
+        self, *, after: int = 0, newest: int | None = None, stands: Stands | None = None
+    ) -> Iterator[Entry]:
         """Yield the entries after a number, oldest first; with `newest` of the last so many.
 
-        What others said in the conversation is among them; what was forgotten is left out.
+        What others said in the conversation is among them; what was forgotten is left out. With
+        `stands`, which was read just before, entries that came since may be missing.
         """
-        for message in self._messages(after, newest):
+        for message in self._messages(after, newest, stands or self.stands()):
             yield from self._in(message)
 
-    def _messages(self, after: int, newest: int | None) -> Iterator[Message]:
+    def _messages(self, after: int, newest: int | None, stands: Stands) -> Iterator[Message]:
+        conversation = stands.conversation
+        if conversation is None:
+            return
+        owner = conversation.conversation_id
         with self.lock:
-            conversation = self._conversation()
-            if conversation is not None:
-                self._prove(conversation.conversation_id)
-        while conversation is not None:
+            self._prove(owner)
+            if newest is None and 0 < after < stands.last <= after + ENTRIES_AT_ONCE:
+                # A few at the end are found without a search for their beginning.
+                page = self._store.messages(owner, after_seq=after, newest=stands.last - after)
+                if page and page[0].seq == after + 1:
+                    yield from page
+                    return
+        while True:
             with self.lock:
                 page = self._store.messages(
-                    conversation.conversation_id,
+                    owner,
                     after_seq=after,
                     first=ENTRIES_AT_ONCE if newest is None else None,
                     newest=newest,
@@ -154,27 +174,18 @@ class EntryLog:
                 return
             after = page[-1].seq
 
-    def entry(self, seq: int) -> Entry | None:
-        """Return one entry, None where none has this number, or it was forgotten."""
-        with self.lock:
-            conversation = self._conversation()
-            if conversation is None:
-                return None
-            self._prove(conversation.conversation_id)
-            owner = conversation.conversation_id
-            found = self._store.messages(owner, after_seq=seq - 1, first=1) if seq > 0 else ()
-        return next(self._in(found[0]), None) if found else None
-
     def texts(self) -> Iterator[str]:
         """Yield what search, briefings and audit read of the conversation, oldest first."""
-        for message in self._messages(0, None):
+        for message in self._messages(0, None, self.stands()):
             if message.text:
                 yield message.text
 
-    def append(self, entries: Sequence[NewEntry], *, after: int | None = None) -> tuple[int, ...]:
-        """Append values and return their numbers. With `after` only where that is the last one.
+    def append(
+        self, entries: Sequence[NewEntry], *, after: Stands | None = None
+    ) -> tuple[int, ...]:
+        """Append values and return their numbers. With `after` only where the log still stands so.
 
-        Raises ConflictError where it is not; UsageError for another framework's conversation.
+        Raises ConflictError where it does not; UsageError for another framework's conversation.
         """
         return append_together((Append(log=self, entries=entries, after=after),))[0]
 
@@ -186,14 +197,16 @@ class EntryLog:
         """
         while True:
             with self.lock:
-                stands = self._stands()
-                if stands.last == 0:
+                stands = self.stands()
+                old, last = stands.conversation, stands.last
+                if old is None or last == 0:
                     return
-                entries = [each for each in self.entries() if each.seq <= stands.last]
+                self._require_own(old, last)
+                entries = [each for each in self.entries(stands=stands) if each.seq <= last]
                 self._require_nobody_else(entries)
                 left = kept(entries)
                 try:
-                    self._replace(stands, left)
+                    self._replace(old, last, left)
                 except ConflictError:
                     continue
                 return
@@ -203,41 +216,28 @@ class EntryLog:
 
         For `append_together`, which writes it, and then has the turn remembered by `follow`.
         """
-        stands = self._stands()
-        if append.after is not None and stands.last != append.after:
-            raise self._moved(append.after, stands.last)
-        conversation_id = stands.conversation.conversation_id
-        opening = [OpenConversation(conversation=stands.conversation)] if stands.is_new else []
-        turn_id, turn = self._turn_in(conversation_id, stands.last)
-        said = self._said(conversation_id, turn_id, stands.last, append.entries)
+        stands = append.after or self.stands()
+        conversation, last = stands.conversation, stands.last
+        opening: list[Write] = []
+        if conversation is None:
+            conversation = self._minted(1, "")
+            opening.append(OpenConversation(conversation=conversation))
+        else:
+            self._require_own(conversation, last)
+        conversation_id = conversation.conversation_id
+        turn_id, turn = self._turn_in(conversation_id, last)
+        said = self._said(conversation_id, turn_id, last, append.entries)
         return Prepared(
             writes=(*opening, *turn, *said),
             turn=(conversation_id, turn_id),
-            seqs=tuple(range(stands.last + 1, stands.last + 1 + len(append.entries))),
+            seqs=tuple(range(last + 1, last + 1 + len(append.entries))),
         )
 
     def follow(self, written: Prepared) -> None:
-        """Go on in the turn that an append was written under."""
-        self._turn = written.turn
+        """Go on in the turn that an append was written under, in a conversation of our own."""
+        self._turn, self._own = written.turn, written.turn[0]
 
     # --- below: one conversation, as the port has it ---------------------------------------------
-
-    def _conversation(self) -> Conversation | None:
-        found = self._store.resolve(self.key)
-        return found.conversation if found else None
-
-    def _stands(self) -> _Stands:
-        """Return where the next entry goes; what opens the conversation where it never was."""
-        while True:
-            found = self._conversation()
-            if found is None:
-                return _Stands(conversation=self._minted(1, ""), last=0, is_new=True)
-            last = self._store.message_count(found.conversation_id)
-            # Asked again, in this order: if it is the newest generation still, no mark that
-            # replaces it was counted, and one that is set from now on takes the number we take.
-            if found == self._conversation():
-                self._require_own(found, last)
-                return _Stands(conversation=found, last=last, is_new=False)
 
     def _minted(self, generation: int, base_name: str) -> Conversation:
         project_id, workstream = self.key.project_id, self.key.workstream
@@ -251,22 +251,21 @@ class EntryLog:
             opened_at_ms=now_ms(),
         )
 
-    def _replace(self, stands: _Stands, left: Sequence[NewEntry]) -> None:
-        old, base_name = stands.conversation, stands.conversation.base_name
-        new = _Stands(conversation=self._minted(old.generation + 1, base_name), last=0, is_new=True)
-        mark_turn, mark_opening = self._turn_in(old.conversation_id, stands.last)
+    def _replace(self, old: Conversation, last: int, left: Sequence[NewEntry]) -> None:
+        new = self._minted(old.generation + 1, old.base_name)
+        mark_turn, mark_opening = self._turn_in(old.conversation_id, last)
         mark = (NewEntry(value=_REPLACED),)
-        turn_id, turn = _turn(self._system, new.conversation.conversation_id, 0)
+        turn_id, turn = _turn(self._system, new.conversation_id, 0)
         writes: tuple[Write, ...] = (
             *mark_opening,
-            *self._said(old.conversation_id, mark_turn, stands.last, mark),
-            OpenConversation(conversation=new.conversation),
+            *self._said(old.conversation_id, mark_turn, last, mark),
+            OpenConversation(conversation=new),
             *turn,
-            *self._said(new.conversation.conversation_id, turn_id, 0, left),
+            *self._said(new.conversation_id, turn_id, 0, left),
             EraseConversation(conversation_id=old.conversation_id),
         )
         self._store.commit(writes)
-        self._turn = (new.conversation.conversation_id, turn_id)
+        self._turn = (new.conversation_id, turn_id)
 
     def _turn_in(
         self, conversation_id: ConversationId, last: int
@@ -296,14 +295,12 @@ class EntryLog:
             )
 
     def _in(self, message: Message) -> Iterator[Entry]:
-        seq, at_ms, speaker = message.seq, message.recorded_at_ms, message.speaker
+        seq, speaker = message.seq, message.speaker
         own = [p for p in message.parts if isinstance(p, UnknownPart) and p.kind == self._kind]
         for part in own:
-            yield Entry(seq=seq, value=part.raw, recorded_at_ms=at_ms, speaker=speaker)
+            yield Entry(seq=seq, value=part.raw, speaker=speaker)
         if not own and message.text and not any(_kinds(message)):
-            yield Entry(
-                seq=seq, value=None, recorded_at_ms=at_ms, speaker=speaker, told=message.text
-            )
+            yield Entry(seq=seq, value=None, speaker=speaker, told=message.text)
 
     def _require_own(self, conversation: Conversation, last: int) -> None:
         """Refuse a conversation in which another framework speaks (L5). Looked at once."""
@@ -342,20 +339,13 @@ class EntryLog:
                 address=self.key.address,
             )
 
-    def _moved(self, after: int, last: int) -> ConflictError:
-        return ConflictError(
-            f"{shown(self.key.address)} has gone on: entry {after} was to be its last, not {last}",
-            hint="read it again, and decide on what it says now",
-            address=self.key.address,
-        )
-
 
 class Append(Struct, frozen=True, kw_only=True):
-    """What is to be appended to one log; with `after` only where that is its last entry."""
+    """What is to be appended to one log; with `after` only where the log still stands so."""
 
     log: EntryLog
     entries: Sequence[NewEntry]
-    after: int | None = None
+    after: Stands | None = None
 
 
 def append_together(appends: Sequence[Append]) -> tuple[tuple[int, ...], ...]:
@@ -371,12 +361,10 @@ def append_together(appends: Sequence[Append]) -> tuple[tuple[int, ...], ...]:
             try:
                 log.commit([write for each in prepared for write in each.writes])
             except ConflictError:
-                # Another process was first: its entry stands, ours comes after it, unless somebody
-                # was to be told of that. Who that is, the next look says.
-                if all(each.after is None for each in wanted):
-                    continue
-                for each in wanted:
-                    each.log.prepared(each)
+                # Another process was first: its entry stands, ours comes after it, unless ours was
+                # made for the log as it stood.
+                if any(each.after is not None for each in wanted):
+                    raise
                 continue
             for each, done in zip(wanted, prepared, strict=True):
                 each.log.follow(done)
@@ -391,14 +379,6 @@ class Prepared(Struct, frozen=True, kw_only=True):
     writes: tuple[Write, ...]
     turn: tuple[ConversationId, TurnId]
     seqs: tuple[int, ...]
-
-
-class _Stands(Struct, frozen=True, kw_only=True):
-    """A conversation, the number of its last message, and whether it has yet to be opened."""
-
-    conversation: Conversation
-    last: int
-    is_new: bool
 
 
 def _turn(

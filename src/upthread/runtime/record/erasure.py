@@ -21,7 +21,8 @@ from upthread.runtime.record.events import run_view
 from upthread.runtime.system import System
 from upthread.store.base import Store
 from upthread.store.chain import as_bytes
-from upthread.store.entries import PARTS, Entry, spoken_of
+from upthread.store.entries import Entry, spoken_of
+from upthread.store.kinds import PARTS
 from upthread.store.values import Run
 
 

@@ -49,10 +49,10 @@ from upthread.core.types import (
 )
 from upthread.errors import NotFoundError
 from upthread.store.base import Leases, Store
-from upthread.store.entries import Entry, SpokenRow, StreamKind
+from upthread.store.entries import Entry, SpokenRow
 from upthread.store.stream_reads import Found, Span
 from upthread.store.streams import Head
-from upthread.store.tags import tag
+from upthread.store.tags import StreamKind, tag
 from upthread.store.values import Proof, Resolved, Turn
 
 Result = TypeVar("Result")
@@ -99,14 +99,14 @@ class ProjectStore(Store):
         return self.behind.heads(self._project_id, kind)
 
     # A row is known from a head alone, and those are the project's own.
-    def read_entries(self, span: Span) -> Sequence[Entry]:
-        return self.behind.read_entries(span)
+    def entries(self, span: Span) -> Sequence[Entry]:
+        return self.behind.entries(span)
 
-    def read_spoken(self, span: Span) -> Iterable[SpokenRow]:
-        return self.behind.read_spoken(span)
+    def spoken(self, span: Span) -> Iterable[SpokenRow]:
+        return self.behind.spoken(span)
 
-    def _proved(self, head: Head, span: Span) -> list[tuple[Entry, Any]]:
-        return self._once((head.hash, span), lambda: super(ProjectStore, self)._proved(head, span))
+    def _values(self, head: Head, span: Span) -> list[tuple[Entry, Any]]:
+        return self._once((head.hash, span), lambda: super(ProjectStore, self)._values(head, span))
 
     @contextmanager
     def moment(self) -> Generator[None]:

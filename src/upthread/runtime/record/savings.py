@@ -28,7 +28,6 @@ from upthread.core.decision.words import (
     START_FRESH,
 )
 from upthread.core.events import Usage
-from upthread.core.turns.usage import together
 from upthread.runtime.record.timeline import Branch, Timeline, TurnNode
 
 Way: TypeAlias = Literal["resumed", "briefed", "first"]
@@ -235,7 +234,7 @@ def grouped(
 def delegations_of(timeline: Timeline) -> Iterator[Delegation]:
     """Yield a workstream's delegations, conversation by conversation."""
     asked: set[tuple[str, str]] = set()
-    for branch in timeline.branches():
+    for branch in timeline.branches:
         yield from _of_branch(branch, timeline.name, asked)
 
 
@@ -245,7 +244,7 @@ def _of_branch(
     key = branch.conversation.key
     agents = {str(link.upstream_session_id): link.agent for link in branch.chain}
     known: dict[str, set[str]] = {}
-    for turn in branch.turns():
+    for turn in branch.turns:
         again = tuple(_questions_again(turn, key.role, asked))
         session = turn.view.attached.upstream_session_id if turn.view.attached else ""
         files = tuple(_files_again(turn, session, known))
@@ -265,19 +264,11 @@ def _of_branch(
             decision=found.decision,
             way=way,
             price=found.price,
-            usage=_usage(turn),
+            usage=turn.usage,
             spent=turn.spent,
             files_again=files,
             questions_again=again,
         )
-
-
-def _usage(turn: TurnNode) -> Usage | None:
-    """Return what was counted: until the turn was parked, each time, and since."""
-    usage: Usage | None = None
-    for more in turn.usages:
-        usage = together(usage, more)
-    return usage
 
 
 def _files_again(turn: TurnNode, session: str, known: dict[str, set[str]]) -> Iterator[str]:

@@ -33,9 +33,11 @@ from upthread.store.base import Store
 from upthread.store.chain import as_bytes
 from upthread.store.drafting import changed
 from upthread.store.entries import Entry
+from upthread.store.kinds import RunState
 from upthread.store.log import LogStore
 from upthread.store.proof import prove
-from upthread.store.streams import STREAMS, Head, RunState, new_head
+from upthread.store.stream_reads import Span
+from upthread.store.streams import STREAMS, Head, new_head
 
 PAGE_ENTRIES: Final = 200
 """How many entries are read at once, and committed at once."""
@@ -138,7 +140,7 @@ class Move:
             known = self._known(head)
             return 1 + sum(each in known for each in self._source.identities(ProjectId(head.name)))
         # The last entry there covers all before it.
-        last = self._source.entries(head.row, after=twin.last - 1, first=1)
+        last = self._source.entries(Span(head.row, after=twin.last - 1, first=1))
         if not last or last[0].hash != twin.hash:
             raise _other_content(head)
         return twin.last
@@ -152,7 +154,7 @@ class Move:
             self._write_identities(head)
             return
         made = self._twin(head) or new_head(head.kind, head.name, head.project_id)
-        while page := self._source.entries(head.row, after=after, first=PAGE_ENTRIES):
+        while page := self._source.entries(Span(head.row, after=after, first=PAGE_ENTRIES)):
             change = changed(made)
             for entry in page:
                 change.copy(entry)

@@ -1,19 +1,20 @@
-"""The timeline: what is shown of a workstream, as a tree: roles, turns, what was said and done.
+"""The timeline: all that is kept of a workstream, as one value that every surface renders.
 
-Made from the audit, and pure: pages, trees in a terminal and exports render this, and none of them
-reads the store. A branch is made when it is asked for, and its turns one after the other, so that
-what is long is never held whole. Nothing is left out, and nothing is put in words of a surface.
+A tree: roles, their turns, what was said and done, sub-agents under the call that started them.
+Pure: `timeline_reader` makes it from the store, and nothing here is in the words of a surface.
+Children, closed generations and refusals are here as well as the conversations a person would ask
+for; what cannot be verified is named, never dropped.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
-from upthread.core import events, types
+from upthread.core import types
 from upthread.core.acts import settlements_in
 from upthread.core.commands import RecordAct, RecordDecision
 from upthread.core.decision.freshness import change_lines
@@ -21,7 +22,8 @@ from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.model import freshness_in, price_in
 from upthread.core.decision.price import Price, Tokens
 from upthread.core.decision.words import became_in_words
-from upthread.core.events import TurnIntended
+from upthread.core.events import PromptSent, RunEvent, TurnEvent, TurnIntended, Usage
+from upthread.core.runs.pipeline import RunView
 from upthread.core.runs.stops import Stop, stop_in_words
 from upthread.core.runs.verdicts import VerdictView
 from upthread.core.states import Standing
@@ -34,12 +36,9 @@ from upthread.core.turns.effects import (
 )
 from upthread.core.turns.spent_tokens import spent_on_turn, took_by_prompt
 from upthread.core.turns.turn import TurnView
-from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
-from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
-from upthread.store.values import Quarantined
-
-DEPTH_MAX: Final = 32
-"""How deep sub-agents are nested; what a damaged record hangs deeper stands beside the others."""
+from upthread.core.turns.usage import together
+from upthread.runtime.record.workstream_views import WorkstreamView
+from upthread.store.values import Quarantined, Run
 
 _Asked: TypeAlias = types.ToolCallPart | types.ErasedPart
 _Result: TypeAlias = types.ToolResultPart | types.ErasedPart
@@ -128,31 +127,72 @@ class Decided(Struct, frozen=True, kw_only=True):
         return became_in_words(self.decision, reasons, was_refused=self.was_refused)
 
 
-class TurnNode(Struct, frozen=True, kw_only=True):
-    """A turn. `decisions` has more than one where a session was lost and it was decided again.
+class TurnNode(Struct, frozen=True, kw_only=True, dict=True):
+    """A turn. `number` counts from 1 within its conversation.
 
-    `spent` is None while no prompt has left; `usages` are what its agent counted, until each time
-    that it was parked and until its end. `last_at_ms` is when the last of it was said.
+    `settlements` are what people said of its actions, by call, and `outward_patterns` are the
+    person's own, as for effects.
     """
 
     turn_id: types.TurnId
     run_id: types.RunId | None
     number: int
     opened_at_ms: int
-    last_at_ms: int
     view: TurnView
-    decisions: tuple[Decided, ...]
-    spent: Tokens | None
-    usages: tuple[events.Usage | None, ...]
-    prompt: str
-    told: tuple[str, ...]
-    items: tuple[Item, ...]
+    events: tuple[TurnEvent, ...]
+    messages: tuple[types.Message, ...]
     quarantined: tuple[Quarantined, ...]
+    settlements: dict[str, Settlement]
+    outward_patterns: Sequence[str]
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """What was said and done, in order."""
+        return items_of(self.messages, said=self.settlements, patterns=self.outward_patterns)
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """Its calls, in order."""
+        return tuple(item for item in self.items if isinstance(item, ToolCall))
+
+    @cached_property
+    def decisions(self) -> tuple[Decided, ...]:
+        """What was decided; more than once where a session was lost and it was decided again."""
+        return tuple(
+            decided(event, was_refused=self.view.was_refused)
+            for event in self.events
+            if isinstance(event, TurnIntended)
+        )
 
     @property
     def decision(self) -> Decided | None:
         """What was decided last, None where the turn ended before that."""
         return self.decisions[-1] if self.decisions else None
+
+    @property
+    def spent(self) -> Tokens | None:
+        """The tokens that it took, None while no prompt has left."""
+        sent = any(isinstance(event, PromptSent) for event in self.events)
+        return spent_on_turn(self.events) if sent else None
+
+    @property
+    def usage(self) -> Usage | None:
+        """What its agent counted: until each time that it was parked, and until its end."""
+        usage: Usage | None = None
+        for took in took_by_prompt(self.events):
+            usage = together(usage, took.usage)
+        return usage
+
+    @property
+    def prompt(self) -> str:
+        """The text of its first prompt."""
+        return next((m.text for m in self.messages if m.speaker is types.Speaker.USER), "")
+
+    @property
+    def last_at_ms(self) -> int:
+        """When the last of it was said."""
+        times = (message.recorded_at_ms for message in self.messages)
+        return max(times, default=self.opened_at_ms)
 
     @property
     def stop(self) -> Stop | None:
@@ -170,26 +210,29 @@ class TurnNode(Struct, frozen=True, kw_only=True):
             return str(self.view.ended.outcome)
         return "parked" if self.view.parked is not None else "open"
 
-    @property
-    def calls(self) -> tuple[ToolCall, ...]:
-        """Its calls, in order."""
-        return tuple(item for item in self.items if isinstance(item, ToolCall))
 
+class Branch(Struct, frozen=True, kw_only=True):
+    """A conversation: one of a role's, or a sub-agent's within another one.
 
-class Branch:
-    """A conversation: one of a role's, or a sub-agent's within another one."""
+    `child_messages` were recorded in a turn of its parent's, and `messages` counts all of them.
+    `first_unverified_seq` is the first message that does not match its digest, None when all do.
+    `standing` is None for a child and for a closed generation, which nothing goes on with.
+    `verdict` is its last one and whether that still holds. `depth` is 0 where no other called it.
+    """
 
-    def __init__(self, audited: AuditedConversation, whole: Timeline, *, depth: int) -> None:
-        self._audited = audited
-        self._whole = whole
-        self.depth = depth
-        self.conversation: types.Conversation = audited.conversation
-        self.chain: Sequence[types.Link] = audited.chain
-        self.refusals: Sequence[RecordDecision] = audited.refusals
-        self.acts: Sequence[RecordAct] = audited.acts
-        self.first_unverified_seq: int | None = audited.first_unverified_seq
-        self.standing: Standing | None = audited.standing
-        self._settled = settlements_in(audited.acts)
+    conversation: types.Conversation
+    chain: tuple[types.Link, ...]
+    turns: Sequence[TurnNode]
+    child_messages: Iterable[types.Message]
+    refusals: tuple[RecordDecision, ...]
+    acts: tuple[RecordAct, ...]
+    messages: int
+    first_unverified_seq: int | None
+    standing: Standing | None
+    verdict: VerdictView | None
+    children: tuple[Branch, ...]
+    depth: int
+    outward_patterns: Sequence[str]
 
     @property
     def is_child(self) -> bool:
@@ -203,68 +246,50 @@ class Branch:
         return key.role if self.is_child else key.address
 
     @property
-    def verdict(self) -> VerdictView | None:
-        """Its last verdict and whether that still holds, None without one."""
-        view = self._whole.role(self.conversation.conversation_id)
-        return view.verdict if view else None
-
-    @property
-    def turns_count(self) -> int:
-        """How many turns it has."""
-        return len(self._audited.turns)
-
-    def turns(self, *, first: int = 1, last: int | None = None) -> Iterator[TurnNode]:
-        """Yield its turns, oldest first: those with numbers from `first` to `last`, else all."""
-        count = len(self._audited.turns)
-        for place in range(first - 1, count if last is None else min(last, count)):
-            audited = self._audited.turns[place]
-            yield _turn(audited, self._items(audited.messages))
-
-    def items(self) -> Iterator[Item]:
-        """Yield what is recorded of it in turns of the conversation that called it."""
-        yield from self._items(tuple(self._audited.child_messages))
-
-    def children_of(self, call: ToolCall) -> tuple[Branch, ...]:
-        """Return the sub-agents that a call started."""
-        return tuple(child for child in self.children() if child.call_id == call.call_id)
-
-    def other_children(self, calls: Iterable[str]) -> tuple[Branch, ...]:
-        """Return the sub-agents that none of these calls started, as far as is recorded."""
-        known = frozenset(calls)
-        return tuple(child for child in self.children() if child.call_id not in known)
-
-    def children(self) -> tuple[Branch, ...]:
-        """Return its sub-agents, in the order they were started."""
-        return self._whole.children(self.conversation.conversation_id, depth=self.depth + 1)
-
-    @property
     def call_id(self) -> str | None:
         """The call that started it, None for what no call of another started."""
         return self.conversation.parent_call_id
 
-    def _items(self, messages: Sequence[types.Message]) -> tuple[Item, ...]:
-        return items_of(messages, said=self._settled, patterns=self._whole.outward_patterns)
+    def items(self) -> tuple[Item, ...]:
+        """Return what is recorded of it in turns of the conversation that called it."""
+        said, patterns = settlements_in(self.acts), self.outward_patterns
+        return items_of(tuple(self.child_messages), said=said, patterns=patterns)
+
+    def children_of(self, call: ToolCall) -> tuple[Branch, ...]:
+        """Return the sub-agents that a call started."""
+        return tuple(child for child in self.children if child.call_id == call.call_id)
+
+    def other_children(self, calls: Iterable[str]) -> tuple[Branch, ...]:
+        """Return the sub-agents that none of these calls started, as far as is recorded."""
+        known = frozenset(calls)
+        return tuple(child for child in self.children if child.call_id not in known)
 
 
-class Timeline:
-    """A workstream's record as a tree. `outward_patterns` are the person's own, as for effects."""
+class RunNode(Struct, frozen=True, kw_only=True):
+    """One run. `number` counts from 1 within the workstream.
 
-    def __init__(self, audit: Audit, *, outward_patterns: Sequence[str] = ()) -> None:
-        self.workstream: WorkstreamView = audit.workstream
-        self.runs: Sequence[AuditedRun] = audit.runs
-        self.outward_patterns = tuple(outward_patterns)
-        self._audit = audit
-        self._roles = {each.conversation.conversation_id: each for each in audit.workstream.roles}
-        self._children: defaultdict[str, list[AuditedConversation]] = defaultdict(list)
-        self._by_id = {each.conversation.conversation_id: each for each in audit.conversations}
-        self._roots: list[AuditedConversation] = []
-        for each in audit.conversations:
-            parent = each.conversation.parent_conversation_id
-            # A child whose parent is elsewhere or gone is still shown.
-            if parent is None or parent not in self._by_id:
-                self._roots.append(each)
-            else:
-                self._children[parent].append(each)
+    `standing` is that of the newest one, None for one before it and for one that was forgotten:
+    those are over.
+    """
+
+    run: Run
+    number: int
+    view: RunView
+    events: tuple[RunEvent, ...]
+    acts: tuple[RecordAct, ...]
+    standing: Standing | None
+
+
+class Timeline(Struct, frozen=True, kw_only=True):
+    """A workstream's whole record, its conversations in the order they were opened.
+
+    `branches` are those conversations that no other one called.
+    """
+
+    workstream: WorkstreamView
+    conversations: tuple[Branch, ...]
+    branches: tuple[Branch, ...]
+    runs: tuple[RunNode, ...]
 
     @property
     def name(self) -> str:
@@ -272,31 +297,32 @@ class Timeline:
         return self.workstream.workstream.workstream
 
     @property
-    def faults(self) -> Sequence[tuple[types.Conversation, int]]:
+    def faults(self) -> tuple[tuple[types.Conversation, int], ...]:
         """Each conversation that does not verify, with the message where it begins."""
-        return self._audit.faults
+        return tuple(
+            (branch.conversation, branch.first_unverified_seq)
+            for branch in self.conversations
+            if branch.first_unverified_seq is not None
+        )
 
-    def branches(self) -> Iterator[Branch]:
-        """Yield the conversations that no other one called, in the order they were opened."""
-        for audited in self._roots:
-            yield Branch(audited, self, depth=0)
+    def branch(self, conversation_id: str) -> Branch | None:
+        """Return one conversation, None where there is none."""
+        found = (b for b in self.conversations if b.conversation.conversation_id == conversation_id)
+        return next(found, None)
 
-    def branch(self, conversation_id: types.ConversationId) -> Branch | None:
-        """Return a conversation wherever it stands, None where it is not here."""
-        found = self._by_id.get(conversation_id)
-        return Branch(found, self, depth=1) if found else None
 
-    def children(self, conversation_id: types.ConversationId, *, depth: int) -> tuple[Branch, ...]:
-        """Return the sub-agents of a conversation."""
-        # A damaged record may have a circle, which nothing would end.
-        if depth > DEPTH_MAX:
-            return ()
-        found = self._children[conversation_id]
-        return tuple(Branch(audited, self, depth=depth) for audited in found)
+def decided(intended: TurnIntended | RecordDecision, *, was_refused: bool = False) -> Decided:
+    """Return a decision with what it rested on, as it was kept."""
+    return Decided(
+        decision=intended.decision,
+        reasons=tuple(intended.reasons),
+        price=price_in(intended.inputs),
+        changes=change_lines(freshness_in(intended.inputs)),
+        was_refused=was_refused,
+    )
 
-    def role(self, conversation_id: types.ConversationId) -> RoleView | None:
-        """Return how a conversation stands, None for a child's and a closed generation's."""
-        return self._roles.get(conversation_id)
+
+# --- what was said and done ---------------------------------------------------------------------
 
 
 def items_of(
@@ -410,46 +436,3 @@ def _result(part: types.Part) -> _Result | None:
 def _answered_by(part: types.Part) -> str:
     raw = part.raw if isinstance(part, types.UnknownPart) else None
     return str(raw.get("answered_by", "")) if isinstance(raw, Mapping) else ""
-
-
-# --- a turn ------------------------------------------------------------------------------------
-
-
-def _turn(audited: AuditedTurn, items: tuple[Item, ...]) -> TurnNode:
-    turn, messages = audited.turn, audited.messages
-    sent = any(isinstance(event, events.PromptSent) for event in audited.events)
-    return TurnNode(
-        turn_id=turn.turn_id,
-        run_id=turn.run_id,
-        number=audited.number,
-        opened_at_ms=turn.opened_at_ms,
-        last_at_ms=max((message.recorded_at_ms for message in messages), default=turn.opened_at_ms),
-        view=audited.view,
-        decisions=tuple(
-            decided(event, was_refused=audited.view.was_refused)
-            for event in audited.events
-            if isinstance(event, TurnIntended)
-        ),
-        spent=spent_on_turn(audited.events) if sent else None,
-        usages=tuple(took.usage for took in took_by_prompt(audited.events)),
-        prompt=next((m.text for m in messages if m.speaker is types.Speaker.USER), ""),
-        told=tuple(
-            part.text
-            for message in messages
-            for part in message.parts
-            if isinstance(part, types.ContextPart)
-        ),
-        items=items,
-        quarantined=audited.quarantined,
-    )
-
-
-def decided(intended: TurnIntended | RecordDecision, *, was_refused: bool = False) -> Decided:
-    """Return a decision with what it rested on, as it was kept."""
-    return Decided(
-        decision=intended.decision,
-        reasons=tuple(intended.reasons),
-        price=price_in(intended.inputs),
-        changes=change_lines(freshness_in(intended.inputs)),
-        was_refused=was_refused,
-    )

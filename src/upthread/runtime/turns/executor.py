@@ -28,6 +28,7 @@ from upthread.core.decision.words import OTHER_PROFILE
 from upthread.core.events import AttachFailed, RecoveryStarted, TurnEnded, TurnParked
 from upthread.core.runs.stops import NEW_REFUSED, STDERR_END
 from upthread.core.turns import turn as turns
+from upthread.core.turns.effects import held
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, TurnCommand
 from upthread.core.types import Outcome
@@ -412,9 +413,6 @@ def _parks_in_doubt(live: LiveTurn, result: PromptResult, answer: Answer) -> boo
     live.commit_here(writes=answer.writes)
     live.advance_past(answer.writes)
     answer.writes = ()
-    # Loads what judges commands, which most turns that fail have loaded anyway.
-    from upthread.core.turns.effects import held  # noqa: PLC0415
-
     effect = next(iter(held(effects_of_turn(live))), None)
     if effect is None:
         return False

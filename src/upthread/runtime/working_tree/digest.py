@@ -78,7 +78,7 @@ def left_out(directory: str, paths: Iterable[str]) -> frozenset[str]:
     """
     try:
         place = find_place(directory)
-        if place is None or not place.configuration.truth("core.sparsecheckout"):
+        if place is None or not place.configuration.is_true("core.sparsecheckout"):
             return frozenset()
         with tree_of(place, read_head(place).commit, timeout_s=DIGEST_TIMEOUT_S) as git:
             told = git.do("ls-files", "-t", "-z").split(b"\0")

@@ -101,7 +101,7 @@ class Worktrees:
         if found is not None and found.is_half_made:
             remove_tree(found)
         elif found is not None:
-            forget_tree(found)
+            forget_tree(found.record)
         place, branch = self._place(workstream), _branch(workstream)
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         filtered = add_tree(repository, str(place), branch)

@@ -13,8 +13,7 @@ from upthread.boundary.git.places import GitDirectories
 from upthread.boundary.git.private import PrivateGit, objects_of
 from upthread.boundary.git.process import find_git
 
-MOVED_COMMITS_MAX: Final = 10_000
-"""How many commits are looked through from one that is known; of more, all of history is."""
+_ROOTS: Final = ("rev-list", "--max-parents=0")
 
 
 def find_roots(
@@ -28,11 +27,9 @@ def find_roots(
     if find_git(place.untrusted) is None:
         return None
     with objects_of(place) as git:
-        found = _moved_on(git, *known, commit) if known else None
-        if found is None:
-            listed = git.ask("rev-list", "--max-parents=0", commit, "--")
-            found = tuple(os.fsdecode(listed or b"").split())
-    return found
+        if known and _has_no_other(git, *known, commit):
+            return known[1]
+        return tuple(os.fsdecode(git.ask(*_ROOTS, commit, "--") or b"").split())
 
 
 def has_object(place: GitDirectories, name: str) -> bool:
@@ -43,24 +40,10 @@ def has_object(place: GitDirectories, name: str) -> bool:
         return git.ask("cat-file", "-e", name) is not None
 
 
-def _moved_on(
-    git: PrivateGit, before: str, known: tuple[str, ...], commit: str
-) -> tuple[str, ...] | None:
-    """Return the roots of a commit by those of one that is known; None where they may be others."""
-    told = git.ask(
-        "rev-list",
-        f"--max-count={MOVED_COMMITS_MAX + 1}",
-        "--parents",
-        "--boundary",
-        commit,
-        f"^{before}",
-        "--",
-    )
+def _has_no_other(git: PrivateGit, before: str, roots: tuple[str, ...], commit: str) -> bool:
+    """Whether a commit has the roots of one that is known: its history leads to them alone."""
     # No answer: the commit that is known may be gone, after a rebase say.
-    lines = None if told is None else [line.split() for line in os.fsdecode(told).splitlines()]
-    if lines is None or len(lines) > MOVED_COMMITS_MAX:
-        return None
-    has_new_root = any(len(line) == 1 and not line[0].startswith("-") for line in lines)
-    goes_on = any(line[0] == f"-{before}" for line in lines)
+    if git.ask(*_ROOTS, commit, f"^{before}", "--") != b"":
+        return False
     # Of one root nothing else can be reached by what leads to no other; of several, some may not.
-    return known if not has_new_root and (goes_on or len(known) == 1) else None
+    return len(roots) == 1 or git.ask("merge-base", "--is-ancestor", before, commit) is not None

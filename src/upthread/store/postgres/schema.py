@@ -12,7 +12,7 @@ from upthread.errors import StoreError
 from upthread.store.entries import Entry
 from upthread.store.postgres.job_queue import migrate_job_queue
 from upthread.store.postgres.server import ACT_FOR, ALL_PROJECTS, Connection, Server
-from upthread.store.streams import LOG_VERSION, SCHEMA_VERSION, bare_head, encoded, refolded
+from upthread.store.streams import LOG_VERSION, SCHEMA_VERSION, refolded
 
 SCHEMA: Final = Path(__file__).with_name("schema.sql")
 _LOCK: Final = int.from_bytes(b"upthread")
@@ -88,12 +88,11 @@ def _migrate(connection: Connection, name: str) -> Migrated:
 def _fold_again(connection: Connection) -> None:
     """Make every head of its entries anew: what heads hold is an older version's."""
     connection.execute(_LOCK_HEADS)
-    for row in connection.execute(_BARE_HEADS).fetchall():
-        head = bare_head(*row)
+    for row, *names in connection.execute(_BARE_HEADS).fetchall():
         # Without the words, which no head holds.
-        found = connection.execute(_FOLDED, (head.row,)).fetchall()
-        state, seal = encoded(refolded(head, map(Entry._make, found)))
-        connection.execute(_REFOLD, (state, seal, head.row))
+        found = connection.execute(_FOLDED, (row,)).fetchall()
+        state, seal = refolded(map(Entry._make, found), *names)
+        connection.execute(_REFOLD, (state, seal, row))
     connection.execute(_RAISE, (SCHEMA_VERSION,))
 
 

@@ -17,6 +17,7 @@ server's default.
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -28,7 +29,6 @@ from psycopg import conninfo, errors, pq
 from psycopg.rows import TupleRow
 from psycopg.types.numeric import Int8BinaryDumper
 
-from upthread.core.lazy_regex import regex
 from upthread.errors import StoreError, StoreUnreachableError
 
 Connection: TypeAlias = "psycopg.Connection[TupleRow]"
@@ -43,9 +43,6 @@ RECONNECT_S: Final = 20.0
 
 For as long again the next calls try once: whoever stops makes several, and would wait for each.
 """
-
-RACES_MAX: Final = 50
-"""How often a call is done again because another writer was there first."""
 
 _PAUSE_S: Final = 0.2
 
@@ -93,14 +90,10 @@ _ADDRESS_HINT: Final = (
     "give postgres://USER@HOST/DATABASE; in a password, `@`, `/`, `?`, `#` and `%` are written "
     "%40, %2F, %3F, %23 and %25"
 )
-_PORTS: Final = regex(r"[0-9]*(?:,[0-9]*)*")
+_PORTS: Final = re.compile(r"[0-9]*(?:,[0-9]*)*")
 _SECRET: Final = ("password", "sslpassword", "oauth_client_secret", "scram_client_key")
 
-_LOST_RACE: Final = (
-    errors.UniqueViolation,
-    errors.SerializationFailure,
-    errors.DeadlockDetected,
-)
+_LOST_RACE: Final = (errors.UniqueViolation, errors.DeadlockDetected)
 
 _CURES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -161,11 +154,13 @@ class Server:
         """What a transaction begins with where the session cannot tell which project it is for."""
         return ((_ACT_FOR_NOW, (self._project.encode(),)),) if self.is_pooled else ()
 
-    def run(self, doing: str, work: Callable[[Connection], Result]) -> Result:
-        """Return what `work` returns; again after a lost race or connection.
+    def run(
+        self, doing: str, work: Callable[[Connection], Result], *, is_repeatable: bool = True
+    ) -> Result:
+        """Return what `work` returns; again after a lost race.
 
-        For work that may be done twice: a read, or a write that sees that it was done. StoreError
-        in our words; other errors of `work` pass as they are.
+        Repeatable work is done again after a lost connection, too: a read, or a write that sees
+        that it was done. StoreError in our words; other errors of `work` pass as they are.
         """
         with self._lock:
             try:
@@ -174,12 +169,7 @@ class Server:
                 first = error
             # Only now: a read is so short that words for its errors would be a tenth of it.
             with self._worded(doing):
-                return self._run_again(work, first)
-
-    def run_once(self, doing: str, work: Callable[[Connection], Result]) -> Result:
-        """Return what `work` returns; not again after a lost connection."""
-        with self._lock, self._worded(doing):
-            return self._run_through_races(work)
+                return self._run_again(work, first, is_repeatable=is_repeatable)
 
     def close(self) -> None:
         """Close the connection. Idempotent."""
@@ -188,31 +178,26 @@ class Server:
             if self._connection is not None:
                 self._connection.close()
 
-    def _run_again(self, work: Callable[[Connection], Result], error: psycopg.Error) -> Result:
+    def _run_again(
+        self, work: Callable[[Connection], Result], error: psycopg.Error, *, is_repeatable: bool
+    ) -> Result:
         """Do work again that failed with `error`, until its race is won or its connection back."""
         began_s = time.monotonic()
         is_patient = self._wait_s is None and began_s >= self._patient_from_s
-        deadline_s = began_s + (RECONNECT_S if is_patient else 0.0)
-        has_lost_race = isinstance(error, _LOST_RACE)
         while True:
-            if not has_lost_race:
-                if not self._is_lost(error):
-                    raise error
-                if time.monotonic() > deadline_s:
+            is_race = isinstance(error, _LOST_RACE)
+            if not (is_race or (is_repeatable and self._is_lost(error))):
+                raise error
+            if time.monotonic() > began_s + (RECONNECT_S if is_race or is_patient else 0.0):
+                if not is_race:
                     self._patient_from_s = time.monotonic() + RECONNECT_S
-                    raise error
+                raise error
+            if not is_race:
                 time.sleep(_PAUSE_S)
             try:
-                return self._run_through_races(work)
+                return work(self._open_connection())
             except psycopg.Error as again:
-                error, has_lost_race = again, False
-
-    def _run_through_races(self, work: Callable[[Connection], Result]) -> Result:
-        connection = self._open_connection()
-        for _ in range(RACES_MAX):
-            with contextlib.suppress(*_LOST_RACE):
-                return work(connection)
-        return work(connection)
+                error = again
 
     def _open_connection(self) -> Connection:
         if self._is_closed:

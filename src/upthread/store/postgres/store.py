@@ -10,55 +10,34 @@ has moved is drafted on again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
-from typing import Final, cast
+from typing import Any, Final
 
 from psycopg import errors
 
-from upthread.core.codec import encode_plain_json, encode_text
-from upthread.core.types import Fence, Holder, Lease, LeaseClaim, ProjectId
-from upthread.store._rules import conversation_leases, lease_of, lost_lease, taken_lease
+from upthread.core.codec import encode_text
+from upthread.core.types import Fence, ProjectId
 from upthread.store.chain import as_bytes
 from upthread.store.drafting import Change
-from upthread.store.entries import FREQUENT, SAID, Entry, SpokenRow, StreamKind
-from upthread.store.log import NO_LEASES, LogStore, StreamMovedError, Terms
-from upthread.store.postgres.at_once import Column, Row, Statement, blobs, numbers, texts
-from upthread.store.postgres.prepared import Prepared
+from upthread.store.kinds import RunState
+from upthread.store.log import NO_LEASES, StreamMovedError, Terms
+from upthread.store.postgres.at_once import (
+    Column,
+    Prepared,
+    Statement,
+    blobs,
+    numbers,
+    texts,
+)
 from upthread.store.postgres.schema import check_schema
 from upthread.store.postgres.server import Connection, Server, unhurried
-from upthread.store.stream_reads import Found, Rows, Span, found_in
-from upthread.store.streams import SCHEMA_VERSION, Head, RunState, encoded, head_of
+from upthread.store.sql import FORGET, RELEASE, TAKE, Row, SqlStore, lost_lease, taken_lease
+from upthread.store.streams import SCHEMA_VERSION, encoded
 from upthread.store.tags import own_tag
 
-_LAST: Final = 2**31 - 1  # PostgreSQL's INTEGER
-
-_HEAD: Final = "h.id, h.kind, h.name, h.project, h.last, h.hash, h.state, h.seal"
-_FOUND: Final = (
-    f"SELECT t.seq, t.nth, {_HEAD} FROM upthread.tag AS t LEFT JOIN upthread.head AS h"
-    " ON h.id = t.stream WHERE t.tag = $1 ORDER BY t.nth"
-).encode()
-_NEWEST: Final = _FOUND + b" DESC LIMIT 1"
-_HEADS: Final = (
-    f"SELECT {_HEAD} FROM upthread.head AS h WHERE ($1::bytea IS NULL OR h.project = $1)"
-    " AND h.kind = convert_from($2, 'UTF8') ORDER BY h.id"
-).encode()
-# Tags first and heads last: then a stream that is opened meanwhile is among the heads.
-_ALL_TAGS: Final = b"SELECT tag, nth, stream, seq FROM upthread.tag"
-_ALL_STREAMS: Final = b"SELECT DISTINCT stream FROM upthread.entry"
-_RAW_HEADS: Final = f"SELECT {_HEAD} FROM upthread.head AS h ORDER BY h.id".encode()
-
-_SPOKEN: Final = "seq, at_ms, kept, said"
-# What proves an entry: the one before it. Messages are proved by `verify` (S33).
-_ENTRY: Final = (
-    "seq, kind, at_ms, kept, said, digest, hash,"
-    " (SELECT b.hash FROM upthread.entry AS b WHERE b.stream = $1 AND b.seq = e.seq - 1)"
-)
-_ONLY: Final = (
-    f"SELECT {_ENTRY} FROM upthread.entry AS e"
-    " WHERE stream = $1 AND seq = ANY($2::bigint[]) ORDER BY seq"
-).encode()
+_WORDS: Final = {"at": "upthread.", "bytes": "BYTEA", "key": "name_digest"}
 
 # $1 to $2: the digests and tokens of leases. One that is taken over meanwhile is waited for, and is
 # then not what was asked for.
@@ -106,34 +85,11 @@ _APPEND: Final = f"""WITH {_HELD}, {{}}, added AS (
 _APPEND_TO: Final = _APPEND.format(_MOVE).encode()
 _APPEND_NEW: Final = _APPEND.format(_OPEN).encode()
 _MUST_HOLD: Final = f"WITH {_HELD} SELECT 1 / ({_ALL_HELD} AND {_IS_OURS})::integer".encode()
-_FORGET: Final = b"""
-UPDATE upthread.entry SET digest = sha256(said), said = NULL
-WHERE stream = $1 AND seq <= $2 AND said IS NOT NULL
-    AND ($3::bigint IS NULL OR at_ms < $3) AND ($4::bigint[] IS NULL OR seq = ANY($4))
-"""
-
-_LEASE: Final = b"SELECT token, heartbeat, holder FROM upthread.lease WHERE name_digest = $1"
-_HELD_LEASES: Final = b"""
-SELECT name, token, heartbeat, holder FROM upthread.lease
-WHERE project = $1 AND name >= $2 AND name < $3 AND holder IS NOT NULL ORDER BY name
-"""
-_TAKE: Final = b"""
-INSERT INTO upthread.lease AS l (name, token, heartbeat, holder) VALUES ($1, 1, 1, $2)
-ON CONFLICT (name_digest) DO UPDATE SET
-    token = l.token + 1, heartbeat = l.heartbeat + 1, holder = excluded.holder
-WHERE l.holder IS NULL OR (l.token = $3::bigint AND l.heartbeat = $4::bigint)
-RETURNING token, heartbeat
-"""
-_BEAT: Final = b"""
-UPDATE upthread.lease SET heartbeat = heartbeat + 1
-WHERE name_digest = $1 AND token = $2 AND holder IS NOT NULL RETURNING token
-"""
-_RELEASE: Final = b"""
-UPDATE upthread.lease SET holder = NULL WHERE name_digest = $1 AND token = $2 RETURNING token
-"""
 # As a step of a transaction, which it ends where it does nothing.
-_MUST_TAKE: Final = b"WITH done AS (%b) SELECT 1 / count(*) FROM done" % _TAKE
-_MUST_RELEASE: Final = b"WITH done AS (%b) SELECT 1 / count(*) FROM done" % _RELEASE
+_MUST_TAKE, _MUST_RELEASE = (
+    f"WITH done AS ({step.format(**_WORDS)}) SELECT 1 / count(*) FROM done".encode()
+    for step in (TAKE, RELEASE)
+)
 
 # A run's transition: on its head, by the server's clock, and as a job of the workers' queue.
 _OF_RUN: Final = "(SELECT stream FROM upthread.tag WHERE tag = $1 AND nth = 0)"
@@ -166,8 +122,11 @@ WHERE due_at_ms IS NOT NULL AND id = {_OF_RUN}
 """.encode()
 _QUEUE: Final = "upthread"
 
+_MOVED: Final = (errors.DivisionByZero, errors.UniqueViolation, errors.DeadlockDetected)
+"""What a commit ends with where another writer was there first."""
 
-class PostgresStore(LogStore):
+
+class PostgresStore(SqlStore):
     """A store in the schema `upthread` of a database. Usable from any thread, one call at a time.
 
     `address` is a libpq URL; nothing of it is read from the environment but what libpq itself
@@ -190,39 +149,37 @@ class PostgresStore(LogStore):
 
     def act_for(self, project_id: ProjectId) -> None:
         # What was there under another project is not to be believed under this one.
-        for known in (self._heads, self._turns):
-            known.clear()
+        self._heads.clear()
         self.server.act_for(encode_text(project_id))
         if self.server.is_pooled:  # then each statement says it, and none is prepared
             self._prepared = None
 
-    # --- reads ------------------------------------------------------------------------------------
+    # --- statements -------------------------------------------------------------------------------
 
-    def found(self, text: str, *, newest: bool = False) -> tuple[Found, ...]:
-        return found_in(self._read(_NEWEST if newest else _FOUND, text.encode()), text)
+    def read(self, statement: str, *values: Any) -> list[Row]:
+        return self._run("read", statement, values)
 
-    def rows(self) -> Rows:
-        return Rows(*map(self._read, (_ALL_TAGS, _ALL_STREAMS, _RAW_HEADS)))
+    def write(self, statement: str, *values: Any, is_repeatable: bool = True) -> list[Row]:
+        return self._run("write", statement, values, is_repeatable=is_repeatable)
 
-    def heads(self, project_id: str | None, kind: StreamKind) -> tuple[Head, ...]:
-        project = None if project_id is None else encode_text(project_id)
-        return tuple(map(head_of, self._read(_HEADS, project, kind.encode())))
-
-    def read_entries(self, span: Span) -> Sequence[Entry]:
-        if span.only is not None:
-            return list(map(Entry._make, self._read(_ONLY, span.row, numbers(span.only))))
-        is_newest = span.newest is not None
-        rows = self._read(_select(_ENTRY, span.kinds, is_newest), *_bounds(span))
-        return list(map(Entry._make, rows[::-1] if is_newest else rows))
-
-    def read_spoken(self, span: Span) -> Iterable[SpokenRow]:
-        statement = _select(_SPOKEN, span.kinds, span.newest is not None)
-        return cast("list[SpokenRow]", self._read(statement, *_bounds(span)))
-
-    def _read(self, statement: bytes, *values: Column) -> list[Row]:
+    def _run(
+        self, doing: str, statement: str, values: Row, *, is_repeatable: bool = True
+    ) -> list[Row]:
+        said = _said(statement)
         return self.server.run(
-            "read", lambda connection: self._prepared_on(connection).rows(statement, values)
+            doing,
+            lambda connection: self._prepared_on(connection).rows(said, values),
+            is_repeatable=is_repeatable,
         )
+
+    def column(self, name: str) -> bytes:
+        return encode_text(name)
+
+    def lease_key(self, name: str) -> bytes:
+        return sha256(encode_text(name)).digest()
+
+    def among(self, seqs: Sequence[int]) -> tuple[str, Row]:
+        return "seq = ANY($2::bigint[])", (numbers(seqs),)
 
     def _prepared_on(self, connection: Connection) -> Prepared:
         """Return the statements of a connection."""
@@ -237,20 +194,24 @@ class PostgresStore(LogStore):
         self, changes: Sequence[Change], leases: Terms = NO_LEASES, *, is_synced: bool = True
     ) -> Sequence[int]:
         fences, take, give = leases
+        held = self._leases(fences)
         statements = [
-            *((_MUST_TAKE, _columns_of(claim)) for claim in take),
-            *(statement for change in changes for statement in _statements(change, fences)),
-            *((_MUST_RELEASE, _columns(fence)) for fence in give),
+            *((_MUST_TAKE, self.claim_columns(claim)) for claim in take),
+            *(statement for change in changes for statement in _statements(change, held)),
+            *((_MUST_RELEASE, self.fence_columns(fence)) for fence in give),
         ]
         if not any(change.entries for change in changes) and fences:
-            statements.insert(0, (_MUST_HOLD, _leases(fences)))
+            statements.insert(0, (_MUST_HOLD, held))
         if not statements:
             return []
         # Not done again when the connection is lost: a lease may have been taken, and by us. All
         # else is: whoever did it finds a head that has moved, and then that all of it is there.
-        run = self.server.run_once if take or give else self.server.run
         try:
-            answers = run("write", lambda connection: self._sent(connection, statements))
+            answers = self.server.run(
+                "write",
+                lambda connection: self._sent(connection, statements),
+                is_repeatable=not (take or give),
+            )
         except StreamMovedError:
             self._check_schema()
             self._must_be_free(leases)
@@ -270,8 +231,14 @@ class PostgresStore(LogStore):
             if len(statements) == 1:
                 return [prepared.rows(*statements[0])]
             return prepared.transaction(statements)
-        except (errors.DivisionByZero, errors.UniqueViolation) as error:
+        except _MOVED as error:
             raise StreamMovedError from error
+
+    def _leases(self, fences: Sequence[Fence]) -> Row:
+        return (
+            blobs([self.lease_key(fence.name) for fence in fences]),
+            numbers([fence.token for fence in fences]),
+        )
 
     def _must_be_free(self, leases: Terms) -> None:
         """Raise where it was a lease that stopped an append."""
@@ -279,7 +246,7 @@ class PostgresStore(LogStore):
             held = self.lease(fence.name)
             is_released = held is not None and held.holder is None and fence in leases.fences
             if held is None or held.token != fence.token or is_released:
-                raise lost_lease(fence.name, fence.token)
+                raise lost_lease(fence)
         for claim in leases.take:
             held = self.lease(claim.name)
             if held is not None and held.holder is not None and held != claim.seen:
@@ -289,106 +256,32 @@ class PostgresStore(LogStore):
         """Write the log anew; the server's own log and its backups are its keeper's."""
         self.server.run("scrub", _scrub)
 
-    # --- leases -----------------------------------------------------------------------------------
-
-    def acquire_lease(
-        self, name: str, holder: Holder, *, seen: Lease | None = None
-    ) -> Lease | None:
-        values = _columns_of(LeaseClaim(name=name, holder=holder, seen=seen))
-        # Not done again when the connection is lost: it may have been taken, and by us.
-        taken = self.server.run_once(
-            "write", lambda connection: self._prepared_on(connection).rows(_TAKE, values)
-        )
-        for token, heartbeat in taken:
-            return Lease(name=name, token=token, heartbeat=heartbeat, holder=holder)
-        return None
-
-    def heartbeat(self, fence: Fence) -> None:
-        self._move_lease(_BEAT, fence)
-
-    def release_lease(self, fence: Fence) -> None:
-        self._move_lease(_RELEASE, fence)
-
-    def _move_lease(self, statement: bytes, fence: Fence) -> None:
-        values = _columns(fence)
-        moved = self.server.run(
-            "write", lambda connection: self._prepared_on(connection).rows(statement, values)
-        )
-        if not moved:
-            raise lost_lease(fence.name, fence.token)
-
-    def lease(self, name: str) -> Lease | None:
-        for row in self._read(_LEASE, _digest(name)):
-            return lease_of(name, row)
-        return None
-
-    def held_leases(self, project_id: ProjectId) -> tuple[Lease, ...]:
-        bounds = map(encode_text, conversation_leases(project_id))
-        rows = self._read(_HELD_LEASES, encode_text(project_id), *bounds)
-        return tuple(lease_of(name, row) for name, *row in rows)
-
     def close(self) -> None:
         self.server.close()
 
 
-@lru_cache(maxsize=100)
-def _select(columns: str, kinds: tuple[str, ...], is_newest: bool) -> bytes:  # noqa: FBT001
-    """Return the statement for entries of stream $1, after $2 and before $3, $4 of them."""
-    where = f" AND kind IN ({', '.join(map(repr, kinds))})" if kinds else ""
-    # A partial index is used only where its condition follows from the statement's.
-    if kinds and not set(kinds) & set(FREQUENT):
-        where += f" AND kind NOT IN ({', '.join(map(repr, FREQUENT))})"
-    elif kinds == (SAID,):
-        where = " AND kind = 'said'"
-    return (
-        f"SELECT {columns} FROM upthread.entry AS e"
-        f" WHERE stream = $1 AND seq > $2 AND seq < $3{where}"
-        f" ORDER BY seq {'DESC' if is_newest else 'ASC'} LIMIT $4::bigint"
-    ).encode()
+@lru_cache(maxsize=200)
+def _said(statement: str) -> bytes:
+    """Return a statement of every backend's as PostgreSQL has it."""
+    return statement.format(**_WORDS).encode()
 
 
-def _bounds(span: Span) -> tuple[Column, ...]:
-    return (span.row, span.after, _LAST if span.before is None else span.before, span.limit)
-
-
-def _digest(name: str) -> bytes:
-    return sha256(encode_text(name)).digest()
-
-
-def _columns(fence: Fence) -> tuple[Column, ...]:
-    return (_digest(fence.name), fence.token)
-
-
-def _leases(fences: Sequence[Fence]) -> tuple[Column, ...]:
-    return (
-        blobs([_digest(fence.name) for fence in fences]),
-        numbers([fence.token for fence in fences]),
-    )
-
-
-def _columns_of(claim: LeaseClaim) -> tuple[Column, ...]:
-    seen = (None, None) if claim.seen is None else (claim.seen.token, claim.seen.heartbeat)
-    return (encode_text(claim.name), encode_plain_json(claim.holder), *seen)
-
-
-def _statements(change: Change, fences: Sequence[Fence]) -> list[Statement]:
+def _statements(change: Change, held: Row) -> list[Statement]:
     """Return what appends to one stream."""
     found: list[Statement] = []
     if change.entries:
-        found.append(_append(change, fences))
-    for last, before_ms, seqs in change.erasures:
-        if change.head.row:
-            some = None if seqs is None else numbers(seqs)
-            found.append((_FORGET, (change.head.row, last, before_ms, some)))
+        found.append(_append(change, held))
+    if change.head.row:
+        found += [(_said(FORGET), (change.head.row, *erasure)) for erasure in change.erasures]
     if change.head.kind == "run" and change.entries:
         found += _job(change)
     return found
 
 
-def _append(change: Change, fences: Sequence[Fence]) -> Statement:
+def _append(change: Change, held: Row) -> Statement:
     head, added = change.head, change.entries
     state, seal = encoded(head)
-    values: list[Column] = [*_leases(fences), head.last, head.hash, state, seal]
+    values: list[Column] = [*held, head.last, head.hash, state, seal]
     values += (
         numbers([each.seq for each in added]),
         texts([each.kind for each in added]),

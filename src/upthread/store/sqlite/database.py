@@ -32,7 +32,6 @@ from upthread.store.sqlite.presence import (
     CURE_OF_DAMAGE,
     Connection,
     Cursor,
-    Row,
     not_new,
     refuse_remains,
     remains,
@@ -149,60 +148,30 @@ class Database:
             self.connection.close(True)
             raise
 
-    def rows(self, statement: str, bindings: Row = ()) -> list[Row]:
-        """Return all rows of one statement."""
-        with self.worded("read"):
-            return self.connection.execute(statement, bindings).fetchall()
-
     @contextmanager
     def transaction(self, *, is_synced: bool) -> Generator[Connection]:
         """Run the block in one transaction, committed at its end, rolled back if it raises."""
-        self.begin(is_synced=is_synced)
-        try:
-            yield self.connection
-        except BaseException as error:
-            self.rollback(error)
-            raise
-        self.commit()
-
-    def begin(self, *, is_synced: bool) -> None:
-        """Begin a transaction; `commit` and `rollback` end it."""
-        try:
-            self._set_synced(is_synced)
-            self._queue.enter()
-            self.connection.execute("BEGIN IMMEDIATE")
-        except BaseException as error:
-            self._queue.leave()
-            if isinstance(error, ENGINE_ERRORS):
-                raise self.store_error(error, "write") from error
-            raise
-        try:
-            self.is_as_left = self.connection.data_version() == self._left_at
-            if not self.is_as_left:
-                self._refuse_later_schema()
-        except BaseException as error:
-            self.rollback(error)
-            raise
-
-    def commit(self) -> None:
-        """Commit, or roll back and raise."""
-        try:
-            self.connection.execute("COMMIT")
-        # An interrupt, too: a transaction left open would keep every other writer waiting.
-        except BaseException as error:
-            self.rollback(error)
-            raise
-        self._left_at = self.connection.data_version()
-        self._queue.leave()
-
-    def _refuse_later_schema(self) -> None:
-        """Refuse to write into a schema that a newer version has made while this one was open.
-
-        Asked only where another connection may have written.
-        """
-        version = self.schema_version()
-        if version > SCHEMA_VERSION:
-            raise self._newer(version)
+        connection = self.connection
+        with self.worded("write"):
+            try:
+                self._set_synced(is_synced)
+                self._queue.enter()
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    self.is_as_left = connection.data_version() == self._left_at
+                    if not self.is_as_left and self.schema_version() > SCHEMA_VERSION:
+                        raise self._newer(self.schema_version())  # made while this one was open
+                    yield connection
+                    connection.execute("COMMIT")
+                # An interrupt, too: a transaction left open would keep every other writer waiting.
+                except BaseException:
+                    # SQLite has already rolled back after some errors (full disk, I/O).
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
+                self._left_at = connection.data_version()
+            finally:
+                self._queue.leave()
 
     def _newer(self, version: int) -> StoreError:
         return StoreError(
@@ -210,18 +179,6 @@ class Database:
             f" (schema {version}, this version knows {SCHEMA_VERSION})",
             hint="upgrade upthread; the file was left as it is",
         )
-
-    def rollback(self, error: BaseException) -> None:
-        """Undo the transaction because of an error, and raise the engine's in our words."""
-        try:
-            with self.worded("write"):
-                # SQLite has already rolled back after some errors (full disk, I/O).
-                if self.connection.in_transaction:
-                    self.connection.execute("ROLLBACK")
-        finally:
-            self._queue.leave()
-        if isinstance(error, ENGINE_ERRORS):
-            raise self.store_error(error, "write") from error
 
     @contextmanager
     def worded(self, doing: str) -> Generator[None]:

@@ -8,13 +8,13 @@ bytes by chance, taken as it is; no passphrase is stretched.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Final, cast
 from urllib.parse import quote
 
 import apsw
 
-from upthread.core.lazy_regex import regex
 from upthread.errors import StoreError
 from upthread.store.sqlite.files import prepare_file, sync_file
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE, Connection, allow_full_disk
@@ -22,7 +22,7 @@ from upthread.store.sqlite.presence import CURE_OF_DAMAGE, Connection, allow_ful
 KEY_BYTES: Final = 32
 _MEMORY: Final = "memory"
 _COPY_BYTES: Final = 8
-_CHANCE: Final = regex(r"[0-9a-f]{16}")
+_CHANCE: Final = re.compile(r"[0-9a-f]{16}")
 
 
 def unlock(connection: Connection, key: bytes) -> None:

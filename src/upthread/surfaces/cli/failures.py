@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import re
 import signal
+import traceback
 from collections.abc import Mapping
 from typing import Final, cast
 
@@ -161,8 +162,6 @@ def tell(failure: Failure, output: Output, *, is_stream: bool = False) -> int:
 
 def tell_bug(error: BaseException, output: Output, *, is_stream: bool = False) -> int:
     """Show the traceback of a bug of ours, on standard error."""
-    import traceback  # only where there is one
-
     told = without_secrets("".join(traceback.format_exception(error)))
     output.quote_beside("\n".join(told.splitlines()[-TRACEBACK_LINES_MAX:]))
     message = without_secrets(one_line(f"{type(error).__name__}: {error}"))

@@ -196,7 +196,7 @@ def PROGRAM(ctx: click.Context, *, is_all: bool) -> int:  # noqa: N802  # the on
                 f"--all is for {NAME} alone", hint=f"see {NAME} {ctx.invoked_subcommand} --help"
             )
         return 0
-    from upthread.surfaces.cli.overview.verb import overview
+    from upthread.surfaces.cli.overview import overview
 
     return overview(ctx.obj, is_all=is_all)
 

@@ -31,6 +31,7 @@ from upthread.runtime.record.turn_views import Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.turns.progress import Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING
+from upthread.surfaces.cli.terminal.output import members
 
 Commands: TypeAlias = Mapping[Link, tuple[str, ...] | None]
 Shape: TypeAlias = dict[str, object]
@@ -87,9 +88,7 @@ def role(view: RoleView, commands: Commands) -> Shape:
     link = view.link
     command = commands.get(link) if link else None
     return {
-        "role": view.conversation.key.role,
-        "slot": view.conversation.key.slot,
-        "address": view.conversation.key.address,
+        **members(view.conversation.key, "role slot address"),
         "instance_name": view.conversation.instance_name,
         "conversation_id": view.conversation.conversation_id,
         "agent": link.agent if link else None,
@@ -109,10 +108,7 @@ def role(view: RoleView, commands: Commands) -> Shape:
 def standing(stands: Standing) -> Shape:
     """Why something is in its state, since when and by whom, and what goes on with it."""
     return {
-        "reason": stands.reason,
-        "detail": stands.detail,
-        "since_ms": stands.since_ms,
-        "until_ms": stands.until_ms,
+        **members(stands, "reason detail since_ms until_ms"),
         "role": stands.role or None,
         "agent": stands.agent or None,
         "cure": stands.cure or None,
@@ -123,13 +119,7 @@ def standing(stands: Standing) -> Shape:
 def chain(links: Sequence[Link]) -> list[Shape]:
     """The upstream sessions a conversation has held, oldest first."""
     return [
-        {
-            "upstream_session_id": link.upstream_session_id,
-            "agent": link.agent,
-            "opened_because": link.opened_because,
-            "ended_because": link.ended_because,
-        }
-        for link in links
+        members(link, "upstream_session_id agent opened_because ended_because") for link in links
     ]
 
 
@@ -169,7 +159,7 @@ def _last_turn(view: RoleView) -> Shape | None:
 def _cut_off(stopped: CutOffTurn | None) -> Shape | None:
     if stopped is None:
         return None
-    return {"detail": stopped.detail, "prompt": stopped.prompt, "actions": stopped.actions}
+    return members(stopped, "detail prompt actions")
 
 
 def _verdict(verdict: VerdictView | None) -> Shape | None:
@@ -179,20 +169,14 @@ def _verdict(verdict: VerdictView | None) -> Shape | None:
         "outcome": verdict.outcome,
         "input_digest": verdict.input_digest,
         "tree_digest": verdict.tree_digest or None,
-        "is_current": verdict.is_current,
-        "in_doubt": verdict.in_doubt,
-        "evidence": verdict.evidence,
+        **members(verdict, "is_current in_doubt evidence"),
     }
 
 
 def _parked(parked: TurnParked | None) -> Shape | None:
     if parked is None:
         return None
-    return {
-        "reason": parked.reason,
-        "detail": parked.detail,
-        "reset_at_ms": parked.reset_at_ms,
-    }
+    return members(parked, "reason detail reset_at_ms")
 
 
 def effect(recorded: RecordedEffect) -> Shape:
@@ -202,11 +186,7 @@ def effect(recorded: RecordedEffect) -> Shape:
         "effect_id": recorded.effect_id,
         "address": recorded.conversation.key.address,
         "conversation_id": recorded.conversation.conversation_id,
-        "seq": known.seq,
-        "call_id": known.call_id,
-        "tool_kind": known.tool_kind,
-        "title": known.title,
-        "state": known.state,
+        **members(known, "seq call_id tool_kind title state"),
         "is_outward": bool(known.actions),
         "was_asked": known.was_asked,
         "actions": [each.in_words for each in known.actions],
@@ -217,7 +197,7 @@ def effect(recorded: RecordedEffect) -> Shape:
 
 def unseen(what: Unseen) -> Shape:
     """What is not on record: turns inside agents, without a call; calls, with no more than that."""
-    return {"turns": what.turns, "agents": what.agents, "calls": what.calls}
+    return members(what, "turns agents calls")
 
 
 # --- a decision --------------------------------------------------------------------------------
@@ -288,15 +268,10 @@ def turn_started(started: TurnStarted) -> Shape:
     return {
         "type": "turn_started",
         **_where(started.conversation),
-        "turn_id": started.turn_id,
-        "turn_number": started.turn_number,
-        "decision": started.decision,
-        "reasons": started.reasons,
+        **members(started, "turn_id turn_number decision reasons"),
         "recognition": started.recognition or None,
         **tokens(started.price),
-        "agent": started.agent,
-        "upstream_session_id": started.upstream_session_id,
-        "line": started.line,
+        **members(started, "agent upstream_session_id line"),
     }
 
 
@@ -377,9 +352,7 @@ def ids(result: TurnResult) -> dict[str, str]:
 
 def _where(conversation: Conversation) -> Shape:
     return {
-        "workstream": conversation.key.workstream,
-        "role": conversation.key.role,
-        "slot": conversation.key.slot,
+        **members(conversation.key, "workstream role slot"),
         "instance_name": conversation.instance_name,
         "conversation_id": conversation.conversation_id,
     }
@@ -387,15 +360,9 @@ def _where(conversation: Conversation) -> Shape:
 
 def _became(result: TurnResult) -> Shape:
     return {
-        "turn_id": result.turn_id,
-        "turn_number": result.turn_number,
-        "decision": result.decision,
-        "reasons": result.reasons,
-        "upstream_session_id": result.upstream_session_id,
+        **members(result, "turn_id turn_number decision reasons upstream_session_id"),
         "outcome": None if result.parked else result.outcome,
-        "detail": result.detail,
-        "reset_at_ms": result.reset_at_ms,
-        "reply": result.reply,
+        **members(result, "detail reset_at_ms reply"),
         "report": _report(result.report),
         "parked": _parked(result.parked),
         "tokens_spent": result.spent.count,
@@ -446,14 +413,7 @@ def run_state(workstream_name: str, view: RunView, *, next_commands: Sequence[st
         "status": run_status(view),
         "iteration": view.iteration,
         "open_questions": questions(view.open_questions, view.suggested),
-        "parked": {
-            "reason": parked.reason,
-            "detail": parked.detail,
-            "role": parked.role,
-            "reset_at_ms": parked.reset_at_ms,
-        }
-        if parked
-        else None,
+        "parked": members(parked, "reason detail role reset_at_ms") if parked else None,
         "evidence": view.ended.evidence if view.ended else [],
         "next": next_commands,
     }

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, Final, TypeAlias, cast
 
 import anyio
 from anyio.abc import TaskGroup
+from mcp.server.mcpserver import Context
+from mcp_types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+    InputResponses,
+)
+from mcp_types.version import is_version_at_least
 from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict
 
+from upthread.boundary.files import changed_since
+from upthread.client.project import Project
 from upthread.core.states import doubts_in_words, effects_command
 from upthread.core.text import visible_line, visible_text, without_mentions
 from upthread.errors import NotFoundError, UpthreadError, UsageError
@@ -20,7 +32,6 @@ from upthread.runtime.turns.conversation import WhenBusy
 from upthread.runtime.turns.progress import Listener, TurnResult, TurnStarted
 from upthread.surfaces.cli.shapes import told_status
 from upthread.surfaces.cli.terminal.phrases import failure_in_words, going_on, stopped_in_words
-from upthread.surfaces.mcp_server.current_project import CurrentProject
 
 ANSWER_S_MAX: Final = 25.0
 """How long a call is held open; clients give up on one after 30 s or a minute."""
@@ -219,3 +230,128 @@ def _trouble(result: TurnResult, status: str) -> str:
         return result.detail
     said, hint = failure_in_words(result)
     return f"{said} ({hint})"
+
+
+# --- elicitation --------------------------------------------------------------------------------
+# Elicitation: a person is asked what a role wants to know, by the protocol's own request.
+#
+# Since 2026-07-28 a tool answers that input is required and is called again with it; before, the
+# server asks while the call is open. A client that can ask nobody gets the questions, as `waiting`.
+
+INPUT_REQUIRED_SINCE: Final = "2026-07-28"
+ROUNDS_MAX: Final = 3
+"""How often a role may ask again within one call; then its questions are handed back."""
+
+KEY: Final = "questions"
+
+AnyContext: TypeAlias = Context[Any, Any]
+
+
+async def with_answers(
+    context: AnyContext, delegations: Delegations, stands: Delegated
+) -> Delegated | InputRequiredResult:
+    """Return how a delegation stands once a person has been asked, as far as one can be."""
+    # Asked once and not answered: to ask again would be a question without end.
+    is_declined = context.request_state is not None and _brought(context) is None
+    if stands.status != WAITING or not _can_ask(context) or is_declined:
+        return stands
+    whose = delegations.address(stands.handle)
+    if _is_called_again(context):
+        asked = ElicitRequest(params=_form(whose, stands))
+        return InputRequiredResult(input_requests={KEY: asked}, request_state=stands.handle)
+    for _ in range(ROUNDS_MAX):
+        form = _form(whose, stands)
+        told = await context.session.elicit_form(
+            form.message, form.requested_schema, context.request_id
+        )
+        answers = _answers(told)
+        if answers is None:
+            return stands
+        stands = await delegations.answer(stands.handle, answers)
+        if stands.status != WAITING:
+            break
+    return stands
+
+
+async def resumed(context: AnyContext, delegations: Delegations) -> Delegated | None:
+    """Return how a delegation stands whose answers a call has brought, None for a first call."""
+    handle = context.request_state
+    if handle is None:
+        return None
+    answers = _brought(context)
+    if answers is None:
+        return await delegations.wait(handle)
+    return await delegations.answer(handle, answers)
+
+
+def client_name(context: AnyContext) -> str:
+    """Return what the client calls itself; nobody has checked it."""
+    known = context.session.client_params
+    return known.client_info.name if known is not None else "a client without a name"
+
+
+def _can_ask(context: AnyContext) -> bool:
+    capabilities = context.client_capabilities
+    asking = capabilities.elicitation if capabilities is not None else None
+    # `elicitation: {}`, as it was before there were two modes, is a form.
+    return asking is not None and (asking.form is not None or asking.url is None)
+
+
+def _is_called_again(context: AnyContext) -> bool:
+    version = context.protocol_version
+    return version is not None and is_version_at_least(version, INPUT_REQUIRED_SINCE)
+
+
+def _brought(context: AnyContext) -> Mapping[str, str] | None:
+    """Return the answers that a call has brought; None when a person gave none."""
+    return _answers((context.input_responses or cast("InputResponses", {})).get(KEY))
+
+
+def _form(whose: str, stands: Delegated) -> ElicitRequestFormParams:
+    texts = {name: {"type": "string", "title": text} for name, text in stands.questions.items()}
+    return ElicitRequestFormParams(
+        message=f"{whose} asks:\n" + "\n".join(stands.questions.values()),
+        requested_schema={"type": "object", "properties": texts, "required": list(texts)},
+    )
+
+
+def _answers(told: object) -> Mapping[str, str] | None:
+    """Return what a person answered, by question; None when nobody did."""
+    if not isinstance(told, ElicitResult) or told.action != "accept":
+        return None
+    return {name: str(value) for name, value in (told.content or {}).items()}
+
+
+# --- current project ----------------------------------------------------------------------------
+# The project of a server that lives long: opened anew once a file of its settings is another one.
+#
+# A server is started once a day, and a person who forbids something meanwhile, or agrees to it,
+# means the next delegation. What was begun before goes on under the settings it was begun with.
+
+Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Project]]
+
+
+class CurrentProject:
+    """Made by `current_project`. `now` is asked at the beginning of each call, and kept for it."""
+
+    def __init__(self, opened: Project, opening: Opening, stack: AsyncExitStack) -> None:
+        self._opened = opened
+        self._opening = opening
+        self._stack = stack
+        self._lock = anyio.Lock()
+
+    async def now(self) -> Project:
+        """Return the project with its settings as they are. Raises ConfigError, as opening does."""
+        async with self._lock:
+            stamps = self._opened.settings.stamps
+            if await anyio.to_thread.run_sync(changed_since, stamps):
+                # The one before stays open as well: a delegation may still be at work on it.
+                self._opened = await self._stack.enter_async_context(self._opening())
+            return self._opened
+
+
+@asynccontextmanager
+async def current_project(opened: Project, opening: Opening) -> AsyncGenerator[CurrentProject]:
+    """Yield a project that was opened as one that follows its settings; closes what it opens."""
+    async with AsyncExitStack() as stack:
+        yield CurrentProject(opened, opening, stack)

@@ -21,9 +21,14 @@ from upthread.errors import UpthreadError
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.failures import without_secrets
 from upthread.surfaces.cli.terminal.output import plain
-from upthread.surfaces.mcp_server.current_project import CurrentProject
-from upthread.surfaces.mcp_server.delegations import Delegated, Delegations
-from upthread.surfaces.mcp_server.elicitation import client_name, resumed, with_answers
+from upthread.surfaces.mcp_server.delegations import (
+    CurrentProject,
+    Delegated,
+    Delegations,
+    client_name,
+    resumed,
+    with_answers,
+)
 
 INSTRUCTIONS = (
     "Delegate work to roles that remember. Show `line` to the person; never invent session ids."

@@ -18,8 +18,7 @@ from mcp_types import jsonrpc_message_adapter
 from upthread.agents._json_lines import as_object
 from upthread.client.project import Project
 from upthread.surfaces.loopback import CLOSE_S_MAX, LOOPBACK, Guard, listening_socket
-from upthread.surfaces.mcp_server.current_project import Opening, current_project
-from upthread.surfaces.mcp_server.delegations import Delegations
+from upthread.surfaces.mcp_server.delegations import Delegations, Opening, current_project
 from upthread.surfaces.mcp_server.tools import server_of
 from upthread.tasks import task_group
 

@@ -1,19 +1,20 @@
-"""Mark-up: the only place where text becomes HTML, so that no text can become anything else.
+"""Templates: the only place where text becomes HTML, so that no text can become anything else.
 
-A `Markup` is HTML of ours; every other `str` that is put into an element is somebody's text. It is
-redacted, what would act or hide is shown as its escape (`core.text`), and it is escaped.
-No attribute holds a URL from outside, and none a style or a handler: `element` refuses them.
+A template is a literal of ours with `{}` for each value. A value that is no `Markup` is somebody's
+text: it is redacted, what would act or hide is shown as its escape (`core.text`), and it is
+escaped. Each template is checked once: no attribute holds a URL from outside, a style or a handler.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from html import escape
-from typing import ClassVar, Final, TypeAlias
+from string import Formatter
+from typing import ClassVar, Final, LiteralString, NamedTuple, cast
 
-from upthread.core.lazy_regex import regex
 from upthread.core.redaction.placeholder import PLACEHOLDER
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.text import visible_line, visible_text
@@ -32,12 +33,17 @@ ATTRIBUTES: Final = frozenset(
 LEADING: Final = frozenset({"href", "src", "action", "hx-get"})
 """What makes a browser ask for something."""
 
-KNOWN_MAX: Final = 2_048
+KNOWN_MAX: Final = 4_096
 KNOWN_CHARACTERS_MAX: Final = 80
 """How many texts of up to so many characters are made once for all of a page."""
 
-_VOID: Final = frozenset({"meta", "br", "hr", "link", "input"})
-_REDACTED: Final = regex(f"({PLACEHOLDER})")
+_VALUE: Final = "\0"
+"""Stands for a value while a template is checked."""
+
+_REDACTED: Final = re.compile(f"({PLACEHOLDER})")
+_TAG: Final = re.compile(r"<[a-z][a-z0-9]*([^<>]*)")
+_ATTRIBUTE: Final = re.compile(r'([a-z-]+)(?:="([^"]*)")?')
+_OPEN_VALUE: Final = re.compile(r'([a-z-]+)="([^"]*)$')
 
 
 class Markup(str):
@@ -46,11 +52,19 @@ class Markup(str):
     __slots__ = ()
 
 
-Child: TypeAlias = "str | Markup | Iterable[str | Markup | None] | None"
+class _Slot(NamedTuple):
+    """Where a value goes: what stands before it, and what it is there.
+
+    `kind` is `line`, `text`, `json`, `value` of an attribute, `address` for one that leads
+    somewhere, or `?open` for an attribute that may be left out.
+    """
+
+    before: str
+    kind: str
 
 
 class Html:
-    """Makes elements. `redactor` takes the secrets out of a text before anything else is done.
+    """Fills templates. `redactor` takes the secrets out of a text before anything else is done.
 
     `attributes` is what an element may have, and `leads_to` how an address begins.
     """
@@ -60,78 +74,94 @@ class Html:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._redact = redactor.redact
+        self._templates: dict[str, tuple[list[_Slot], str]] = {}
         # Most texts of a page are short and stand in it often: labels, classes, kinds, states.
-        self._known_text = lru_cache(KNOWN_MAX)(self._text)
-        self._known_line = lru_cache(KNOWN_MAX)(self._line)
-        self._known_attribute = lru_cache(KNOWN_MAX)(self._attribute)
+        self._known = lru_cache(KNOWN_MAX)(self._made)
 
-    def text(self, text: str) -> Markup:
-        """Return somebody's text of many lines, whole up to TEXT_CHARACTERS_MAX."""
-        is_short = len(text) <= KNOWN_CHARACTERS_MAX
-        return self._known_text(text) if is_short else self._text(text)
+    def __call__(self, template: LiteralString, *values: object) -> Markup:
+        """Fill a template, for example `html('<p class="note">{}</p>', text)`.
 
-    def line(self, text: str) -> Markup:
-        """Return somebody's text on one line."""
-        is_short = len(text) <= KNOWN_CHARACTERS_MAX
-        return self._known_line(text) if is_short else self._line(text)
-
-    def _text(self, text: str) -> Markup:
-        return _marked(visible_text(_bounded(self._redact(text))))
-
-    def _line(self, text: str) -> Markup:
-        # Redacted first: half a secret is none that anybody would know.
-        return _marked(visible_line(self._redact(text)))
+        `{}` is one line, `{:text}` a text of many lines, and `{:json}` data. None is nothing, and
+        several values stand one after the other. In `<details{:open}>` the attribute is left out
+        where its value is None or False.
+        """
+        if template not in self._templates:
+            self._templates[template] = self._read(template)
+        slots, end = self._templates[template]
+        filled = [
+            slot.before + self._shown(slot.kind, value)
+            for slot, value in zip(slots, values, strict=True)
+        ]
+        return Markup("".join(filled) + end)
 
     def redacted(self, text: str) -> str:
         """Return a text without its secrets, which is going to be cut into pieces."""
-        return self._redact(text)
+        return self._redactor.redact(text)
 
-    def json(self, value: JsonValue) -> Markup:
-        """Return somebody's data, its secrets known by the names that they stand under as well."""
-        told = plain(self._redactor.redact_json(value))
-        return self.text(json.dumps(told, indent=2, ensure_ascii=False))
+    # --- values --------------------------------------------------------------------------------
 
-    def element(self, name: str, /, *children: Child, **attributes: str | bool | None) -> Markup:
-        """Return an element. `class_`, `http_equiv` and the like stand for what they look like.
-
-        An attribute that is None or False is left out, one that is True has no value.
-        """
-        told = "".join([self._known_attribute(key, value) for key, value in attributes.items()])
-        if name in _VOID:
-            return Markup(f"<{name}{told}>")
-        inside: list[str] = []
-        for child in children:
-            # A long page has half a million elements: a generator takes a quarter longer for each.
-            if isinstance(child, str):
-                inside.append(self._child(child))
-            elif child is not None:
-                inside += [self._child(each) for each in child if each is not None]
-        return Markup(f"<{name}{told}>{''.join(inside)}</{name}>")
-
-    def opening(self, name: str, /, **attributes: str | bool | None) -> Markup:
-        """Return the beginning of an element that is written piece by piece."""
-        told = "".join(self._known_attribute(key, value) for key, value in attributes.items())
-        return Markup(f"<{name}{told}>")
-
-    def _child(self, child: str) -> str:
-        return child if isinstance(child, Markup) else self.text(child)
-
-    def _attribute(self, key: str, value: str | bool | None) -> str:  # noqa: FBT001  # a value
-        name = key.rstrip("_").replace("_", "-")
-        assert name in self.attributes, f"no element has the attribute {name!r}"
-        if value is None or value is False:
+    def _shown(self, kind: str, value: object) -> str:
+        if kind == "json":
+            # Secrets are known by the names that they stand under as well.
+            told = plain(self._redactor.redact_json(cast("JsonValue", value)))
+            return self._made("text", json.dumps(told, indent=2, ensure_ascii=False))
+        if isinstance(value, Markup) and kind in {"line", "text"}:
+            return value
+        if value is None or (value is False and kind[0] == "?"):
             return ""
-        if value is True:
-            return f" {name}"
+        if kind[0] == "?":
+            return (
+                f" {kind[1:]}" if value is True else f' {kind[1:]}="{self._made("", str(value))}"'
+            )
+        if isinstance(value, str | int):
+            text = str(value)
+            is_short = len(text) <= KNOWN_CHARACTERS_MAX
+            return self._known(kind, text) if is_short else self._made(kind, text)
+        return "".join([self._shown(kind, each) for each in cast("Iterable[object]", value)])
+
+    def _made(self, kind: str, text: str) -> str:
+        # Redacted first: half a secret is none that anybody would know.
+        clean = self._redactor.redact(text)
+        if kind == "text":
+            return _marked(visible_text(_bounded(clean)))
+        if kind == "line":
+            return _marked(visible_line(clean))
         # Only to a place in this very page, whose names are ours.
-        assert name not in LEADING or value.startswith(self.leads_to), "a page leads nowhere else"
-        return f' {name}="{escape(visible_line(self._redact(value)), quote=True)}"'
+        assert kind != "address" or text.startswith(self.leads_to), "a page leads nowhere else"
+        return escape(visible_line(clean))
 
+    # --- templates -----------------------------------------------------------------------------
 
-def closing(name: str) -> Markup:
-    """Return the end of an element that is written piece by piece."""
-    return Markup(f"</{name}>")
+    def _read(self, template: str) -> tuple[list[_Slot], str]:
+        """Return the places of a template's values and what stands after the last one."""
+        slots: list[_Slot] = []
+        read = end = ""
+        for before, name, spec, _ in Formatter().parse(template):
+            read += before
+            if name is None:
+                end = before
+            else:
+                slots.append(_Slot(before, self._kind(read, spec or "")))
+                read += _VALUE
+        for name, value in self._attributes_in(read):
+            assert name in self.attributes, f"no element has the attribute {name!r}"
+            leads = not value or value.startswith((_VALUE, *self.leads_to))
+            assert name not in LEADING or leads, "a page leads nowhere else"
+        return slots, end
+
+    def _kind(self, read: str, spec: str) -> str:
+        tag = read.rpartition("<")[2]
+        if "<" not in read or ">" in tag:
+            return spec or "line"
+        if found := _OPEN_VALUE.search(tag):
+            return "address" if found[1] in LEADING and not found[2] else "value"
+        assert spec in self.attributes - LEADING, f"no element has the attribute {spec!r}"
+        return f"?{spec}"
+
+    @staticmethod
+    def _attributes_in(read: str) -> Iterator[tuple[str, str]]:
+        for tag in _TAG.finditer(read):
+            yield from _ATTRIBUTE.findall(tag[1])
 
 
 def _marked(shown: str) -> Markup:

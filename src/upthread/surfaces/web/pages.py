@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
+from urllib.parse import urlencode
 
 from upthread.core.types import Message, Speaker, TextPart, ToolCallPart
-from upthread.runtime.record.audit import Audit
-from upthread.runtime.record.savings import delegations_of
 from upthread.runtime.record.timeline import Branch, Timeline
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
-from upthread.surfaces.cli.search.hits import Hit
+from upthread.surfaces.cli.search import Hit
+from upthread.surfaces.cli.terminal.neutral import moment
 from upthread.surfaces.cli.terminal.phrases import counted
-from upthread.surfaces.cli.terminal.times import moment
-from upthread.surfaces.page.document import NOT_WHOLE
-from upthread.surfaces.page.markup import Markup, closing
-from upthread.surfaces.page.runs import run_pieces
-from upthread.surfaces.page.sums import sums_pieces
+from upthread.surfaces.formats.html import NOT_WHOLE, faults_piece, run_piece, sums_pieces
+from upthread.surfaces.page.markup import ATTRIBUTES, Html, Markup
 from upthread.surfaces.page.turns import Newest, branch_pieces, standing, turn_pieces
-from upthread.surfaces.web.markup import SiteHtml, copied, frame, head, url
 
 TURNS_SHOWN: Final = 20
 """How many turns of a conversation are shown at a time, the newest first."""
@@ -27,7 +23,20 @@ TURNS_SHOWN: Final = 20
 WORKSTREAMS_SHOWN: Final = 50
 HITS_SHOWN: Final = 50
 TAIL_MESSAGES: Final = 6
-LIVE: Final = "every 2s"
+
+# Without evaluated code and without a style of its own, which the policy would refuse anyway.
+_HTMX: Final = '{"allowEval":false,"includeIndicatorStyles":false,"historyEnabled":false}'
+_BEGIN: Final = 'upthread tell WORKSTREAM/ROLE "…"'
+
+
+class SiteHtml(Html):
+    """As of a page that is mailed, and what leads from one page of this server to another."""
+
+    attributes: ClassVar[frozenset[str]] = ATTRIBUTES | frozenset(
+        "action aria-current aria-live autocomplete data-copy defer for hx-get hx-swap hx-target "
+        "hx-trigger method placeholder rel src type".split()
+    )
+    leads_to: ClassVar[tuple[str, ...]] = ("#", "/")
 
 
 class Role(NamedTuple):
@@ -41,21 +50,37 @@ class Role(NamedTuple):
     tail: Sequence[Message]
 
 
+def url(path: str, **asked: str | int) -> str:
+    """Return the address of a page of ours."""
+    # Text that is no valid Unicode stays what it is: the record may have such names.
+    query = urlencode(asked, errors="surrogatepass") if asked else ""
+    return f"/{path}?{query}" if query else f"/{path}"
+
+
 def whole(html: SiteHtml, title: str, body: Iterable[Markup], *, words: str = "") -> Iterator[str]:
-    """Yield a page around what is in it."""
-    yield "<!doctype html>\n"
-    yield html.opening("html", lang="en")
-    yield head(html, title)
-    yield html.opening("body")
-    yield frame(html, title, words=words)
-    yield html.opening("main", id="record", tabindex="-1")
+    """Yield a page around what is in it: where one is, and the search. The policy is a header."""
+    yield html(
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark"><meta name="htmx-config" content="{}">'
+        '<title>{}</title><link rel="stylesheet" href="/static/page.css">'
+        '<link rel="stylesheet" href="/static/site.css">'
+        '<script src="/static/htmx.min.js" defer></script>'
+        '<script src="/static/site.js" defer></script></head>'
+        '<body><header><a href="#record" class="skip">Skip to the record</a><div class="bar">'
+        '<a href="/" class="kicker">upthread</a><form action="/search" method="get" role="search">'
+        '<label for="q" class="unseen">Search</label><input id="q" type="search" name="q" '
+        'value="{}" placeholder="Search what was said" autocomplete="off"></form></div>'
+        '<h1>{}</h1></header><main id="record" tabindex="-1">',
+        _HTMX,
+        f"{title} · upthread",
+        words,
+        title,
+    )
     for piece in body:
-        yield piece
-        yield "\n"
-    yield closing("main")
-    yield html.element("footer", html.element("p", f"Nothing can be changed here. {NOT_WHOLE}"))
-    yield closing("body")
-    yield closing("html") + "\n"
+        yield piece + "\n"
+    foot = f"Nothing can be changed here. {NOT_WHOLE}"
+    yield html("</main><footer><p>{:text}</p></footer></body></html>\n", foot)
 
 
 # --- all workstreams ------------------------------------------------------------------------------
@@ -65,91 +90,75 @@ def workstreams(
     html: SiteHtml, views: Sequence[WorkstreamView], *, first: int, total: int
 ) -> Iterator[Markup]:
     """Yield the list, those opened last first. `first` is the number of the first one, from 0."""
-    yield html.element(
-        "div",
+    yield html(
+        '<div id="list" hx-get="{}" hx-trigger="every 2s" hx-swap="innerHTML">{}</div>',
+        url("list", first=first),
         workstreams_table(html, views),
-        id="list",
-        hx_get=url("list", first=first),
-        hx_trigger=LIVE,
-        hx_swap="innerHTML",
     )
     left = total - first - len(views)
-    links = [
-        html.element("a", "Newer", href=url("", first=max(0, first - WORKSTREAMS_SHOWN)))
-        if first
-        else None,
-        html.element("a", f"{left} older", href=url("", first=first + WORKSTREAMS_SHOWN))
-        if left > 0
-        else None,
-    ]
-    if any(links):
-        yield html.element("nav", *links, class_="pages", aria_label="More workstreams")
+    newer = url("", first=max(0, first - WORKSTREAMS_SHOWN))
+    older = url("", first=first + WORKSTREAMS_SHOWN)
+    links = [html('<a href="{}">Newer</a>', newer)] if first else []
+    links += [html('<a href="{}">{} older</a>', older, left)] if left > 0 else []
+    if links:
+        yield html('<nav class="pages" aria-label="More workstreams">{}</nav>', links)
 
 
 def workstreams_table(html: SiteHtml, views: Sequence[WorkstreamView]) -> Markup:
     """Return the list alone, which is asked for again while it is looked at."""
     if not views:
-        return html.element(
-            "p", "Nothing is recorded here yet. Begin with ", html.element("code", _BEGIN), "."
-        )
+        return html("<p>Nothing is recorded here yet. Begin with <code>{}</code>.</p>", _BEGIN)
     columns = ("Workstream", "State", "Why", "Roles", "Turns", "Open")
-    heads = [html.element("th", each, scope="col") for each in columns]
-    rows = [html.element("tr", _row(html, view)) for view in views]
-    return html.element(
-        "table",
-        html.element("caption", counted(len(views), "workstream"), class_="unseen"),
-        html.element("thead", html.element("tr", heads)),
-        html.element("tbody", rows),
-        class_="list",
+    return html(
+        '<table class="list"><caption class="unseen">{}</caption><thead><tr>{}</tr></thead>'
+        "<tbody>{}</tbody></table>",
+        counted(len(views), "workstream"),
+        [html('<th scope="col">{}</th>', each) for each in columns],
+        [_row(html, view) for view in views],
     )
 
 
-_BEGIN: Final = 'upthread tell WORKSTREAM/ROLE "…"'
-
-
-def _row(html: SiteHtml, view: WorkstreamView) -> Iterator[Markup]:
+def _row(html: SiteHtml, view: WorkstreamView) -> Markup:
     name = view.workstream.workstream
-    link = html.element("a", html.line(name), href=url("workstream", name=name), class_="go")
-    base = html.element("span", html.line(view.workstream.base_name), class_="quiet")
-    roles = ", ".join(role.conversation.key.role for role in view.roles)
-    asked = len(view.open_questions) + len(view.in_doubt)
-    yield html.element("th", link, " ", base, scope="row")
-    yield html.element("td", html.element("span", view.state, class_=f"state {view.state}"))
-    yield html.element("td", html.line(view.standing.reason))
-    yield html.element("td", html.line(roles))
-    yield html.element("td", str(turns_in(view)))
-    yield html.element("td", str(asked) if asked else "")
+    return html(
+        '<tr><th scope="row"><a href="{}" class="go">{}</a> <span class="quiet">{}</span></th>'
+        '<td><span class="state {}">{}</span></td><td>{}</td><td>{}</td><td>{}</td>'
+        "<td>{}</td></tr>",
+        url("workstream", name=name),
+        name,
+        view.workstream.base_name,
+        view.state,
+        view.state,
+        view.standing.reason,
+        ", ".join(role.conversation.key.role for role in view.roles),
+        turns_in(view),
+        len(view.open_questions) + len(view.in_doubt) or None,
+    )
 
 
 # --- one workstream -------------------------------------------------------------------------------
 
 
-def workstream(html: SiteHtml, audit: Audit, roles: Sequence[Role]) -> Iterator[Markup]:
+def workstream(html: SiteHtml, timeline: Timeline, roles: Sequence[Role]) -> Iterator[Markup]:
     """Yield a workstream: how it stands just now, then its runs, its roles, their last turns."""
-    timeline = Timeline(audit)
-    shown = turns_in(audit.workstream)
-    yield html.element(
-        "div",
-        live(html, audit.workstream, roles, shown=shown),
-        id="live",
-        hx_get=url("live", name=timeline.name, turns=shown),
-        hx_trigger=LIVE,
-        hx_swap="innerHTML",
-        aria_live="polite",
+    shown = turns_in(timeline.workstream)
+    yield html(
+        '<div id="live" hx-get="{}" hx-trigger="every 2s" hx-swap="innerHTML" aria-live="polite">'
+        "{}</div>",
+        url("live", name=timeline.name, turns=shown),
+        live(html, timeline.workstream, roles, shown=shown),
     )
-    if timeline.faults:
-        where = ", ".join(f"{each.key.address} from message {seq}" for each, seq in timeline.faults)
-        alarm = html.element("strong", "Not what was recorded: ")
-        yield html.element("p", alarm, html.line(where), role="alert", class_="note bad")
+    if faults := faults_piece(html, timeline):
+        yield faults
     for run in timeline.runs:
-        yield from run_pieces(html, run)
+        yield run_piece(html, run)
 
     def earlier(branch: Branch, first: int) -> Markup:
         return _earlier(html, timeline.name, branch, first)
 
-    for branch in timeline.branches():
+    for branch in timeline.branches:
         yield from branch_pieces(html, branch, newest=Newest(TURNS_SHOWN, earlier))
-    yield from sums_pieces(html, tuple(delegations_of(timeline)))
+    yield from sums_pieces(html, timeline)
 
 
 def turns_in(view: WorkstreamView) -> int:
@@ -159,29 +168,36 @@ def turns_in(view: WorkstreamView) -> int:
 
 def live(
     html: SiteHtml, view: WorkstreamView, roles: Sequence[Role], *, shown: int
-) -> list[Markup]:
-    """Return how a workstream stands just now, which is asked for again while it is looked at.
+) -> Iterator[Markup]:
+    """Yield how a workstream stands just now, which is asked for again while it is looked at.
 
     `shown` is how many turns stand below it.
     """
-    pieces = [html.element("p", standing(html, view.standing))]
+    yield html("<p>{}</p>", standing(html, view.standing))
     new = turns_in(view) - shown
     if new > 0:
         again = url("workstream", name=view.workstream.workstream)
-        link = html.element("a", f"{counted(new, 'turn')} more by now: show", href=again)
-        pieces.append(html.element("p", link, class_="note"))
+        more = counted(new, "turn")
+        yield html('<p class="note"><a href="{}">{} more by now: show</a></p>', again, more)
     for role, command, tail in roles:
         if not command and not tail:
             continue  # how it stands is said beside its turns
-        address = role.conversation.key.address
-        body = [
-            html.element("h2", html.line(address), class_="label"),
-            html.element("p", standing(html, role.standing)),
-            copied(html, command) if command else None,
-            *(_said(html, each) for each in tail),
-        ]
-        pieces.append(html.element("div", body, class_="now"))
-    return pieces
+        yield html(
+            '<div class="now"><h2 class="label">{}</h2><p>{}</p>{}{}</div>',
+            role.conversation.key.address,
+            standing(html, role.standing),
+            _copied(html, command) if command else None,
+            [_said(html, each) for each in tail],
+        )
+
+
+def _copied(html: SiteHtml, command: str) -> Markup:
+    """Return a command with what copies it; without scripts it can be marked and copied."""
+    return html(
+        '<p class="command"><code>{}</code> <button type="button" data-copy="{}">Copy</button></p>',
+        command,
+        command,
+    )
 
 
 def _said(html: SiteHtml, message: Message) -> Markup | None:
@@ -192,60 +208,47 @@ def _said(html: SiteHtml, message: Message) -> Markup | None:
     ]
     if not texts and not calls:
         return None
-    who = "you" if message.speaker is Speaker.USER else str(message.speaker)
-    return html.element(
-        "div",
-        html.element("span", f"{who} · {moment(message.recorded_at_ms)}", class_="quiet"),
-        [html.element("pre", html.text(each), dir="auto") for each in texts],
-        [html.element("p", html.element("code", html.line(each)), class_="call") for each in calls],
-        class_="said",
+    return html(
+        '<div class="said"><span class="quiet">{} · {}</span>{}{}</div>',
+        "you" if message.speaker is Speaker.USER else str(message.speaker),
+        moment(message.recorded_at_ms),
+        [html('<pre dir="auto">{:text}</pre>', each) for each in texts],
+        [html('<p class="call"><code>{}</code></p>', each) for each in calls],
     )
 
 
 def _earlier(html: SiteHtml, name: str, branch: Branch, first: int) -> Markup:
     conversation_id = branch.conversation.conversation_id
-    link = html.element(
-        "a",
-        f"{counted(first - 1, 'earlier turn')}: show the last {min(TURNS_SHOWN, first - 1)} ",
-        href=url("turns", name=name, conversation=conversation_id, before=first),
-        hx_get=url("turns", name=name, conversation=conversation_id, before=first, part=1),
-        hx_target="closest p",
-        hx_swap="outerHTML",
+    return html(
+        '<p class="earlier"><a href="{}" hx-get="{}" hx-target="closest p" hx-swap="outerHTML">'
+        "{}: show the last {} </a></p>",
+        url("turns", name=name, conversation=conversation_id, before=first),
+        url("turns", name=name, conversation=conversation_id, before=first, part=1),
+        counted(first - 1, "earlier turn"),
+        min(TURNS_SHOWN, first - 1),
     )
-    return html.element("p", link, class_="earlier")
 
 
 def turns(
-    html: SiteHtml, audit: Audit, conversation_id: str, before: int, *, is_part: bool
+    html: SiteHtml, timeline: Timeline, conversation_id: str, before: int, *, is_part: bool
 ) -> Iterator[Markup] | None:
     """Return the turns before one, and what leads further back; None without the conversation.
 
     A part goes into a page that says whose they are; else that stands before them.
     """
-    timeline = Timeline(audit)
-    found = next(
-        (b for b in _all(timeline) if b.conversation.conversation_id == conversation_id), None
-    )
+    found = timeline.branch(conversation_id)
     if found is None:
         return None
     pieces = _turns(html, timeline.name, found, before)
-    return pieces if is_part else chain((html.element("h2", html.line(found.name)),), pieces)
+    return pieces if is_part else chain((html("<h2>{}</h2>", found.name),), pieces)
 
 
 def _turns(html: SiteHtml, name: str, branch: Branch, before: int) -> Iterator[Markup]:
     first = max(1, before - TURNS_SHOWN)
     if first > 1:
         yield _earlier(html, name, branch, first)
-    for turn in branch.turns(first=first, last=before - 1):
+    for turn in branch.turns[first - 1 : before - 1]:
         yield from turn_pieces(html, turn, branch)
-
-
-def _all(timeline: Timeline) -> Iterator[Branch]:
-    waiting = list(timeline.branches())
-    while waiting:
-        branch = waiting.pop()
-        yield branch
-        waiting += branch.children()
 
 
 # --- what was found -------------------------------------------------------------------------------
@@ -255,16 +258,19 @@ def found(html: SiteHtml, words: str, hits: Iterator[Hit]) -> Iterator[Markup]:
     """Yield the hits, those of what was used last first."""
     shown = list(islice(hits, HITS_SHOWN + 1))
     if not shown:
-        yield html.element("p", html.line(f"Nothing that was said here has “{words}” in it."))
-    items: list[Markup] = []
-    for hit in shown[:HITS_SHOWN]:
-        workstream_name = hit.address.rpartition("/")[0]
-        link = html.element(
-            "a", html.line(hit.address), href=url("workstream", name=workstream_name), class_="go"
+        yield html("<p>{}</p>", f"Nothing that was said here has “{words}” in it.")
+        return
+    items = [
+        html(
+            '<li><a href="{}" class="go">{}</a><span class="quiet"> {}, {}</span><p>{}</p></li>',
+            url("workstream", name=hit.address.rpartition("/")[0]),
+            hit.address,
+            hit.speaker,
+            moment(hit.at_ms),
+            hit.text,
         )
-        when = html.element("span", f" {hit.speaker}, {moment(hit.at_ms)}", class_="quiet")
-        items.append(html.element("li", link, when, html.element("p", html.line(hit.text))))
-    if items:
-        yield html.element("ol", items, class_="hits")
+        for hit in shown[:HITS_SHOWN]
+    ]
+    yield html('<ol class="hits">{}</ol>', items)
     if len(shown) > HITS_SHOWN:
-        yield html.element("p", f"These are the newest {HITS_SHOWN}. More words find fewer.")
+        yield html("<p>These are the newest {}. More words find fewer.</p>", HITS_SHOWN)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -21,14 +20,13 @@ from upthread.client.project import Project
 from upthread.core.states import State
 from upthread.core.types import Message
 from upthread.errors import NotFoundError, UpthreadError, UsageError
-from upthread.runtime.record.audit import Audit
+from upthread.runtime.record.timeline import Timeline
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
-from upthread.surfaces.cli.search.own import own_hits
+from upthread.surfaces.cli.search import own_hits
 from upthread.surfaces.cli.terminal.state_lines import opening_command
 from upthread.surfaces.loopback import CLOSE_S_MAX, LOOPBACK, BrowserGuard, listening_socket
-from upthread.surfaces.page.markup import Markup
 from upthread.surfaces.web import pages
-from upthread.surfaces.web.markup import SiteHtml
+from upthread.surfaces.web.pages import SiteHtml
 
 POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -150,7 +148,7 @@ class Site:
         return self._failed(error.detail, error.status_code)
 
     def _failed(self, words: str, status: int) -> Response:
-        body = self._html.element("p", self._html.line(words), class_="note bad")
+        body = self._html('<p class="note bad">{}</p>', words)
         return _page(pages.whole(self._html, "Not shown", [body]), status=status)
 
     async def _home(self, request: Request) -> Response:
@@ -177,9 +175,9 @@ class Site:
         view = await self._project.show(name)
         roles = [await self._role(each) for each in view.roles]
 
-        def made(audit: Audit) -> str:
+        def made(timeline: Timeline) -> str:
             return "".join(
-                pages.whole(self._html, name, pages.workstream(self._html, audit, roles))
+                pages.whole(self._html, name, pages.workstream(self._html, timeline, roles))
             )
 
         return _page([await self._project.with_audit(name, made)])
@@ -205,9 +203,9 @@ class Site:
         conversation_id = request.query_params.get("conversation", "")
         before = _number(request, "before")
 
-        def made(audit: Audit) -> str:
+        def made(timeline: Timeline) -> str:
             is_part = "part" in request.query_params
-            found = pages.turns(self._html, audit, conversation_id, before, is_part=is_part)
+            found = pages.turns(self._html, timeline, conversation_id, before, is_part=is_part)
             if found is None:
                 raise NotFoundError(f"{name!r} has no such conversation", hint="open it again")
             return "".join(found if is_part else pages.whole(self._html, name, found))
@@ -216,19 +214,15 @@ class Site:
 
     async def _search(self, request: Request) -> Response:
         asked = request.query_params.get("q", "")
-        looked_for = asked.split()
-        body: Iterator[Markup] = iter(())
-        if looked_for:
-            hits = partial(own_hits, self._project, Words(looked_for), set())
-            text = await self._project.read(
-                lambda: "".join(
-                    pages.whole(
-                        self._html, "Search", pages.found(self._html, asked, hits()), words=asked
-                    )
-                )
-            )
-            return _page([text])
-        return _page(pages.whole(self._html, "Search", body))
+        if not asked.split():
+            return _page(pages.whole(self._html, "Search", ()))
+
+        def made() -> str:
+            hits = own_hits(self._project, Words(asked.split()), set())
+            body = pages.found(self._html, asked, hits)
+            return "".join(pages.whole(self._html, "Search", body, words=asked))
+
+        return _page([await self._project.read(made)])
 
     async def _static(self, request: Request) -> Response:
         known = STATIC.get(request.path_params["name"])

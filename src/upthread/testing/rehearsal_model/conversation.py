@@ -11,11 +11,9 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
-
 Speaker: TypeAlias = Literal["user", "assistant", "tool"]
 
-_REMINDER = regex(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 
 
 class Said(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
 from upthread.testing.rehearsal_model import _json
 from upthread.testing.rehearsal_model.answers import Failure, Reply, ToolCall
 from upthread.testing.rehearsal_model.conversation import (
@@ -43,7 +42,7 @@ FAILURE_TYPES: Final = {401: "authentication_error", 429: "rate_limit_error"}
 CONTEXT_FULL: Final = (
     "Your input exceeds the context window of this model. Please adjust your input and try again."
 )
-_CLIENTS_OWN: Final = regex(
+_CLIENTS_OWN: Final = re.compile(
     r"\s*<(environment_context|user_instructions|turn_aborted|subagent_notification)\b.*",
     re.DOTALL,
 )

@@ -11,20 +11,19 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from upthread.core.lazy_regex import regex
 from upthread.testing.rehearsal_model._json import JsonObject
 from upthread.testing.rehearsal_model.answers import Reply, ToolCall
 from upthread.testing.rehearsal_model.conversation import Conversation, OfferedTool
 
 RESULT_CHARACTERS_MAX: Final = 200
 
-_ROLE = regex(r'<role name="(?P<name>[^"]+)">.*?(?:</role>|\Z)', re.DOTALL)
-_ANSWERS = regex(r"^#+ (?:Answers|Questions already answered)\b", re.MULTILINE)
-_TO_READ = regex(r"^To be read: (?P<names>\S.*)$", re.MULTILINE)
-_PLAN = regex(r"^# Report of planner\b.*?(?=^# |\Z)", re.DOTALL | re.MULTILINE)
-_REJECTED = regex(r"^## Verdict: rejected\b", re.MULTILINE)
-_TESTS = regex(r"\btests\b")
-_DIRECTORY = regex(r"[Ww]orking directory: *(?P<path>\S[^\n]*)")
+_ROLE = re.compile(r'<role name="(?P<name>[^"]+)">.*?(?:</role>|\Z)', re.DOTALL)
+_ANSWERS = re.compile(r"^#+ (?:Answers|Questions already answered)\b", re.MULTILINE)
+_TO_READ = re.compile(r"^To be read: (?P<names>\S.*)$", re.MULTILINE)
+_PLAN = re.compile(r"^# Report of planner\b.*?(?=^# |\Z)", re.DOTALL | re.MULTILINE)
+_REJECTED = re.compile(r"^## Verdict: rejected\b", re.MULTILINE)
+_TESTS = re.compile(r"\btests\b")
+_DIRECTORY = re.compile(r"[Ww]orking directory: *(?P<path>\S[^\n]*)")
 
 
 def role_of(conversation: Conversation) -> str | None:

@@ -26,7 +26,6 @@ import re
 
 from msgspec import Struct, structs
 
-from upthread.core.lazy_regex import regex
 from upthread.testing.rehearsal_model._json import JsonObject, JsonValue, as_object
 from upthread.testing.rehearsal_model.answers import (
     Answer,
@@ -38,13 +37,17 @@ from upthread.testing.rehearsal_model.answers import (
 )
 from upthread.testing.rehearsal_model.conversation import Conversation
 
-_MARKER = regex(r"\[\[(?P<word>CALL|SAY|FAIL|HANG|SLEEP|PACE|THINK|USAGE|CACHED|TELL)(?=[\s\]])\s*")
-_BLOCK = regex(r"^<(?P<tag>[a-z][\w-]*)\b[^>]*>.*?</(?P=tag)\b[^>]*>", re.DOTALL | re.MULTILINE)
-_QUOTED = regex(r"^>.*$", re.MULTILINE)
-_FAILURE = regex(
+_MARKER = re.compile(
+    r"\[\[(?P<word>CALL|SAY|FAIL|HANG|SLEEP|PACE|THINK|USAGE|CACHED|TELL)(?=[\s\]])\s*"
+)
+_BLOCK = re.compile(
+    r"^<(?P<tag>[a-z][\w-]*)\b[^>]*>.*?</(?P=tag)\b[^>]*>", re.DOTALL | re.MULTILINE
+)
+_QUOTED = re.compile(r"^>.*$", re.MULTILINE)
+_FAILURE = re.compile(
     r"(?P<status>\d{3})\s*(?:retry-after=(?P<seconds>[\d.]+)\s*)?(?P<message>.*)", re.DOTALL
 )
-_PARAGRAPH_END = regex(r"\n[ \t]*\n")
+_PARAGRAPH_END = re.compile(r"\n[ \t]*\n")
 
 
 class ScriptError(ValueError):

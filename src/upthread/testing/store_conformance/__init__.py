@@ -14,35 +14,28 @@ nothing here imports pytest.
 """
 
 from upthread.testing.matrix import matrix
-from upthread.testing.store_conformance.acts import ACTING_PROMISES
-from upthread.testing.store_conformance.backend import (
-    Promise,
-    StoreBackend,
-    Trial,
-    Verdict,
+from upthread.testing.store_conformance import (
+    acts,
+    backend,
+    completeness,
+    continuity,
+    copies,
+    erasure,
+    freshness,
+    leases,
+    processes,
+    reads,
+    writes,
 )
-from upthread.testing.store_conformance.completeness import COMPLETENESS_PROMISES
-from upthread.testing.store_conformance.continuity import CONTINUITY_PROMISES
-from upthread.testing.store_conformance.copies import MOVING_PROMISES
-from upthread.testing.store_conformance.erasure import ERASING_PROMISES
-from upthread.testing.store_conformance.freshness import FRESHNESS_PROMISES
-from upthread.testing.store_conformance.leases import LEASE_PROMISES
-from upthread.testing.store_conformance.processes import PROCESS_PROMISES
-from upthread.testing.store_conformance.reads import READING_PROMISES
-from upthread.testing.store_conformance.writes import WRITING_PROMISES
+from upthread.testing.store_conformance.backend import Promise, StoreBackend, Trial, Verdict
 
-PROMISES: tuple[Promise, ...] = (
-    *WRITING_PROMISES,
-    *READING_PROMISES,
-    *COMPLETENESS_PROMISES,
-    *CONTINUITY_PROMISES,
-    *ERASING_PROMISES,
-    *FRESHNESS_PROMISES,
-    *MOVING_PROMISES,
-    *LEASE_PROMISES,
-    *PROCESS_PROMISES,
-    *ACTING_PROMISES,
+CHECKS = (
+    *(writes, reads, completeness, continuity, erasure, freshness, copies),
+    *(leases, processes, acts),
 )
+"""Where the checks are; each adds its own when it is loaded."""
+
+PROMISES: tuple[Promise, ...] = tuple(backend.PROMISES)
 """All promises of `upthread.store.base`, some of them in several sides."""
 
 __all__ = ["PROMISES", "Promise", "StoreBackend", "Trial", "Verdict", "matrix"]

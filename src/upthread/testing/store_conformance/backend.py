@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
+from upthread.core.commands import Write
 from upthread.errors import UpthreadError
 from upthread.store.base import Store
 from upthread.store.log import LogStore
@@ -118,15 +119,27 @@ class Promise(Struct, frozen=True, kw_only=True):
         return Verdict.KEPT
 
 
-def promises(
-    table: Mapping[str, Iterable[Callable[[Trial], None]]], *, needs: str = ""
-) -> tuple[Promise, ...]:
-    """Return promises from their numbers and checks."""
-    return tuple(
-        Promise(number=number, check=check, needs=needs)
-        for number, checks in table.items()
-        for check in checks
-    )
+PROMISES: Final[list[Promise]] = []
+"""All promises, in the order in which their checks are loaded."""
+
+
+def promise(
+    number: str, *, needs: str = ""
+) -> Callable[[Callable[[Trial], None]], Callable[[Trial], None]]:
+    """Make a function the check of one side of a promise."""
+
+    def add(check: Callable[[Trial], None]) -> Callable[[Trial], None]:
+        PROMISES.append(Promise(number=number, check=check, needs=needs))
+        return check
+
+    return add
+
+
+def refuses(trial: Trial, error: type[UpthreadError], writes: Iterable[Write]) -> None:
+    """Assert that each of these writes, in a batch of its own, raises this kind of error."""
+    for write in writes:
+        with refused(error):
+            trial.store.commit([write])
 
 
 @contextmanager

@@ -6,7 +6,6 @@ from collections.abc import Collection
 
 from msgspec import structs
 
-from upthread.core.commands import OnceState, RecordOnce
 from upthread.core.context.prior_context import REPLY_BEGINNING_MAX, REPLY_END_MAX
 from upthread.core.types import (
     ContextPart,
@@ -25,8 +24,8 @@ from upthread.core.types import (
 )
 from upthread.errors import ConflictError, NotFoundError
 from upthread.testing.store_conformance import samples
-from upthread.testing.store_conformance.backend import Trial, promises, refused
-from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT
+from upthread.testing.store_conformance.backend import Trial, promise, refused, refuses
+from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, step
 
 CALL = ToolCallPart(call_id="c", title="t", tool_kind="read")
 RESULT = ToolResultPart(call_id="c", status="completed", text="a result")
@@ -43,6 +42,7 @@ def _prior(
     return tuple((message.seq, message.text) for message in found)
 
 
+@promise("S22")
 def what_was_said_comes_back_without_tools(trial: Trial) -> None:
     speeches: tuple[tuple[Speaker, tuple[Part, ...]], ...] = (
         (Speaker.USER, (ContextPart(text="read this"), TextPart(text="do it"))),
@@ -66,6 +66,7 @@ def what_was_said_comes_back_without_tools(trial: Trial) -> None:
     assert found == (only(1, "do it"), only(5, "\u2003", "a\0\ud800"))
 
 
+@promise("S22")
 def only_readable_sessions_and_no_session_are_read(trial: Trial) -> None:
     trial.store.commit(samples.home())
     for seq, upstream in enumerate((None, A, B, None, A), 1):
@@ -80,6 +81,7 @@ def only_readable_sessions_and_no_session_are_read(trial: Trial) -> None:
     assert seqs((UpstreamSessionId("ses_\ud800"), B)) == [1, 3, 4]
 
 
+@promise("S22")
 def the_newest_are_returned_oldest_first_by_number(trial: Trial) -> None:
     trial.store.commit(samples.home())
     for seq, at_ms in enumerate((9_000, 1_000, -1, 5_000, 1_000), 1):
@@ -91,6 +93,7 @@ def the_newest_are_returned_oldest_first_by_number(trial: Trial) -> None:
     assert trial.store.prior_messages(nobody, upstream_session_ids=(A,), newest=9) == ()
 
 
+@promise("S22")
 def a_reply_in_many_steps_is_one_and_pushes_nobody_out(trial: Trial) -> None:
     steps = 200
     trial.store.commit([*samples.home(), samples.said(1)])
@@ -101,6 +104,7 @@ def a_reply_in_many_steps_is_one_and_pushes_nobody_out(trial: Trial) -> None:
     assert [seq for seq, _ in _prior(trial, A, newest=1)] == [2 + steps]
 
 
+@promise("S22")
 def however_much_tools_did_between_it_is_found(trial: Trial) -> None:
     trial.store.commit([*samples.home(), samples.said(1), samples.said(2)])
     last = _TOOLS_BETWEEN + 3
@@ -112,105 +116,56 @@ def however_much_tools_did_between_it_is_found(trial: Trial) -> None:
     assert [seq for seq, _ in _prior(trial, A, newest=2)] == [2, last]
 
 
-def _step(
-    state: OnceState,
-    attempt_id: str = "att_1",
-    *,
-    receipt: JsonValue = None,
-    key: str = "deploy",
-    project_id: ProjectId = PROJECT,
-) -> RecordOnce:
-    return RecordOnce(
-        project_id=project_id,
-        key=key,
-        attempt_id=attempt_id,
-        state=state,
-        receipt=receipt,
-        recorded_at_ms=9_000,
-    )
-
-
-def _stands(trial: Trial, key: str = "deploy") -> tuple[str, str, JsonValue] | None:
-    once = trial.store.once(PROJECT, key)
-    return None if once is None else (once.attempt_id, once.state, once.receipt)
-
-
+@promise("S23")
 def one_attempt_begins_and_leaves_its_receipt(trial: Trial) -> None:
     store = trial.store
-    assert _stands(trial) is None
-    store.commit([_step("intent")])
-    assert _stands(trial) == ("att_1", "intent", None)
+    assert store.once(PROJECT, "deploy") is None
+    store.commit([step("intent")])
+    assert store.once(PROJECT, "deploy") == step("intent")
     with refused(ConflictError):
-        store.commit([samples.workstream(), _step("intent", "att_2")])
+        store.commit([samples.workstream(), step("intent", "att_2")])
     assert store.workstreams(PROJECT) == ()
     receipt: JsonValue = {"url": "\ud800", "n": [1, None, float("inf")]}
-    store.commit([_step("done", receipt=receipt)])
+    store.commit([step("done", receipt=receipt)])
     trial.reopen()
-    assert _stands(trial) == ("att_1", "done", receipt)
-    once = trial.store.once(PROJECT, "deploy")
-    assert once is not None
-    assert (once.key, once.recorded_at_ms) == ("deploy", 9_000)
+    assert trial.store.once(PROJECT, "deploy") == step("done", receipt=receipt)
     with refused(ConflictError):
-        trial.store.commit([_step("intent", "att_2")])
+        trial.store.commit([step("intent", "att_2")])
 
 
+@promise("S23")
 def a_failed_attempt_makes_room_for_the_next(trial: Trial) -> None:
     store = trial.store
-    store.commit([_step("intent"), _step("failed")])
-    assert _stands(trial) == ("att_1", "failed", None)
-    store.commit([_step("intent", "att_2")])
+    store.commit([step("intent"), step("failed")])
+    assert store.once(PROJECT, "deploy") == step("failed")
+    store.commit([step("intent", "att_2")])
     with refused(ConflictError):
-        store.commit([_step("done", receipt="too late")])
-    assert _stands(trial) == ("att_2", "intent", None)
+        store.commit([step("done", receipt="too late")])
+    assert store.once(PROJECT, "deploy") == step("intent", "att_2")
 
 
+@promise("S23")
 def an_attempt_ends_once_and_only_after_it_began(trial: Trial) -> None:
     store = trial.store
-    for end in (_step("done"), _step("failed")):
-        with refused(NotFoundError):
-            store.commit([end])
-    store.commit([_step("intent")])
-    for end in (_step("done", "att_2"), _step("failed", "att_2")):
-        with refused(ConflictError):
-            store.commit([end])
-    store.commit([_step("done", receipt=1)])
-    for end in (_step("failed"), _step("done", receipt=2)):
-        with refused(ConflictError):
-            store.commit([end])
-    store.commit([_step("intent"), _step("done", receipt=1)])  # the same again (S2)
-    assert _stands(trial) == ("att_1", "done", 1)
+    refuses(trial, NotFoundError, (step("done"), step("failed")))
+    store.commit([step("intent")])
+    refuses(trial, ConflictError, (step("done", "att_2"), step("failed", "att_2")))
+    store.commit([step("done", receipt=1)])
+    refuses(trial, ConflictError, (step("failed"), step("done", receipt=2)))
+    store.commit([step("intent"), step("done", receipt=1)])  # the same again (S2)
+    assert store.once(PROJECT, "deploy") == step("done", receipt=1)
 
 
+@promise("S23")
 def actions_are_apart_by_project_and_key(trial: Trial) -> None:
     keys = ("deploy", "Deploy", "", "\0", "\ud800", "'; DROP TABLE once_event; --")
     for number, key in enumerate(keys):
-        trial.store.commit([_step("intent", key=key), _step("done", key=key, receipt=number)])
+        trial.store.commit([step("intent", key=key), step("done", key=key, receipt=number)])
     other = ProjectId("prj_two")
     assert trial.store.once(other, "deploy") is None
-    trial.store.commit([_step("intent", "att_\ud800", project_id=other)])
+    theirs = step("intent", "att_\ud800", project_id=other)
+    trial.store.commit([theirs])
     trial.reopen()
-    assert [_stands(trial, key) for key in keys] == [
-        ("att_1", "done", number) for number in range(len(keys))
-    ]
-    theirs = trial.store.once(other, "deploy")
-    assert theirs is not None
-    assert (theirs.attempt_id, theirs.state) == ("att_\ud800", "intent")
-
-
-CONTINUITY_PROMISES = promises(
-    {
-        "S22": [
-            what_was_said_comes_back_without_tools,
-            only_readable_sessions_and_no_session_are_read,
-            the_newest_are_returned_oldest_first_by_number,
-            a_reply_in_many_steps_is_one_and_pushes_nobody_out,
-            however_much_tools_did_between_it_is_found,
-        ],
-        "S23": [
-            one_attempt_begins_and_leaves_its_receipt,
-            a_failed_attempt_makes_room_for_the_next,
-            an_attempt_ends_once_and_only_after_it_began,
-            actions_are_apart_by_project_and_key,
-        ],
-    }
-)
+    for number, key in enumerate(keys):
+        assert trial.store.once(PROJECT, key) == step("done", key=key, receipt=number)
+    assert trial.store.once(other, "deploy") == theirs

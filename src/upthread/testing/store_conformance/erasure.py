@@ -10,11 +10,6 @@ from upthread.core.commands import (
     EraseConversation,
     EraseRun,
     OpenConversation,
-    RecordAct,
-    RecordBriefingEdit,
-    RecordExamined,
-    RecordOnce,
-    RecordQuarantine,
     Write,
 )
 from upthread.core.decision.examined import ExaminedFile
@@ -34,18 +29,15 @@ from upthread.core.types import (
     JsonValue,
     Message,
     Outcome,
-    RunId,
     Speaker,
     TextPart,
     ToolCallPart,
     ToolResultPart,
     TurnId,
-    UpstreamSessionId,
 )
-from upthread.errors import NotFoundError
 from upthread.runtime.record.events import run_events, turn_events
 from upthread.testing.store_conformance import samples
-from upthread.testing.store_conformance.backend import Trial, promises, refused
+from upthread.testing.store_conformance.backend import Trial, promise
 from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, RUN, TURN
 
 MARK = "a word that nobody else says"
@@ -63,35 +55,15 @@ def _told() -> Sequence[Write]:
     """Return a conversation with its turn and its run, all of them saying the mark."""
     call = ToolCallPart(call_id="c1", title=MARK, tool_kind="read", arguments={"path": MARK})
     result = ToolResultPart(call_id="c1", status="completed", text=MARK * 1_000)
-    quarantined = RecordQuarantine(
-        conversation_id=CONVERSATION,
-        turn_id=TURN,
-        ordinal=0,
-        reason="no session id",
-        raw={"text": MARK},
-        recorded_at_ms=5_000,
-    )
-    known = ExaminedFile(path=MARK, how="read", state="missing")
-    examined = RecordExamined(
-        conversation_id=CONVERSATION,
-        turn_id=TURN,
-        first_ordinal=0,
-        upstream_session_id=UpstreamSessionId("ses_a"),
-        files=(known,),
-        recorded_at_ms=5_000,
-    )
-    edited = RecordBriefingEdit(
-        conversation_id=CONVERSATION, seq=1, edit={"note": MARK}, recorded_at_ms=5_000
-    )
     return [
         *samples.home(),
         *_receipt("told", CONVERSATION),
         samples.said(1, TextPart(text=MARK)),
         samples.said(2, TextPart(text=MARK), call, speaker=Speaker.ASSISTANT),
         samples.said(3, result, speaker=Speaker.TOOL),
-        quarantined,
-        examined,
-        edited,
+        samples.stray(0, {"text": MARK}),
+        samples.examined(0, ExaminedFile(path=MARK, how="read", state="missing")),
+        samples.edit(1, {"note": MARK}),
         samples.happened(1, TurnIntended(decision="first", reasons=("first",), prompt_seq=1)),
         samples.happened(2, TurnEnded(outcome=Outcome.OK, report=REPORT, detail=MARK)),
         samples.run(),
@@ -101,11 +73,8 @@ def _told() -> Sequence[Write]:
 
 def _receipt(key: str, conversation_id: str) -> Sequence[Write]:
     """Return a prompt to a conversation that is sent once under a key."""
-    begun = RecordOnce(
-        project_id=PROJECT, key=key, attempt_id="a", state="intent", recorded_at_ms=5_000
-    )
-    receipt = {"conversation_id": conversation_id, "reply": MARK, "and": CONVERSATION}
-    return begun, structs.replace(begun, state="done", receipt=receipt)
+    receipt: JsonValue = {"conversation_id": conversation_id, "reply": MARK, "and": CONVERSATION}
+    return samples.step("intent", key=key), samples.step("done", key=key, receipt=receipt)
 
 
 _RUN: tuple[RunEvent, ...] = (
@@ -127,6 +96,7 @@ def _tell_elsewhere(trial: Trial) -> None:
     trial.store.commit([samples.said(1, owner=OTHER, turn_id=OTHER_TURN)])
 
 
+@promise("S26")
 def what_is_erased_is_gone_and_its_outline_stays(trial: Trial) -> None:
     trial.store.commit(_told())
     before = trial.store.messages(CONVERSATION)
@@ -142,8 +112,7 @@ def what_is_erased_is_gone_and_its_outline_stays(trial: Trial) -> None:
     assert trial.store.examined(CONVERSATION) == ()
     assert (told := trial.store.once(PROJECT, "told"))
     assert told.receipt == {"conversation_id": CONVERSATION}
-    edit = trial.store.briefing_edit(CONVERSATION)
-    assert edit is not None
+    assert (edit := trial.store.briefing_edit(CONVERSATION))
     assert (edit.seq, edit.edit) == (1, {})
     assert turn_events(trial.store, CONVERSATION, TURN) == (
         TurnIntended(decision="first", reasons=("first",), prompt_seq=1),
@@ -156,6 +125,7 @@ def _outline(message: Message) -> tuple[object, ...]:
     return (*owner, message.recorded_at_ms, len(message.parts))
 
 
+@promise("S26")
 def a_run_is_erased_whole_or_for_one_role(trial: Trial) -> None:
     trial.store.commit(_told())
     trial.store.commit([EraseRun(run_id=RUN, role="planner")])
@@ -169,6 +139,7 @@ def a_run_is_erased_whole_or_for_one_role(trial: Trial) -> None:
     assert last == StepEnded(role="auditor", turn_id=TURN, outcome=Outcome.OK, report=OUTLINE)
 
 
+@promise("S26")
 def only_what_was_recorded_before_is_erased(trial: Trial) -> None:
     trial.store.commit(_told())
     untouched = trial.store.messages(CONVERSATION), trial.store.run_events(RUN)
@@ -183,6 +154,7 @@ def only_what_was_recorded_before_is_erased(trial: Trial) -> None:
     assert MARK in repr(trial.store.turn_events(CONVERSATION, TURN))
 
 
+@promise("S26")
 def nothing_of_another_conversation_is_erased(trial: Trial) -> None:
     trial.store.commit(_told())
     _tell_elsewhere(trial)
@@ -194,6 +166,7 @@ def nothing_of_another_conversation_is_erased(trial: Trial) -> None:
     assert (trial.store.messages(OTHER), trial.store.once(PROJECT, "another")) == before
 
 
+@promise("S26")
 def a_conversation_goes_on_after_it_was_erased(trial: Trial) -> None:
     trial.store.commit(_told())
     erase = EraseConversation(conversation_id=CONVERSATION)
@@ -205,12 +178,7 @@ def a_conversation_goes_on_after_it_was_erased(trial: Trial) -> None:
     assert trial.store.verify(CONVERSATION) is None
 
 
-def what_was_never_opened_cannot_be_erased(trial: Trial) -> None:
-    for write in (EraseConversation(conversation_id=OTHER), EraseRun(run_id=RUN)):
-        with refused(NotFoundError):
-            trial.store.commit([write])
-
-
+@promise("S27", needs="is_durable")
 def no_file_holds_what_was_erased(trial: Trial) -> None:
     trial.store.commit(_told())
     for seq in range(4, 200):
@@ -225,11 +193,9 @@ def no_file_holds_what_was_erased(trial: Trial) -> None:
     assert not [path for path in files if path.exists() and MARK.encode() in path.read_bytes()]
 
 
+@promise("S30")
 def who_did_something_is_kept_once_and_stays(trial: Trial) -> None:
-    told = RecordAct(
-        conversation_id=CONVERSATION, what="told", by_user="ada", detail=TURN, recorded_at_ms=1
-    )
-    answered = RecordAct(run_id=RUN, what="answered", by_user="bea", recorded_at_ms=2)
+    told, answered = samples.act(), samples.act("bea", of_run=True)
     by_another = structs.replace(told, by_user="bea")
     assert trial.store.acts(CONVERSATION) == trial.store.acts(RUN) == ()
     trial.store.commit([*samples.home(), samples.run(), told, answered, by_another])
@@ -238,27 +204,3 @@ def who_did_something_is_kept_once_and_stays(trial: Trial) -> None:
     trial.reopen()
     assert trial.store.acts(CONVERSATION) == (told, by_another)
     assert trial.store.acts(RUN) == (answered,)
-    for stranger in (
-        structs.replace(told, conversation_id=ConversationId("con_nobody")),
-        structs.replace(answered, run_id=RunId("run_nobody")),
-    ):
-        with refused(NotFoundError):
-            trial.store.commit([stranger])
-
-
-ERASING_PROMISES = (
-    *promises(
-        {
-            "S26": (
-                what_is_erased_is_gone_and_its_outline_stays,
-                a_run_is_erased_whole_or_for_one_role,
-                only_what_was_recorded_before_is_erased,
-                nothing_of_another_conversation_is_erased,
-                a_conversation_goes_on_after_it_was_erased,
-                what_was_never_opened_cannot_be_erased,
-            ),
-            "S30": (who_did_something_is_kept_once_and_stays,),
-        }
-    ),
-    *promises({"S27": (no_file_holds_what_was_erased,)}, needs="is_durable"),
-)

@@ -7,21 +7,21 @@ import multiprocessing
 import os
 import traceback
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Barrier
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import structs
 
-from upthread.core.commands import OpenConversation, OpenLink, RecordOnce
+from upthread.core.commands import OpenConversation, OpenLink
 from upthread.core.types import ConversationId, Durability, TextPart, TurnId
 from upthread.errors import ConflictError, StoreError
 from upthread.store.base import Store
 from upthread.testing.store_conformance import samples
-from upthread.testing.store_conformance.backend import Trial, promises, refused
-from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT
+from upthread.testing.store_conformance.backend import Trial, promise, refused
+from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT
 
 PROCESSES: Final = 4
 ANSWER_TIMEOUT_S: Final = 60.0
@@ -39,8 +39,8 @@ def _in_processes(trial: Trial, work: Callable[[Store, int], object]) -> list[ob
     ready = _SPAWN.Barrier(PROCESSES)
     for number in range(PROCESSES):
         ours, theirs = _SPAWN.Pipe(duplex=False)
-        job = _Job(backend.make, place, work, number, theirs, ready)
-        process = _SPAWN.Process(target=_child, args=(job,))
+        job = (partial(backend.make, place), work, number, theirs, ready)
+        process = _SPAWN.Process(target=_child, args=job)
         process.start()
         theirs.close()
         started.append((ours, process))
@@ -55,23 +55,18 @@ def _answer_of(ours: Connection, process: BaseProcess) -> object:
     return answer
 
 
-class _Job(NamedTuple):
-    """What a process is sent."""
-
-    make: Callable[[Path], Store]
-    place: Path
-    work: Callable[[Store, int], object]
-    number: int
-    answer: Connection
-    ready: Barrier
-
-
-def _child(job: _Job) -> None:  # pragma: no cover  # runs in a process of its own
+def _child(  # pragma: no cover  # runs in a process of its own
+    opened: Callable[[], Store],
+    work: Callable[[Store, int], object],
+    number: int,
+    answer: Connection,
+    ready: Barrier,
+) -> None:
     try:
-        job.ready.wait()
-        job.answer.send((True, job.work(job.make(job.place), job.number)))
+        ready.wait()
+        answer.send((True, work(opened(), number)))
     except BaseException:  # noqa: BLE001  # carried to the parent, which fails with it
-        job.answer.send((False, traceback.format_exc()))
+        answer.send((False, traceback.format_exc()))
     # No clean-up of any kind: this is the death S5 speaks of.
     os._exit(0)
 
@@ -111,8 +106,7 @@ def _open_the_same(store: Store, number: int) -> object:
     own = samples.conversation(ConversationId(f"con_{number}"))
     with contextlib.suppress(ConflictError):
         store.commit([OpenConversation(conversation=own)])
-    resolved = store.resolve(KEY)
-    assert resolved is not None
+    resolved = samples.resolved(store)
     return resolved.conversation.conversation_id
 
 
@@ -122,13 +116,7 @@ def _take_lease(store: Store, number: int) -> object:
 
 
 def _begin_once(store: Store, number: int) -> object:
-    intent = RecordOnce(
-        project_id=PROJECT,
-        key="deploy",
-        attempt_id=f"att_{number}",
-        state="intent",
-        recorded_at_ms=1,
-    )
+    intent = samples.step("intent", f"att_{number}")
     try:
         store.commit([intent])
     except ConflictError:
@@ -141,6 +129,7 @@ def _first_opening(store: Store, number: int) -> object:
     return len(store.workstreams(PROJECT)) > 0
 
 
+@promise("S5", needs="is_shared")
 def what_was_committed_outlives_its_process(trial: Trial) -> None:
     trial.store.commit([samples.workstream()])
     for owner in _in_processes(trial, _write_messages):
@@ -151,6 +140,7 @@ def what_was_committed_outlives_its_process(trial: Trial) -> None:
     assert len(trial.store.conversations(PROJECT, samples.WORKSTREAM)) == PROCESSES
 
 
+@promise("S7", needs="is_shared")
 def a_commit_is_seen_by_every_open_store(trial: Trial) -> None:
     other = trial.backend.make(trial.place)
     try:
@@ -161,13 +151,13 @@ def a_commit_is_seen_by_every_open_store(trial: Trial) -> None:
             assert reader.message_count(CONVERSATION) == seq
             assert reader.messages(CONVERSATION) == writer.messages(CONVERSATION)
         trial.store.commit([OpenLink(link=samples.link(2, "ses_b"))])
-        resolved = other.resolve(KEY)
-        assert resolved is not None
+        resolved = samples.resolved(other)
         assert resolved.link == samples.link(2, "ses_b")
     finally:
         other.close()
 
 
+@promise("S6", needs="is_shared")
 def writers_of_one_conversation_leave_no_gap(trial: Trial) -> None:
     trial.store.commit(samples.home())
     assert _in_processes(trial, _append_to_one) == [10] * PROCESSES
@@ -177,16 +167,19 @@ def writers_of_one_conversation_leave_no_gap(trial: Trial) -> None:
     assert trial.store.verify(CONVERSATION) is None
 
 
+@promise("S10", needs="is_shared")
 def asked_at_the_same_moment_a_key_has_one_conversation(trial: Trial) -> None:
     trial.store.commit([samples.workstream()])
     assert len(set(_in_processes(trial, _open_the_same))) == 1
     assert len(trial.store.conversations(PROJECT, samples.WORKSTREAM)) == 1
 
 
+@promise("S13", needs="is_shared")
 def asked_at_the_same_moment_a_lease_has_one_holder(trial: Trial) -> None:
     assert sorted(map(bool, _in_processes(trial, _take_lease))) == [False] * 3 + [True]
 
 
+@promise("S23", needs="is_shared")
 def asked_at_the_same_moment_an_action_is_begun_once(trial: Trial) -> None:
     begun = [name for name in _in_processes(trial, _begin_once) if name is not None]
     once = trial.store.once(PROJECT, "deploy")
@@ -194,6 +187,7 @@ def asked_at_the_same_moment_an_action_is_begun_once(trial: Trial) -> None:
     assert (begun, once.state) == ([once.attempt_id], "intent")
 
 
+@promise("S16", needs="is_shared")
 def a_new_store_opens_in_many_processes_at_once(trial: Trial) -> None:
     trial.store.close()
     fresh = trial.place.with_name(trial.place.name + "-fresh")
@@ -203,6 +197,7 @@ def a_new_store_opens_in_many_processes_at_once(trial: Trial) -> None:
     assert len(trial.store.workstreams(PROJECT)) == PROCESSES
 
 
+@promise("S5", needs="is_durable")
 def what_was_committed_is_there_after_closing(trial: Trial) -> None:
     trial.store.commit([*samples.home(), samples.said(1)])
     before = trial.store.messages(CONVERSATION)
@@ -214,6 +209,7 @@ def what_was_committed_is_there_after_closing(trial: Trial) -> None:
     assert trial.store.messages(CONVERSATION) == before
 
 
+@promise("S17", needs="mark_newer")
 def a_newer_store_is_refused_and_left_alone(trial: Trial) -> None:
     backend = trial.backend
     assert backend.mark_newer is not None
@@ -226,6 +222,7 @@ def a_newer_store_is_refused_and_left_alone(trial: Trial) -> None:
     assert backend.contents(trial.place) == before
 
 
+@promise("S18", needs="failing")
 def a_failed_write_is_an_error_and_costs_nothing_else(trial: Trial) -> None:
     failing = trial.backend.failing
     assert failing is not None
@@ -241,22 +238,3 @@ def a_failed_write_is_an_error_and_costs_nothing_else(trial: Trial) -> None:
     trial.reopen()
     assert trial.store.message_count(CONVERSATION) == 2
     assert trial.store.verify(CONVERSATION) is None
-
-
-PROCESS_PROMISES = (
-    *promises(
-        {
-            "S5": [what_was_committed_outlives_its_process],
-            "S7": [a_commit_is_seen_by_every_open_store],
-            "S6": [writers_of_one_conversation_leave_no_gap],
-            "S10": [asked_at_the_same_moment_a_key_has_one_conversation],
-            "S13": [asked_at_the_same_moment_a_lease_has_one_holder],
-            "S23": [asked_at_the_same_moment_an_action_is_begun_once],
-            "S16": [a_new_store_opens_in_many_processes_at_once],
-        },
-        needs="is_shared",
-    ),
-    *promises({"S5": [what_was_committed_is_there_after_closing]}, needs="is_durable"),
-    *promises({"S17": [a_newer_store_is_refused_and_left_alone]}, needs="mark_newer"),
-    *promises({"S18": [a_failed_write_is_an_error_and_costs_nothing_else]}, needs="failing"),
-)

@@ -6,19 +6,15 @@ from msgspec import structs
 
 from upthread.core import types
 from upthread.core.commands import (
-    EndLink,
     EnqueueTransition,
     OpenConversation,
     OpenLink,
-    RecordDecision,
-    RecordProject,
-    RecordQuarantine,
-    Write,
 )
 from upthread.core.events import QuestionAnswered, TurnEnded
 from upthread.runtime.record.store_copy import due_runs
 from upthread.testing.store_conformance import samples
-from upthread.testing.store_conformance.backend import Trial, promises
+from upthread.testing.store_conformance.backend import Trial, promise
+from upthread.testing.store_conformance.copies import answers
 from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, TURN
 
 _HARD_TEXTS = (
@@ -37,6 +33,7 @@ _HARD_TEXTS = (
 )
 
 
+@promise("S7")
 def order_is_by_seq_and_never_by_time(trial: Trial) -> None:
     trial.store.commit([*samples.home(), samples.run()])
     times = (9_000, 1_000, 5_000, -1, 5_000)
@@ -54,28 +51,20 @@ def order_is_by_seq_and_never_by_time(trial: Trial) -> None:
     assert trial.store.run_events(samples.RUN) == moved
 
 
+@promise("S7")
 def messages_can_be_read_from_either_end(trial: Trial) -> None:
     trial.store.commit([*samples.home(), *(samples.said(seq) for seq in range(1, 31))])
     store = trial.store
 
-    def seqs(
-        *, after_seq: int = 0, first: int | None = None, newest: int | None = None
-    ) -> list[int]:
-        found = store.messages(CONVERSATION, after_seq=after_seq, first=first, newest=newest)
-        return [message.seq for message in found]
-
-    assert seqs() == list(range(1, 31))
-    assert seqs(after_seq=28) == [29, 30]
-    assert seqs(newest=3) == [28, 29, 30]
-    assert seqs(newest=99) == list(range(1, 31))
-    assert seqs(newest=0) == []
-    assert seqs(after_seq=29, newest=20) == [30]
-    assert seqs(after_seq=10, newest=2) == [29, 30]
-    assert seqs(after_seq=30) == []
-    assert seqs(first=3) == [1, 2, 3]
-    assert seqs(after_seq=10, first=2) == [11, 12]
-    assert seqs(after_seq=29, first=20) == [30]
-    assert seqs(first=0) == []
+    every = range(1, 31)
+    for after in (0, 10, 28, 29, 30):
+        there = [seq for seq in every if seq > after]
+        for count in (None, 0, 2, 3, 99):
+            first = store.messages(CONVERSATION, after_seq=after, first=count)
+            assert [message.seq for message in first] == there[:count]
+            newest = store.messages(CONVERSATION, after_seq=after, newest=count)
+            low = 0 if count is None else max(len(there) - count, 0)
+            assert [message.seq for message in newest] == there[low:]
     contents = store.said_in_messages(CONVERSATION, first=30)
     assert [each and each.decode() for each in contents] == [
         f'[{{"type":"text","text":"message {seq}"}}]' for seq in range(1, 31)
@@ -85,6 +74,7 @@ def messages_can_be_read_from_either_end(trial: Trial) -> None:
     assert store.message_count(CONVERSATION) == 30
 
 
+@promise("S7")
 def turns_can_be_read_from_their_end(trial: Trial) -> None:
     names = [types.TurnId(f"trn_{number}") for number in range(5)]
     trial.store.commit([*samples.home(), *map(samples.turn, names)])
@@ -96,37 +86,23 @@ def turns_can_be_read_from_their_end(trial: Trial) -> None:
     assert trial.store.turns(CONVERSATION, newest=0) == ()
 
 
+@promise("S7")
 def unknown_ids_read_as_nothing(trial: Trial) -> None:
-    store, nobody = trial.store, types.ConversationId("con_nobody")
-    assert store.resolve(KEY) is None
-    assert store.conversation(nobody) is None
-    assert store.workstream(PROJECT, "nowhere") is None
-    assert store.lease("nothing") is None
-    assert store.owner(PROJECT, "ses_nobody") is None
-    assert store.owner(PROJECT, turn_id=types.TurnId("trn_nobody")) is None
-    assert store.run(types.RunId("run_nobody")) is None
-    assert store.message_count(nobody) == 0
-    for nothing in (
-        store.conversations(PROJECT, "nowhere"),
-        store.workstreams(PROJECT),
-        store.projects(types.ProjectIdentity(path="/nowhere")),
-        store.links(nobody),
-        store.messages(nobody),
-        store.messages(nobody, newest=20),
-        store.turns(nobody),
-        store.turn_events(CONVERSATION, types.TurnId("trn_nobody")),
-        store.runs(PROJECT, "nowhere"),
-        store.run_events(types.RunId("run_nobody")),
-        store.refusals(nobody),
-        store.quarantined(CONVERSATION, types.TurnId("trn_nobody")),
-    ):
-        assert nothing == ()
+    """Also beside somebody else's."""
+    trial.store.commit([samples.workstream("other", project_id=types.ProjectId("prj_two"))])
+    for name, found in answers(trial.store).items():
+        assert found in (None, (), 0), f"{name}: {found!r}"
+    assert trial.store.owner(PROJECT, turn_id=TURN) is None
+    assert trial.store.lease("nothing") is None
 
 
+@promise("S8")
 def every_part_comes_back_identical(trial: Trial) -> None:
     parts: list[types.Part] = [types.TextPart(text=text) for text in _HARD_TEXTS]
     for text in _HARD_TEXTS:
-        arguments: types.JsonValue = {text: [text, None, True, 1, -1.5, 2**70, {"deep": [text]}]}
+        arguments: types.JsonValue = {
+            text: [text, None, True, 1, -1.5, 2**70, float("inf"), -float("inf"), {"deep": [text]}]
+        }
         parts += [
             types.ReasoningPart(text=text),
             types.ToolCallPart(
@@ -136,13 +112,20 @@ def every_part_comes_back_identical(trial: Trial) -> None:
             types.FilePart(uri=text, mime_type=text),
             types.UnknownPart(kind=text, raw=arguments),
         ]
-    trial.store.commit([*samples.home(), samples.said(1, *parts)])
-    assert trial.store.messages(CONVERSATION)[0].parts == tuple(parts)
-    trial.reopen()
-    assert trial.store.messages(CONVERSATION)[0].parts == tuple(parts)
+    # Of a session that is no link, and of none.
+    session = types.UpstreamSessionId("ses_\ud800")
+    told = structs.replace(samples.said(1, *parts), upstream_session_id=session)
+    trial.store.commit([*samples.home(), told])
+    trial.store.commit([structs.replace(samples.said(2), upstream_session_id=None)])
+    for _ in range(2):
+        first, second = trial.store.messages(CONVERSATION)
+        assert first.parts == tuple(parts)
+        assert (first.upstream_session_id, second.upstream_session_id) == (session, None)
+        trial.reopen()
     assert trial.store.verify(CONVERSATION) is None
 
 
+@promise("S8")
 def every_event_comes_back_identical(trial: Trial) -> None:
     endings = [
         TurnEnded(outcome=types.Outcome.OK, detail=text, report={"key": [text]})
@@ -158,12 +141,7 @@ def every_event_comes_back_identical(trial: Trial) -> None:
     assert trial.store.run_events(samples.RUN) == moved
 
 
-def numbers_that_are_not_finite_come_back(trial: Trial) -> None:
-    infinite = types.UnknownPart(kind="x", raw=[float("inf"), -float("inf")])
-    trial.store.commit([*samples.home(), samples.said(1, infinite)])
-    assert trial.store.messages(CONVERSATION)[0].parts == (infinite,)
-
-
+@promise("S8")
 def what_was_read_is_the_readers_own(trial: Trial) -> None:
     arguments: dict[str, types.JsonValue] = {"paths": ["a"]}
     call = types.ToolCallPart(call_id="c", title="t", tool_kind="read", arguments=arguments)
@@ -179,6 +157,7 @@ def what_was_read_is_the_readers_own(trial: Trial) -> None:
     assert again.arguments == {"paths": ["a"]}
 
 
+@promise("S12")
 def resolve_returns_the_newest_generation(trial: Trial) -> None:
     trial.store.commit(samples.home())
     for generation in (3, 2):
@@ -186,33 +165,27 @@ def resolve_returns_the_newest_generation(trial: Trial) -> None:
             types.ConversationId(f"con_{generation}"), generation=generation
         )
         trial.store.commit([OpenConversation(conversation=later)])
-    resolved = trial.store.resolve(KEY)
-    assert resolved is not None
+    resolved = samples.resolved(trial.store)
     assert resolved.conversation == samples.conversation(
         types.ConversationId("con_3"), generation=3
     )
     assert resolved.link is None
 
 
+@promise("S12")
 def resolve_returns_the_newest_open_link(trial: Trial) -> None:
     trial.store.commit(samples.home())
 
     def upstream() -> str | None:
-        resolved = trial.store.resolve(KEY)
-        assert resolved is not None
-        return None if resolved.link is None else resolved.link.upstream_session_id
-
-    def end(seq: int) -> EndLink:
-        return EndLink(
-            conversation_id=CONVERSATION, seq=seq, ended_because="expired", ended_at_ms=9
-        )
+        link = samples.resolved(trial.store).link
+        return None if link is None else link.upstream_session_id
 
     assert upstream() == "ses_a"
     trial.store.commit([OpenLink(link=samples.link(2, "ses_b"))])
     assert upstream() == "ses_b"
-    trial.store.commit([end(2)])
+    trial.store.commit([samples.end_of(2)])
     assert upstream() == "ses_a"
-    trial.store.commit([end(1)])
+    trial.store.commit([samples.end_of(1)])
     assert upstream() is None
     ended = structs.replace(samples.link(3, "ses_c"), ended_because="imported", ended_at_ms=8)
     trial.store.commit([OpenLink(link=ended)])
@@ -222,16 +195,15 @@ def resolve_returns_the_newest_open_link(trial: Trial) -> None:
     assert upstream() is None
 
 
+@promise("S12")
 def siblings_resolve_apart(trial: Trial) -> None:
-    trial.store.commit(samples.home())
     sibling = samples.conversation(types.ConversationId("con_two"), key=samples.sibling_key(2))
-    trial.store.commit([OpenConversation(conversation=sibling)])
-    for key, expected in ((KEY, CONVERSATION), (samples.sibling_key(2), "con_two")):
-        resolved = trial.store.resolve(key)
-        assert resolved is not None
-        assert resolved.conversation.conversation_id == expected
+    trial.store.commit([*samples.home(), OpenConversation(conversation=sibling)])
+    for key, expected in ((KEY, samples.conversation()), (sibling.key, sibling)):
+        assert samples.resolved(trial.store, key).conversation == expected
 
 
+@promise("S12")
 def the_owner_of_an_upstream_session_holds_it_in_its_newest_link(trial: Trial) -> None:
     other = types.ConversationId("con_other")
     trial.store.commit(
@@ -257,27 +229,7 @@ def the_owner_of_an_upstream_session_holds_it_in_its_newest_link(trial: Trial) -
     assert owner() is None
 
 
-def a_project_is_found_by_path_or_root_commit(trial: Trial) -> None:
-    known = types.ProjectIdentity(path="/srv/a", root_commit="abc", remote="git.example/a")
-    bare = types.ProjectIdentity(path="/srv/b")
-    trial.store.commit(
-        [
-            RecordProject(project_id=PROJECT, identity=known),
-            RecordProject(project_id=types.ProjectId("prj_two"), identity=bare),
-        ]
-    )
-
-    def found(identity: types.ProjectIdentity) -> list[str]:
-        return [each.project_id for each in trial.store.projects(identity)]
-
-    assert found(known) == [PROJECT]
-    assert found(types.ProjectIdentity(path="/moved", root_commit="abc")) == [PROJECT]
-    assert found(types.ProjectIdentity(path="/srv/a")) == [PROJECT]
-    assert found(types.ProjectIdentity(path="/srv/b", root_commit="abc")) == [PROJECT, "prj_two"]
-    assert found(types.ProjectIdentity(path="/elsewhere")) == []
-    assert trial.store.projects(known)[0].identity == known
-
-
+@promise("S15")
 def a_transition_is_due_until_its_run_moves_on(trial: Trial) -> None:
     second = types.RunId("run_two")
     trial.store.commit(
@@ -303,38 +255,17 @@ def a_transition_is_due_until_its_run_moves_on(trial: Trial) -> None:
     assert due(60) == [second, samples.RUN]
 
 
+@promise("S7")
 def refusals_and_quarantine_are_kept_in_order(trial: Trial) -> None:
-    decisions = [
-        RecordDecision(
-            conversation_id=CONVERSATION,
-            decision="refuse",
-            reasons=("busy", text),
-            inputs={"text": text},
-            decided_at_ms=at_ms,
-        )
-        for at_ms, text in ((9, "\ud800"), (1, "\0"))
-    ]
-    strays: list[Write] = [
-        RecordQuarantine(
-            conversation_id=CONVERSATION,
-            turn_id=TURN,
-            ordinal=n,
-            reason="\ud800",
-            raw=[n, "\0"],
-            recorded_at_ms=1,
-        )
-        for n in (3, 1)
-    ]
+    decisions = [samples.refusal({"text": text}, ms) for ms, text in ((9, "\ud800"), (1, "\0"))]
+    strays = [samples.stray(ordinal, [ordinal, "\0"]) for ordinal in (3, 1)]
     trial.store.commit([*samples.home(), *decisions, *strays])
     trial.reopen()
     assert trial.store.refusals(CONVERSATION) == tuple(decisions)
-    found = trial.store.quarantined(CONVERSATION, TURN)
-    assert [(each.ordinal, each.reason, each.raw) for each in found] == [
-        (1, "\ud800", [1, "\0"]),
-        (3, "\ud800", [3, "\0"]),
-    ]
+    assert trial.store.quarantined(CONVERSATION, TURN) == tuple(reversed(strays))
 
 
+@promise("S19")
 def names_are_data_and_stay_apart(trial: Trial) -> None:
     names = [text[:4_096] for text in _HARD_TEXTS]
     names += ["../../etc/passwd", "/", '"', "%", "_", "Spec", "spec", "spec ", "a" * 4_096]
@@ -356,8 +287,7 @@ def names_are_data_and_stay_apart(trial: Trial) -> None:
     trial.reopen()
     for new in opened:
         name = new.key.workstream
-        resolved = trial.store.resolve(new.key)
-        assert resolved is not None
+        resolved = samples.resolved(trial.store, new.key)
         assert resolved.conversation == new
         assert resolved.link is not None
         assert resolved.link.upstream_session_id == name
@@ -370,45 +300,3 @@ def names_are_data_and_stay_apart(trial: Trial) -> None:
     assert len(trial.store.workstreams(PROJECT)) == len(opened)
     left = {path.name for path in trial.place.parent.iterdir()}
     assert all(name.startswith(trial.place.name) for name in left), left
-
-
-def a_part_keeps_an_upstream_id_that_is_no_link(trial: Trial) -> None:
-    strange = types.UpstreamSessionId("ses_\ud800")
-    trial.store.commit(
-        [
-            *samples.home(),
-            structs.replace(samples.said(1), upstream_session_id=None),
-            structs.replace(samples.said(2), upstream_session_id=strange),
-        ]
-    )
-    found = trial.store.messages(CONVERSATION)
-    assert [message.upstream_session_id for message in found] == [None, strange]
-
-
-READING_PROMISES = promises(
-    {
-        "S7": [
-            order_is_by_seq_and_never_by_time,
-            messages_can_be_read_from_either_end,
-            turns_can_be_read_from_their_end,
-            unknown_ids_read_as_nothing,
-            refusals_and_quarantine_are_kept_in_order,
-            a_project_is_found_by_path_or_root_commit,
-        ],
-        "S8": [
-            every_part_comes_back_identical,
-            every_event_comes_back_identical,
-            numbers_that_are_not_finite_come_back,
-            what_was_read_is_the_readers_own,
-            a_part_keeps_an_upstream_id_that_is_no_link,
-        ],
-        "S12": [
-            resolve_returns_the_newest_generation,
-            resolve_returns_the_newest_open_link,
-            siblings_resolve_apart,
-            the_owner_of_an_upstream_session_holds_it_in_its_newest_link,
-        ],
-        "S15": [a_transition_is_due_until_its_run_moves_on],
-        "S19": [names_are_data_and_stay_apart],
-    }
-)

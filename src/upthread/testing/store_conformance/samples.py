@@ -6,17 +6,28 @@ from msgspec import structs
 
 from upthread.core import types
 from upthread.core.commands import (
+    EndLink,
+    OnceState,
     OpenConversation,
     OpenLink,
     OpenRun,
     OpenTurn,
     OpenWorkstream,
+    RecordAct,
+    RecordBriefingEdit,
+    RecordDecision,
+    RecordExamined,
+    RecordOnce,
     RecordParts,
+    RecordQuarantine,
     RecordRunEvent,
     RecordTurnEvent,
     Write,
 )
+from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import PromptSent, RunEvent, RunStarted, TurnEvent
+from upthread.store.base import Store
+from upthread.store.values import Resolved
 
 PROJECT = types.ProjectId("prj_one")
 WORKSTREAM = "spec-42"
@@ -145,6 +156,118 @@ def moved(seq: int, event: RunEvent | None = None, *, run_id: types.RunId = RUN)
     """Record a run event."""
     event = event or RunStarted(specification=f"specification {seq}", pipeline={"steps": ["plan"]})
     return RecordRunEvent(run_id=run_id, seq=seq, event=event, recorded_at_ms=8_000)
+
+
+def end_of(
+    seq: int = 1, because: str = "missing", *, owner: types.ConversationId = CONVERSATION
+) -> EndLink:
+    """End a link."""
+    return EndLink(conversation_id=owner, seq=seq, ended_because=because, ended_at_ms=9)
+
+
+def stray(
+    ordinal: int = 0,
+    raw: types.JsonValue = None,
+    *,
+    owner: types.ConversationId = CONVERSATION,
+    turn_id: types.TurnId = TURN,
+) -> RecordQuarantine:
+    """Keep an event without an owner."""
+    return RecordQuarantine(
+        conversation_id=owner,
+        turn_id=turn_id,
+        ordinal=ordinal,
+        reason="whose \ud800?",
+        raw=raw,
+        recorded_at_ms=9_000,
+    )
+
+
+def refusal(
+    inputs: types.JsonValue = None,
+    at_ms: int = 9_000,
+    *,
+    owner: types.ConversationId = CONVERSATION,
+) -> RecordDecision:
+    """Keep a decision that led to no turn."""
+    return RecordDecision(
+        conversation_id=owner,
+        decision="refuse",
+        reasons=("busy", "\0"),
+        inputs=inputs,
+        decided_at_ms=at_ms,
+    )
+
+
+def examined(
+    first_ordinal: int,
+    *files: ExaminedFile,
+    owner: types.ConversationId = CONVERSATION,
+    session: str = "ses_a",
+    turn_id: types.TurnId = TURN,
+) -> RecordExamined:
+    """Keep files as a session knows them."""
+    return RecordExamined(
+        conversation_id=owner,
+        turn_id=turn_id,
+        first_ordinal=first_ordinal,
+        upstream_session_id=types.UpstreamSessionId(session),
+        files=files,
+        recorded_at_ms=9_000,
+    )
+
+
+def edit(
+    seq: int, edit: types.JsonValue = None, *, owner: types.ConversationId = CONVERSATION
+) -> RecordBriefingEdit:
+    """Keep an edit of a briefing."""
+    return RecordBriefingEdit(conversation_id=owner, seq=seq, edit=edit, recorded_at_ms=9_000)
+
+
+def step(
+    state: OnceState,
+    attempt_id: str = "att_1",
+    *,
+    receipt: types.JsonValue = None,
+    key: str = "deploy",
+    project_id: types.ProjectId = PROJECT,
+) -> RecordOnce:
+    """Record a step of an action that is to be done once."""
+    return RecordOnce(
+        project_id=project_id,
+        key=key,
+        attempt_id=attempt_id,
+        state=state,
+        receipt=receipt,
+        recorded_at_ms=9_000,
+    )
+
+
+def act(by_user: str = "ada", at_ms: int = 9_000, *, of_run: bool = False) -> RecordAct:
+    """Keep what a person did to the conversation, or to the run."""
+    if of_run:
+        return RecordAct(run_id=RUN, what="answered", by_user=by_user, recorded_at_ms=at_ms)
+    return RecordAct(
+        conversation_id=CONVERSATION,
+        what="told",
+        by_user=by_user,
+        detail=TURN,
+        recorded_at_ms=at_ms,
+    )
+
+
+def resolved(store: Store, key: types.ConversationKey = KEY) -> Resolved:
+    """Return what a key resolves to; it does."""
+    found = store.resolve(key)
+    assert found is not None
+    return found
+
+
+def taken(store: Store, name: str, holder: types.Holder = HOLDER) -> types.Lease:
+    """Return a lease that is free, once it is taken."""
+    lease = store.acquire_lease(name, holder)
+    assert lease is not None
+    return lease
 
 
 def fence(lease: types.Lease) -> types.Fence:

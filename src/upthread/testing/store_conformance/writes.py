@@ -2,224 +2,123 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import structs
 
 from upthread.core import commands
-from upthread.core.decision.examined import ExaminedFile
+from upthread.core.commands import Write
 from upthread.core.types import (
     CHILD_SLOT,
     ConversationId,
     ErasedPart,
     Fence,
     ProjectId,
-    ProjectIdentity,
     RunId,
     Speaker,
     TextPart,
-    ToolCallPart,
     TurnId,
-    UpstreamSessionId,
 )
-from upthread.errors import ConflictError, FencedError, NotFoundError
-from upthread.runtime.record.store_copy import due_runs
-from upthread.store.log import LogStore
+from upthread.errors import ConflictError, FencedError, NotFoundError, UpthreadError
+from upthread.store.kinds import KINDS
 from upthread.testing.store_conformance import samples
-from upthread.testing.store_conformance.backend import Trial, promises, refused
-from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, TURN
+from upthread.testing.store_conformance.backend import Trial, promise, refused, refuses
+from upthread.testing.store_conformance.copies import HARD, everything, recorded_in, streams_of
+from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, RUN, TURN, step
 
-_ONCE = commands.RecordOnce(
-    project_id=PROJECT, key="deploy", attempt_id="att_1", state="intent", recorded_at_ms=9
-)
-_QUARANTINED = commands.RecordQuarantine(
-    conversation_id=CONVERSATION,
-    turn_id=TURN,
-    ordinal=0,
-    reason="whose?",
-    raw={"x": 1},
-    recorded_at_ms=9,
-)
-_IDENTITY = ProjectIdentity(path="/srv/project", root_commit="abc", owner="ada@one")
+_WHOLE = (*everything(), samples.said(3))
+"""A batch with every kind of write."""
 
 
-def _one_of_each() -> list[commands.Write]:
-    """Return a batch with every kind of write."""
-    child = samples.conversation(
-        ConversationId("con_child"), key=samples.sibling_key(CHILD_SLOT), parent=CONVERSATION
-    )
-    return [
-        commands.RecordProject(project_id=PROJECT, identity=_IDENTITY),
-        *samples.home(),
-        commands.OpenConversation(conversation=child),
-        commands.EndLink(
-            conversation_id=CONVERSATION, seq=1, ended_because="missing", ended_at_ms=9
-        ),
-        commands.OpenLink(link=samples.link(2, "ses_b")),
-        samples.said(1, TextPart(text="do it"), TextPart(text="now")),
-        samples.said(2, ToolCallPart(call_id="c", title="t", tool_kind="read", arguments={"a": 1})),
-        samples.happened(1),
-        samples.run(),
-        samples.moved(1),
-        commands.EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=10),
-        _QUARANTINED,
-        commands.RecordDecision(
-            conversation_id=CONVERSATION,
-            decision="refuse",
-            reasons=("busy",),
-            inputs={"depth": 1},
-            decided_at_ms=9,
-        ),
-        _ONCE,
-        structs.replace(_ONCE, state="done", receipt={"url": "https://git.example/1"}),
-        commands.RecordExamined(
-            conversation_id=CONVERSATION,
-            turn_id=TURN,
-            first_ordinal=0,
-            upstream_session_id=UpstreamSessionId("ses_a"),
-            files=(ExaminedFile(path="a.py", how="read", state="missing"),),
-            recorded_at_ms=9,
-        ),
-        commands.RecordBriefingEdit(
-            conversation_id=CONVERSATION, seq=1, edit={"goal": "x"}, recorded_at_ms=9
-        ),
-        commands.RecordAct(
-            conversation_id=CONVERSATION, what="told", by_user="ada", detail=TURN, recorded_at_ms=9
-        ),
-        commands.RecordAct(run_id=samples.RUN, what="started", by_user="ada", recorded_at_ms=9),
-    ]
+def _refuses_each(trial: Trial, error: type[UpthreadError], writes: Iterable[Write]) -> None:
+    """Assert that each of these is an error, and that nothing is there of what came before it."""
+    before = list(map(repr, recorded_in(trial.store, PROJECT)))
+    last = trial.store.message_count(CONVERSATION)
+    for write in writes:
+        with refused(error):
+            trial.store.commit([samples.said(last + 1), write])
+    assert list(map(repr, recorded_in(trial.store, PROJECT))) == before
 
 
-def _all_of(store: LogStore) -> dict[str, object]:
-    """Return what is read of each thing that `_one_of_each` writes, by its name."""
-    conversations = store.conversations(PROJECT, samples.WORKSTREAM)
-    ids = [CONVERSATION, ConversationId("con_child")]
-    links = [link for each in ids for link in store.links(each)]
-    return {
-        "conversations": conversations,
-        "children": [each.parent_call_id for each in conversations if each.parent_call_id],
-        "resolved": store.resolve(KEY),
-        "workstreams": store.workstreams(PROJECT),
-        "projects": store.projects(_IDENTITY),
-        "once": store.once(PROJECT, _ONCE.key),
-        "receipts": getattr(store.once(PROJECT, _ONCE.key), "receipt", None),
-        "links": links,
-        "ended links": [each.ended_because for each in links if each.ended_because],
-        "messages": [store.messages(each) for each in ids],
-        "message count": store.message_count(CONVERSATION),
-        "turns": store.turns(CONVERSATION),
-        "turn owner": store.owner(PROJECT, turn_id=TURN),
-        "turn events": store.turn_events(CONVERSATION, TURN),
-        "runs": store.runs(PROJECT, samples.WORKSTREAM),
-        "run events": store.run_events(samples.RUN),
-        "pending": due_runs(store, PROJECT, before_ms=10_000),
-        "quarantined": store.quarantined(CONVERSATION, TURN),
-        "refusals": store.refusals(CONVERSATION),
-        "examined": store.examined(CONVERSATION),
-        "edit": store.briefing_edit(CONVERSATION),
-        "owner of a session": store.owner(PROJECT, "ses_b"),
-        "acts": store.acts(CONVERSATION),
-        "acts of a run": store.acts(samples.RUN),
-    }
-
-
+@promise("S1")
 def a_batch_that_fails_at_its_end_leaves_nothing(trial: Trial) -> None:
-    before = _all_of(trial.store)
     with refused(ConflictError):
-        trial.store.commit([*_one_of_each(), samples.said(99)])
-    assert _all_of(trial.store) == before
+        trial.store.commit([*_WHOLE, samples.said(99)])
+    assert recorded_in(trial.store, PROJECT) == []
     trial.reopen()
-    assert _all_of(trial.store) == before
+    assert recorded_in(trial.store, PROJECT) == []
 
 
+@promise("S1")
 def a_batch_that_succeeds_is_there_whole(trial: Trial) -> None:
-    before = _all_of(trial.store)
-    trial.store.commit(_one_of_each())
-    stored = _all_of(trial.store)
-    assert [what for what, found in stored.items() if found == before[what]] == []
+    trial.store.commit(_WHOLE)
+    stored = recorded_in(trial.store, PROJECT)
+    streams = streams_of(trial.store, PROJECT)
+    assert {e.kind for head in streams for e in trial.store.all_entries(head.row)} == {*KINDS}
     trial.reopen()
-    assert _all_of(trial.store) == stored
-    assert trial.store.message_count(CONVERSATION) == 2
+    assert recorded_in(trial.store, PROJECT) == stored
+    assert trial.store.message_count(CONVERSATION) == 3
 
 
+@promise("S2")
 def the_same_batch_again_changes_nothing(trial: Trial) -> None:
-    trial.store.commit(_one_of_each())
-    stored = _all_of(trial.store)
-    trial.store.commit(_one_of_each())
-    assert _all_of(trial.store) == stored
+    """The whole of it, each write by itself, and with something new at its end."""
+    trial.store.commit(everything())
+    stored = recorded_in(trial.store, PROJECT)
+    trial.store.commit(everything())
+    assert recorded_in(trial.store, PROJECT) == stored
     trial.reopen()
-    trial.store.commit(_one_of_each())
-    assert _all_of(trial.store) == stored
+    for batch in (everything(), *([write] for write in everything())):
+        trial.store.commit(batch)
+    assert recorded_in(trial.store, PROJECT) == stored
+    trial.store.commit(_WHOLE)
+    assert trial.store.message_count(CONVERSATION) == 3
 
 
-def each_write_again_by_itself_changes_nothing(trial: Trial) -> None:
-    trial.store.commit(_one_of_each())
-    stored = _all_of(trial.store)
-    for write in _one_of_each():
-        trial.store.commit([write])
-    assert _all_of(trial.store) == stored
-
-
-def the_same_batch_again_may_end_in_something_new(trial: Trial) -> None:
-    trial.store.commit([*samples.home(), samples.said(1)])
-    trial.store.commit([*samples.home(), samples.said(1), samples.said(2)])
-    assert trial.store.message_count(CONVERSATION) == 2
-
-
+@promise("S3")
 def other_content_under_the_same_key_is_a_conflict(trial: Trial) -> None:
-    trial.store.commit(_one_of_each())
-    stored = _all_of(trial.store)
-    others: list[commands.Write] = [
+    trial.store.commit(everything())
+    others: list[Write] = [
         samples.workstream(base_name="Lyra"),
         commands.OpenConversation(conversation=samples.conversation(generation=2)),
         commands.OpenLink(link=samples.link(1, "ses_other")),
         commands.OpenTurn(turn_id=TURN, conversation_id=CONVERSATION, opened_at_ms=1),
         samples.said(1, TextPart(text="do something else")),
-        samples.said(1, TextPart(text="do it"), speaker=Speaker.ASSISTANT),
+        samples.said(1, TextPart(text=HARD), speaker=Speaker.ASSISTANT),
         samples.happened(1, samples.happened(7).event),
         structs.replace(samples.run(), opened_at_ms=1),
         samples.moved(1, samples.moved(7).event),
-        commands.EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=11),
-        structs.replace(_QUARANTINED, raw={"x": 2}),
-        structs.replace(_ONCE, recorded_at_ms=10),
-        structs.replace(_ONCE, state="done", receipt={"url": "https://git.example/2"}),
+        commands.EnqueueTransition(run_id=RUN, run_seq=1, due_at_ms=11),
+        samples.stray(0, {"x": 2}),
+        structs.replace(step("intent"), recorded_at_ms=10),
+        step("done", "att_2", receipt={"url": "another"}),
     ]
-    for write in others:
-        with refused(ConflictError):
-            trial.store.commit([samples.said(3), write])
-    assert _all_of(trial.store) == stored
+    _refuses_each(trial, ConflictError, others)
 
 
+@promise("S3")
 def the_first_cause_of_an_end_stands(trial: Trial) -> None:
-    trial.store.commit(_one_of_each())
-    later = commands.EndLink(
-        conversation_id=CONVERSATION, seq=1, ended_because="expired", ended_at_ms=99
-    )
-    trial.store.commit([later])
+    trial.store.commit(everything())
+    trial.store.commit([structs.replace(samples.end_of(1, "expired"), ended_at_ms=99)])
     ended = trial.store.links(CONVERSATION)[0]
     assert (ended.ended_because, ended.ended_at_ms) == ("missing", 9)
 
 
-def a_fence_that_holds_lets_the_batch_in(trial: Trial) -> None:
-    lease = trial.store.acquire_lease("workstream", samples.HOLDER)
-    assert lease is not None
-    trial.store.commit(samples.home(), fences=[samples.fence(lease)])
-    assert trial.store.conversation(CONVERSATION) is not None
-
-
-def a_fence_that_was_lost_keeps_the_batch_out(trial: Trial) -> None:
+@promise("S4")
+def only_fences_that_all_hold_let_a_batch_in(trial: Trial) -> None:
     store = trial.store
-    lost = store.acquire_lease("workstream", samples.HOLDER)
-    kept = store.acquire_lease("other", samples.HOLDER)
-    assert lost is not None
-    assert kept is not None
+    lost, kept = samples.taken(store, "workstream"), samples.taken(store, "other")
     assert store.acquire_lease("workstream", samples.OTHER_HOLDER, seen=lost) is not None
     with refused(FencedError):
         store.commit(samples.home(), fences=[samples.fence(kept), samples.fence(lost)])
     assert store.workstreams(PROJECT) == ()
+    store.commit(samples.home(), fences=[samples.fence(kept)])
+    assert store.conversation(CONVERSATION) is not None
 
 
+@promise("S4")
 def a_fence_on_a_released_or_unknown_lease_keeps_the_batch_out(trial: Trial) -> None:
-    lease = trial.store.acquire_lease("workstream", samples.HOLDER)
-    assert lease is not None
+    lease = samples.taken(trial.store, "workstream")
     trial.store.release_lease(samples.fence(lease))
     for fence in (samples.fence(lease), Fence(name="never taken", token=1)):
         with refused(FencedError):
@@ -229,21 +128,18 @@ def a_fence_on_a_released_or_unknown_lease_keeps_the_batch_out(trial: Trial) -> 
     assert trial.store.workstreams(PROJECT) == ()
 
 
-def a_gap_between_messages_is_a_conflict(trial: Trial) -> None:
+@promise("S6")
+def a_message_has_no_gap_and_one_speaker(trial: Trial) -> None:
     trial.store.commit([*samples.home(), samples.said(1)])
-    for seq in (0, -1, 3):
-        with refused(ConflictError):
-            trial.store.commit([samples.said(seq)])
+    gaps = [*map(samples.said, (0, -1, 3))]
+    gaps += [samples.said(1, first_ordinal=2), samples.said(2, first_ordinal=1)]
+    refuses(trial, ConflictError, gaps)
+    another = samples.said(1, first_ordinal=1, speaker=Speaker.ASSISTANT)
+    refuses(trial, ConflictError, [another])
     assert trial.store.message_count(CONVERSATION) == 1
 
 
-def a_gap_between_parts_is_a_conflict(trial: Trial) -> None:
-    trial.store.commit([*samples.home(), samples.said(1)])
-    for write in (samples.said(1, first_ordinal=2), samples.said(2, first_ordinal=1)):
-        with refused(ConflictError):
-            trial.store.commit([write])
-
-
+@promise("S6")
 def parts_join_the_last_message_and_no_earlier_one(trial: Trial) -> None:
     more = TextPart(text=" and more")
     trial.store.commit([*samples.home(), samples.said(1)])
@@ -256,40 +152,31 @@ def parts_join_the_last_message_and_no_earlier_one(trial: Trial) -> None:
     ]
 
 
-def a_message_has_one_speaker(trial: Trial) -> None:
-    trial.store.commit([*samples.home(), samples.said(1)])
-    with refused(ConflictError):
-        trial.store.commit([samples.said(1, first_ordinal=1, speaker=Speaker.ASSISTANT)])
-
-
+@promise("S6")
 def a_gap_between_links_or_events_is_a_conflict(trial: Trial) -> None:
     trial.store.commit([*samples.home(), samples.run(), samples.moved(1), samples.happened(1)])
-    gaps: list[commands.Write] = [
+    gaps: list[Write] = [
         commands.OpenLink(link=samples.link(3, "ses_c")),
         samples.happened(3),
         samples.moved(3),
         commands.EnqueueTransition(run_id=samples.RUN, run_seq=2, due_at_ms=1),
     ]
-    for write in gaps:
-        with refused(ConflictError):
-            trial.store.commit([write])
+    _refuses_each(trial, ConflictError, gaps)
 
 
+@promise("S9")
 def what_was_written_verifies(trial: Trial) -> None:
-    trial.store.commit(_one_of_each())
-    trial.store.commit([samples.said(seq) for seq in range(3, 40)])
+    """Also a part of which only the outline was ever given."""
+    trial.store.commit([*everything(), *map(samples.said, range(3, 40))])
+    trial.store.commit([samples.said(40, ErasedPart(kind="text"))])
     assert trial.store.verify(CONVERSATION) is None
     trial.reopen()
     assert trial.store.verify(CONVERSATION) is None
+    assert trial.store.messages(CONVERSATION)[-1].parts == (ErasedPart(kind="text"),)
     assert trial.store.verify(ConversationId("con_unknown")) is None
 
 
-def an_erased_part_verifies(trial: Trial) -> None:
-    trial.store.commit([*samples.home(), samples.said(1, ErasedPart(kind="text")), samples.said(2)])
-    assert trial.store.messages(CONVERSATION)[0].parts == (ErasedPart(kind="text"),)
-    assert trial.store.verify(CONVERSATION) is None
-
-
+@promise("S10")
 def one_key_and_generation_has_one_conversation(trial: Trial) -> None:
     trial.store.commit(samples.home())
     other = samples.conversation(ConversationId("con_other"))
@@ -298,11 +185,11 @@ def one_key_and_generation_has_one_conversation(trial: Trial) -> None:
     trial.store.commit(
         [commands.OpenConversation(conversation=structs.replace(other, generation=2))]
     )
-    resolved = trial.store.resolve(KEY)
-    assert resolved is not None
+    resolved = samples.resolved(trial.store)
     assert resolved.conversation.conversation_id == "con_other"
 
 
+@promise("S10")
 def children_may_share_their_key(trial: Trial) -> None:
     trial.store.commit(samples.home())
     key = samples.sibling_key(CHILD_SLOT, "explore")
@@ -314,26 +201,21 @@ def children_may_share_their_key(trial: Trial) -> None:
     assert trial.store.resolve(key) is None
 
 
+@promise("S11")
 def a_workstream_has_one_base_name_and_shares_it_with_none(trial: Trial) -> None:
     trial.store.commit([samples.workstream()])
-    for write in (
+    others: list[Write] = [
         samples.workstream(base_name="Lyra"),
         samples.workstream("other", base_name="Kael"),
-    ):
-        with refused(ConflictError):
-            trial.store.commit([write])
+        commands.OpenConversation(conversation=samples.conversation(base_name="Lyra")),
+    ]
+    refuses(trial, ConflictError, others)
     trial.store.commit([samples.workstream("other", base_name="Lyra")])
     trial.store.commit([samples.workstream(project_id=ProjectId("prj_two"))])
     assert [each.base_name for each in trial.store.workstreams(PROJECT)] == ["Kael", "Lyra"]
 
 
-def a_conversation_takes_its_workstreams_base_name(trial: Trial) -> None:
-    trial.store.commit([samples.workstream()])
-    with refused(ConflictError):
-        other = samples.conversation(base_name="Lyra")
-        trial.store.commit([commands.OpenConversation(conversation=other)])
-
-
+@promise("S20")
 def conversations_of_two_projects_never_meet(trial: Trial) -> None:
     trial.store.commit(samples.home())
     other = ProjectId("prj_two")
@@ -349,16 +231,16 @@ def conversations_of_two_projects_never_meet(trial: Trial) -> None:
     trial.store.commit(
         [samples.workstream(project_id=other), commands.OpenConversation(conversation=theirs)]
     )
-    resolved = trial.store.resolve(KEY)
-    assert resolved is not None
+    resolved = samples.resolved(trial.store)
     assert resolved.conversation.conversation_id == CONVERSATION
 
 
+@promise("S21")
 def what_was_never_opened_is_not_found(trial: Trial) -> None:
     another = samples.conversation(ConversationId("con_two"), key=samples.sibling_key(2))
     trial.store.commit([*samples.home(), commands.OpenConversation(conversation=another)])
     nobody = ConversationId("con_nobody")
-    lost: list[commands.Write] = [
+    lost: list[Write] = [
         commands.OpenConversation(
             conversation=samples.conversation(
                 nobody, key=structs.replace(KEY, workstream="nowhere")
@@ -370,55 +252,24 @@ def what_was_never_opened_is_not_found(trial: Trial) -> None:
             )
         ),
         commands.OpenLink(link=samples.link(owner=nobody)),
-        commands.EndLink(conversation_id=CONVERSATION, seq=2, ended_because="x", ended_at_ms=1),
+        samples.end_of(2),
         samples.turn(TurnId("trn_two"), owner=nobody),
         structs.replace(samples.turn(TurnId("trn_two")), run_id=RunId("run_nobody")),
         samples.said(1, owner=nobody),
         samples.said(1, turn_id=TurnId("trn_nobody")),
         samples.happened(1, turn_id=TurnId("trn_nobody")),
         samples.happened(1, owner=another.conversation_id),
-        structs.replace(_QUARANTINED, conversation_id=another.conversation_id),
+        samples.stray(owner=another.conversation_id),
         samples.moved(1),
         commands.EnqueueTransition(run_id=samples.RUN, run_seq=0, due_at_ms=1),
-        structs.replace(_QUARANTINED, turn_id=TurnId("trn_nobody")),
-        commands.RecordDecision(
-            conversation_id=nobody, decision="refuse", reasons=(), inputs=None, decided_at_ms=1
-        ),
+        samples.stray(turn_id=TurnId("trn_nobody")),
+        samples.refusal(owner=nobody),
+        samples.examined(0, owner=nobody),
+        samples.examined(0, turn_id=TurnId("trn_nobody")),
+        samples.edit(1, owner=nobody),
+        structs.replace(samples.act(), conversation_id=nobody),
+        samples.act(of_run=True),
+        commands.EraseConversation(conversation_id=nobody),
+        commands.EraseRun(run_id=RUN),
     ]
-    for write in lost:
-        with refused(NotFoundError):
-            trial.store.commit([samples.said(1), write])
-    assert trial.store.message_count(CONVERSATION) == 0
-
-
-WRITING_PROMISES = promises(
-    {
-        "S1": [a_batch_that_fails_at_its_end_leaves_nothing, a_batch_that_succeeds_is_there_whole],
-        "S2": [
-            the_same_batch_again_changes_nothing,
-            each_write_again_by_itself_changes_nothing,
-            the_same_batch_again_may_end_in_something_new,
-        ],
-        "S3": [other_content_under_the_same_key_is_a_conflict, the_first_cause_of_an_end_stands],
-        "S4": [
-            a_fence_that_holds_lets_the_batch_in,
-            a_fence_that_was_lost_keeps_the_batch_out,
-            a_fence_on_a_released_or_unknown_lease_keeps_the_batch_out,
-        ],
-        "S6": [
-            a_gap_between_messages_is_a_conflict,
-            a_gap_between_parts_is_a_conflict,
-            parts_join_the_last_message_and_no_earlier_one,
-            a_message_has_one_speaker,
-            a_gap_between_links_or_events_is_a_conflict,
-        ],
-        "S9": [what_was_written_verifies, an_erased_part_verifies],
-        "S10": [one_key_and_generation_has_one_conversation, children_may_share_their_key],
-        "S11": [
-            a_workstream_has_one_base_name_and_shares_it_with_none,
-            a_conversation_takes_its_workstreams_base_name,
-        ],
-        "S20": [conversations_of_two_projects_never_meet],
-        "S21": [what_was_never_opened_is_not_found],
-    }
-)
+    _refuses_each(trial, NotFoundError, lost)

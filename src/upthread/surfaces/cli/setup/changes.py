@@ -26,7 +26,6 @@ from upthread.boundary import files as opener
 from upthread.boundary import private_files
 from upthread.boundary.own_home import installed_path
 from upthread.config import PROJECT_FILE
-from upthread.core.lazy_regex import regex
 from upthread.errors import UpthreadError, UsageError
 
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -246,7 +245,7 @@ class Target(Struct, frozen=True, kw_only=True):
 BEGIN: Final = "# begin: written by `upthread setup`"
 END: Final = "# end: written by `upthread setup`"
 
-_BLOCK: Final = regex(rb"\n?" + BEGIN.encode() + rb"\n.*?" + END.encode() + rb"\n", re.DOTALL)
+_BLOCK: Final = re.compile(rb"\n?" + BEGIN.encode() + rb"\n.*?" + END.encode() + rb"\n", re.DOTALL)
 
 
 def with_block(path: Path, content: bytes | None, lines: tuple[str, ...]) -> bytes:

@@ -14,7 +14,7 @@ from upthread.core.agents import AGENTS
 from upthread.errors import UsageError
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Change, Target, as_json_object, read_file
-from upthread.surfaces.cli.setup.hook_entries import Caller, with_hooks, without_hooks, written
+from upthread.surfaces.cli.setup.launcher import Caller, with_hooks, without_hooks, written
 
 HOOK_AGENT: Final = "claude-code"
 AGENT: Final = AGENTS[HOOK_AGENT].setup_name

@@ -25,7 +25,7 @@ from upthread.surfaces.cli.setup.changes import (
     read_file,
     with_block,
 )
-from upthread.surfaces.cli.setup.hook_entries import Caller, with_hooks, without_hooks, written
+from upthread.surfaces.cli.setup.launcher import Caller, with_hooks, without_hooks, written
 from upthread.surfaces.cli.terminal.phrases import counted
 
 AGENT: Final = "codex"

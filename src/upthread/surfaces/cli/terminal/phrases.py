@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import cast
@@ -14,8 +15,7 @@ from upthread.core.text import visible_ends
 from upthread.core.turns.turn import HELD_BACK
 from upthread.core.types import Conversation, ConversationKey, Outcome
 from upthread.runtime.turns.progress import TurnResult
-from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.times import until
+from upthread.surfaces.cli.terminal.neutral import one_line, until
 
 
 def short_path(path: Path) -> str:
@@ -74,8 +74,6 @@ def message_in(detail: str) -> str:
     before, brace, rest = detail.partition("{")
     if not brace:
         return detail
-    import json
-
     try:
         message = _message_of(json.loads(brace + rest))
     except (ValueError, RecursionError):

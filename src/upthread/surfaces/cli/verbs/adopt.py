@@ -15,21 +15,22 @@ from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import STARTING, Needs
-from upthread.surfaces.cli.sessions.candidates import (
+from upthread.surfaces.cli.sessions import (
     Candidate,
+    Done,
     Filters,
     addressed,
+    can_be_adopted,
+    done_to,
     outlines_here,
+    tell,
     unheld,
 )
-from upthread.surfaces.cli.sessions.opening import can_be_adopted
-from upthread.surfaces.cli.sessions.told import Done, done_to, tell
 from upthread.surfaces.cli.terminal.input import can_ask, with_agent
 from upthread.surfaces.cli.terminal.neutral import command as quoted
-from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.neutral import one_line, since
 from upthread.surfaces.cli.terminal.phrases import conversation_name
 from upthread.surfaces.cli.terminal.state_lines import open_link
-from upthread.surfaces.cli.terminal.times import since
 
 TITLE_CHARACTERS_MAX = 48
 WORD = "ADOPTED"

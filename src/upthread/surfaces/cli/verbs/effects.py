@@ -17,7 +17,7 @@ from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call, who_acts
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.table import write_table
+from upthread.surfaces.cli.terminal.state_lines import write_table
 
 
 @options.verb

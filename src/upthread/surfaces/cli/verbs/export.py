@@ -14,17 +14,16 @@ from msgspec import structs
 from upthread.client.project import Project
 from upthread.core.types import JsonValue
 from upthread.errors import UpthreadError
-from upthread.runtime.record.audit import Audit
 from upthread.runtime.record.timeline import Timeline
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, extra
 from upthread.surfaces.cli.terminal.output import Output, plain
 from upthread.surfaces.cli.terminal.phrases import counted
-from upthread.surfaces.exports.otel import Sent, Span, ended_spans
+from upthread.surfaces.formats.otel import Sent, Span, ended_spans
 
 if TYPE_CHECKING:
-    from upthread.surfaces.exports.collector import Collector
+    from upthread.surfaces.collector import Collector
 
 LOOK_S: Final = 1.0
 LOOK_TIMES: Final = 10
@@ -45,7 +44,7 @@ def main(
 ) -> None:
     """Send ended turns to an OpenTelemetry collector, as spans; with --follow live."""
     with extra("the export", "otel"):
-        from upthread.surfaces.exports.collector import Collector
+        from upthread.surfaces.collector import Collector
     # The exporter would log a line for each of its own attempts.
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
     collector = Collector(endpoint)
@@ -141,8 +140,7 @@ class Exported:
             return view, (), sent
         sent = sent.copy()
 
-        def read(audit: Audit) -> Sequence[Span]:
-            timeline = Timeline(audit, outward_patterns=self._project.settings.outward_patterns)
+        def read(timeline: Timeline) -> Sequence[Span]:
             spans = ended_spans(timeline, sent, with_content=self._with_content)
             return [self._redacted(each) for each in spans]
 

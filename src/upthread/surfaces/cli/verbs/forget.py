@@ -27,9 +27,8 @@ from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, who_acts
 from upthread.surfaces.cli.consent import KEEPING, Needs
 from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
-from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.neutral import midnight_ms, one_line
 from upthread.surfaces.cli.terminal.phrases import counted
-from upthread.surfaces.cli.terminal.times import midnight_ms
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 

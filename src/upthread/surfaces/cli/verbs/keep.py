@@ -17,15 +17,17 @@ from upthread.errors import NotFoundError, UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import STARTING, Needs
-from upthread.surfaces.cli.sessions.candidates import (
+from upthread.surfaces.cli.sessions import (
     Candidate,
+    Done,
     Filters,
     addressed,
+    done_to,
     on_record,
     outlines_here,
+    tell,
     unheld,
 )
-from upthread.surfaces.cli.sessions.told import Done, done_to, tell
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.verbs.forget import forget_outlived

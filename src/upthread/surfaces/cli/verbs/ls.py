@@ -13,10 +13,9 @@ from upthread.client.stores import workers_of
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.neutral import NEVER, since
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.state_lines import write_doubt_line, write_roles
-from upthread.surfaces.cli.terminal.table import write_table
-from upthread.surfaces.cli.terminal.times import NEVER, since
+from upthread.surfaces.cli.terminal.state_lines import write_doubt_line, write_roles, write_table
 
 if TYPE_CHECKING:
     from upthread.store.postgres import KnownWorker  # of an extra

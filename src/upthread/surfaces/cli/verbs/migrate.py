@@ -16,7 +16,7 @@ from upthread.client.store_move import MovePlan, MoveRequest, make_move, plan_mo
 from upthread.client.stores import migrate_store
 from upthread.errors import UsageError
 from upthread.runtime.record.store_copy import ToMove
-from upthread.store.entries import KINDS, PARTS
+from upthread.store.kinds import KINDS, PARTS
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import DECLINED, confirm

@@ -28,7 +28,7 @@ from upthread.core.history.repair import repair as repaired
 from upthread.errors import NotFoundError, StoreError, UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.doctor.findings import faults_of
+from upthread.surfaces.cli.findings import faults_of
 from upthread.surfaces.cli.terminal.neutral import command
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 

@@ -11,7 +11,6 @@ import click
 from upthread.client.project import Project
 from upthread.core.decision.price import Tokens
 from upthread.core.events import RunEvent, RunParked, RunStarted
-from upthread.core.lazy_regex import regex
 from upthread.core.runs.pipeline import RunView
 from upthread.core.states import effects_command, run_command
 from upthread.core.types import Continuity, Outcome
@@ -34,8 +33,7 @@ from upthread.surfaces.cli.terminal.phrases import (
     spent_line,
     stopped_in_words,
 )
-from upthread.surfaces.cli.terminal.report_veil import report_in_words
-from upthread.surfaces.cli.terminal.screen import Screen, limit_notice
+from upthread.surfaces.cli.terminal.screen import Screen, limit_notice, report_in_words
 from upthread.surfaces.cli.terminal.state_lines import (
     doubt_notice,
     next_commands,
@@ -45,7 +43,7 @@ from upthread.surfaces.cli.terminal.state_lines import (
 
 TellResult: TypeAlias = Callable[[str, TurnResult], Awaitable[None]]
 
-_ROLE_AGENT = regex(r"(?P<role>[a-z0-9][a-z0-9_-]*)=(?P<agent>.+)", re.DOTALL)
+_ROLE_AGENT = re.compile(r"(?P<role>[a-z0-9][a-z0-9_-]*)=(?P<agent>.+)", re.DOTALL)
 _STATUS_STYLES = {"approved": "green", "done": "green", "waiting_for_human": "yellow"}
 
 

@@ -12,7 +12,6 @@ from upthread.client.project import Project
 from upthread.core.decision.price import Tokens
 from upthread.core.decision.words import done_in_words
 from upthread.errors import UsageError
-from upthread.runtime.record.audit import Audit
 from upthread.runtime.record.savings import (
     Delegation,
     Prices,
@@ -28,9 +27,9 @@ from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.shapes import Shape
 from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.output import Output, members
 from upthread.surfaces.cli.terminal.phrases import counted
-from upthread.surfaces.cli.terminal.table import write_table
+from upthread.surfaces.cli.terminal.state_lines import write_table
 
 NOT_TOLD: Final = "not told"
 KINDS: Final = ("read", "cached", "cache_written", "written")
@@ -87,9 +86,9 @@ def main(call: Call, *, workstream: str | None, prices: str | None) -> None:
             _write_group(output, name, delegations, paid)
 
 
-def _delegations(record: Audit) -> list[Delegation]:
+def _delegations(timeline: Timeline) -> list[Delegation]:
     # Read turn by turn, so that a long record is never held whole.
-    return list(delegations_of(Timeline(record)))
+    return list(delegations_of(timeline))
 
 
 def read_prices(text: str) -> Prices:
@@ -252,7 +251,7 @@ def total_shape(total: Savings) -> Shape:
     return {
         "delegations": total.delegations,
         **{str(way): count for way, count in total.ways.items()},
-        **{name: {"total": s.total, "told": s.told, "of": s.of} for name, s in sums.items()},
+        **{name: members(s, "total told of") for name, s in sums.items()},
         "files_read_again": total.files_again,
         "questions_asked_again": total.questions_again,
         "price_error_median": total.median_error,
@@ -267,13 +266,7 @@ def _delegation_shape(one: Delegation, prices: Prices | None) -> Shape:
     cost = one.cost(prices) if prices else None
     is_measured = one.spent is not None and not one.spent.is_estimate
     return {
-        "address": one.address,
-        "turn_id": one.turn_id,
-        "number": one.number,
-        "opened_at_ms": one.opened_at_ms,
-        "agent": one.agent,
-        "decision": one.decision,
-        "way": one.way,
+        **members(one, "address turn_id number opened_at_ms agent decision way"),
         "expected": {
             "tokens_to_resume": one.price.resume.count if one.price.resume else None,
             "tokens_to_brief": one.price.briefing.count if one.price.briefing else None,

@@ -18,14 +18,12 @@ from upthread.client.project import Project
 from upthread.client.surroundings import Surroundings
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.search.hits import Hit, found_in
-from upthread.surfaces.cli.search.own import own_hits
-from upthread.surfaces.cli.sessions.opening import opening_of
+from upthread.surfaces.cli.search import Hit, found_in, own_hits
+from upthread.surfaces.cli.sessions import opening_of
 from upthread.surfaces.cli.terminal.neutral import command as quoted
-from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.neutral import midnight_ms, one_line
+from upthread.surfaces.cli.terminal.neutral import since as when
 from upthread.surfaces.cli.terminal.phrases import counted
-from upthread.surfaces.cli.terminal.times import midnight_ms
-from upthread.surfaces.cli.terminal.times import since as when
 
 HITS_MAX: Final = 20
 HITS_OF_SESSION_MAX: Final = 3

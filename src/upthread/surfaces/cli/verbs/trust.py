@@ -23,6 +23,7 @@ from upthread.surfaces.cli.consent import change_of, decide_now, show
 from upthread.surfaces.cli.failures import EXIT_WAITING
 from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, confirm
 from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import counted
 
 QUESTION = "Agree to this, exactly as it stands here?"
@@ -125,10 +126,6 @@ def _shape(pending: Pending) -> dict[str, object]:
 
 def _decided(consent: Consent) -> dict[str, object]:
     return {
-        "kind": consent.kind,
-        "name": consent.name,
-        "sha256": consent.sha256,
-        "is_given": consent.is_given,
-        "decided_at_ms": consent.decided_at_ms,
+        **members(consent, "kind name sha256 is_given decided_at_ms"),
         "by": {"kind": consent.by.kind, "name": consent.by.name} if consent.by else None,
     }

@@ -21,9 +21,9 @@ from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.setup import claude_code, launcher
-from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.neutral import moment
+from upthread.surfaces.cli.terminal.output import Output, members
 from upthread.surfaces.cli.terminal.phrases import standing_in_words
-from upthread.surfaces.cli.terminal.times import moment
 
 STANDINGS_MAX: Final = 10
 """How many workstreams are shown; `ls` shows all."""
@@ -106,9 +106,7 @@ def _show(call: Call, found: InUse) -> int:
     if output.is_json:
         output.json(
             {
-                "workstream": found.workstream,
-                "because": found.because,
-                "branch": found.branch,
+                **members(found, "workstream because branch"),
                 "last": found.last[0] if found.last else None,
                 "last_at_ms": found.last[1] if found.last else None,
                 "underway": found.underway,

@@ -13,7 +13,8 @@ from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import DECLINED, confirm
 from upthread.surfaces.cli.terminal.neutral import command
-from upthread.surfaces.cli.terminal.table import write_table
+from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.state_lines import write_table
 
 
 @options.verb
@@ -88,7 +89,5 @@ def _place(worktree: Worktree) -> str:
 def _shape(workstream: str, worktree: Worktree) -> dict[str, object]:
     return {
         "workstream": workstream,
-        "path": worktree.path,
-        "branch": worktree.branch,
-        "is_missing": worktree.is_missing,
+        **members(worktree, "path branch is_missing"),
     }

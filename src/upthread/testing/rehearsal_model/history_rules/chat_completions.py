@@ -9,10 +9,10 @@ and not checked.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Final
 
-from upthread.core.lazy_regex import regex
 from upthread.testing.rehearsal_model import _json
 from upthread.testing.rehearsal_model.history_rules._rule import (
     IMAGE_TYPES,
@@ -22,8 +22,8 @@ from upthread.testing.rehearsal_model.history_rules._rule import (
 )
 
 ROLES: Final = ("system", "assistant", "user", "function", "tool", "developer")
-_NAME: Final = regex(r"[a-zA-Z0-9_-]{1,64}")
-_DATA_URL: Final = regex(r"data:(?P<type>[^;,]*)")
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_DATA_URL: Final = re.compile(r"data:(?P<type>[^;,]*)")
 
 
 def there_is_a_message(body: _json.JsonObject) -> Iterator[Found]:

@@ -11,13 +11,13 @@ first of them.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
 from msgspec import Struct
 
-from upthread.core.lazy_regex import regex
 from upthread.testing.rehearsal_model import _json
 from upthread.testing.rehearsal_model.history_rules._rule import (
     IMAGE_TYPES,
@@ -26,9 +26,9 @@ from upthread.testing.rehearsal_model.history_rules._rule import (
     holds_lone_surrogate,
 )
 
-_ID: Final = regex(r"[a-zA-Z0-9_-]+")
+_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _THINKING: Final = ("thinking", "redacted_thinking")
-_TAKES_SYSTEM_MESSAGES: Final = regex(
+_TAKES_SYSTEM_MESSAGES: Final = re.compile(
     r"claude-(opus-(4-8|5|5-5)|sonnet-5-5|(fable|mythos)-(5|5-1))(-\d{8})?(\[1m\])?"
 )
 """The models that the guide names. A newer model is refused until it is added here."""

@@ -9,17 +9,17 @@ the provider's own, so an output may answer a call that is not in sight.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Final
 
-from upthread.core.lazy_regex import regex
 from upthread.testing.rehearsal_model import _json
 from upthread.testing.rehearsal_model.history_rules._rule import Found, Rule, holds_lone_surrogate
 
-_NAME: Final = regex(r"[a-zA-Z0-9_-]{1,64}")
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ID_LENGTHS: Final = range(1, 65)
-_CALL: Final = regex(r"(function|custom_tool|computer|local_shell|shell|apply_patch)_call")
-_OUTPUT: Final = regex(_CALL.pattern + "_output")
+_CALL: Final = re.compile(r"(function|custom_tool|computer|local_shell|shell|apply_patch)_call")
+_OUTPUT: Final = re.compile(_CALL.pattern + "_output")
 
 
 def there_is_an_item(body: _json.JsonObject) -> Iterator[Found]:

@@ -1,53 +1,48 @@
-"""The audit as JSON: the same record as in Markdown, with every event and part."""
+"""The record as JSON: the same as in Markdown, with every event and part."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from upthread.core import types
 from upthread.core.commands import RecordAct
-from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.events import RunEvent, TurnEvent, kind_of
 from upthread.core.turns.sub_agents import ALARM
 from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
-from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
+from upthread.runtime.record.timeline import Branch, RunNode, Timeline, TurnNode
 from upthread.surfaces.cli.shapes import run_status, standing
-from upthread.surfaces.cli.terminal.output import member_names, plain
+from upthread.surfaces.cli.terminal.output import SCHEMA, members, plain
+from upthread.surfaces.formats import Asked
 
 Shape = dict[str, object]
 
-Many = Callable[[Iterable[Shape]], object]
-"""What is made of what may be many: a list, or an iterator for `in_pieces`."""
 
-PART_KINDS: Final[dict[type[Any], str]] = {
-    types.TextPart: "text",
-    types.ContextPart: "context",
-    types.ReasoningPart: "reasoning",
-    types.ToolCallPart: "tool_call",
-    types.ToolResultPart: "tool_result",
-    types.FilePart: "file",
-    types.UnknownPart: "unknown",
-    types.ErasedPart: "erased",
-}
+def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:
+    """Yield the document. Its texts are redacted also where the record is kept in full."""
+
+    def clean(told: Shape) -> Shape:
+        return cast("Shape", asked.redactor.redact_json(cast("types.JsonValue", told)))
+
+    yield from in_pieces({"schema": SCHEMA, **whole(timeline), **asked.beside}, clean)
+    yield "\n"
 
 
-def audit(record: Audit, many: Many = list) -> Shape:
-    """Return the whole record."""
+def whole(record: Timeline) -> Shape:
+    """Return the whole record; what may be many is an iterator, for `in_pieces`."""
     view = record.workstream
     faults = [
         {"conversation_id": conversation.conversation_id, "message_seq": seq}
         for conversation, seq in record.faults
     ]
     return {
-        "workstream": view.workstream.workstream,
-        "project_id": view.workstream.project_id,
-        "base_name": view.workstream.base_name,
+        **members(view.workstream, "workstream project_id base_name"),
         "status": view.status,
         "state": view.state,
         "standing": standing(view.standing),
         "integrity": {"is_intact": not faults, "faults": faults},
-        "conversations": many(_conversation(each, many) for each in record.conversations),
+        "conversations": map(_conversation, record.conversations),
         "runs": [_run(each) for each in record.runs],
     }
 
@@ -92,24 +87,23 @@ def _array(members: Iterator[Shape], clean: Callable[[Shape], Shape]) -> Iterato
     yield "]" if before == ", " else "[]"
 
 
-def _conversation(audited: AuditedConversation, many: Many) -> Shape:
+def _conversation(audited: Branch) -> Shape:
     conversation = audited.conversation
     return {
         "conversation_id": conversation.conversation_id,
         "address": None if conversation.key.slot == CHILD_SLOT else conversation.key.address,
         "role": conversation.key.role,
         "slot": conversation.key.slot,
-        "generation": conversation.generation,
-        "instance_name": conversation.instance_name,
-        "opened_at_ms": conversation.opened_at_ms,
-        "parent_conversation_id": conversation.parent_conversation_id,
-        "parent_call_id": conversation.parent_call_id,
+        **members(
+            conversation,
+            "generation instance_name opened_at_ms parent_conversation_id parent_call_id",
+        ),
         "state": audited.standing.state if audited.standing else None,
         "standing": standing(audited.standing) if audited.standing else None,
         "first_unverified_seq": audited.first_unverified_seq,
         "chain": [_members(link, "conversation_id") for link in audited.chain],
-        "turns": many(map(_turn, audited.turns)),
-        "child_messages": many(map(_message, audited.child_messages)),
+        "turns": map(_turn, audited.turns),
+        "child_messages": map(_message, audited.child_messages),
         "refusals": [
             _members(refusal, "conversation_id", "durability") for refusal in audited.refusals
         ],
@@ -117,25 +111,25 @@ def _conversation(audited: AuditedConversation, many: Many) -> Shape:
     }
 
 
-def _turn(audited: AuditedTurn) -> Shape:
-    view = audited.view
+def _turn(turn: TurnNode) -> Shape:
+    view = turn.view
     ended = view.ended
     return {
-        "turn_id": audited.turn.turn_id,
-        "number": audited.number,
-        "run_id": audited.turn.run_id,
-        "opened_at_ms": audited.turn.opened_at_ms,
+        **members(turn, "turn_id number run_id opened_at_ms"),
         "state": view.state,
         "decision": view.intended.decision if view.intended else None,
         "reasons": view.intended.reasons if view.intended else [],
         "outcome": ended.outcome if ended else None,
         "detail": ended.detail if ended else view.parked.detail if view.parked else "",
         "upstream_session_id": view.attached.upstream_session_id if view.attached else None,
-        "events": [_event(event) for event in audited.events],
-        "messages": [_message(each) for each in audited.messages],
-        "permissions": noted(audited.messages, PERMISSION),
-        "alarms": noted(audited.messages, ALARM),
-        "quarantined": [_members(each, "turn_id") for each in audited.quarantined],
+        "events": [_event(event) for event in turn.events],
+        "messages": [_message(each) for each in turn.messages],
+        "permissions": noted(turn.messages, PERMISSION),
+        "alarms": noted(turn.messages, ALARM),
+        "quarantined": [
+            _members(each, "conversation_id", "turn_id", "recorded_at_ms", "durability")
+            for each in turn.quarantined
+        ],
     }
 
 
@@ -145,7 +139,7 @@ def _message(message: Message) -> Shape:
 
 
 def _part(part: Part) -> Shape:
-    kind = PART_KINDS[type(part)]
+    kind = type(part).__struct_config__.tag
     if isinstance(part, UnknownPart):
         return {"kind": kind, "unknown_kind": part.kind, "raw": part.raw}
     if isinstance(part, ErasedPart):
@@ -163,7 +157,7 @@ def noted(messages: Iterable[Message], kind: str) -> list[object]:
     ]
 
 
-def _run(audited: AuditedRun) -> Shape:
+def _run(audited: RunNode) -> Shape:
     return {
         "run_id": audited.run.run_id,
         "number": audited.number,
@@ -181,15 +175,8 @@ def _act(act: RecordAct) -> Shape:
 
 
 def _event(event: TurnEvent | RunEvent) -> Shape:
-    return {"kind": event_kind(event), **_members(event)}
-
-
-def event_kind(event: TurnEvent | RunEvent) -> str:
-    """`TurnIntended` is `turn_intended`."""
-    name = type(event).__name__
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+    return {"kind": kind_of(event), **_members(event)}
 
 
 def _members(value: Any, *without: str) -> Shape:
-    names = member_names(value) or ()
-    return {name: getattr(value, name) for name in names if name not in without}
+    return members(value, *(name for name in value.__struct_fields__ if name not in without))

@@ -21,6 +21,7 @@ from upthread.core.events import Usage
 from upthread.core.turns.usage import together
 from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, ToolCall, TurnNode
 from upthread.surfaces.cli.terminal.output import plain
+from upthread.surfaces.formats import Asked, json_line
 
 SCHEMA: Final = "ATIF-v1.8"
 UNKNOWN: Final = "unknown"
@@ -34,9 +35,15 @@ _SOURCES: Final = {
 }
 
 
+def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:
+    """Yield each trajectory as a line of JSON."""
+    for trajectory in trajectories(timeline):
+        yield json_line(trajectory, asked.redactor)
+
+
 def trajectories(timeline: Timeline) -> Iterator[Shape]:
     """Yield the trajectories of a workstream, each one a document of its own."""
-    for branch in timeline.branches():
+    for branch in timeline.branches:
         yield from _segments(branch, timeline.name)
 
 
@@ -46,7 +53,7 @@ def _segments(branch: Branch, workstream: str) -> Iterator[Shape]:
     told_of: set[str] = set()
     segment = _Segment(branch, workstream, str(conversation_id), told_of=told_of)
     number = 1
-    for turn in branch.turns():
+    for turn in branch.turns:
         session = turn.view.attached.upstream_session_id if turn.view.attached else None
         # A turn that never reached a session belongs to the one before it.
         if session is not None and segment.session not in {None, session}:
@@ -97,10 +104,7 @@ class _Segment:
             self._step("system", turn.opened_at_ms, f"{found.done}: {found.because}", told)
         for item in turn.items:
             self.add_item(item)
-        usage: Usage | None = None
-        for more_usage in turn.usages:
-            usage = together(usage, more_usage)
-        self._count(usage, turn)
+        self._count(turn.usage, turn)
         stop, ended = turn.stop, turn.view.ended
         told = {"turn_id": turn.turn_id, "outcome": turn.outcome}
         if ended is not None and ended.report is not None:
@@ -126,7 +130,7 @@ class _Segment:
 
     def add_other_children(self) -> None:
         """Add the sub-agents whose call is not on record."""
-        for child in self._branch.children():
+        for child in self._branch.children:
             if str(child.conversation.conversation_id) not in self._told_of:
                 self._embed(child)
 

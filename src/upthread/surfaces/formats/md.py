@@ -1,4 +1,4 @@
-"""The audit as Markdown, to be read from top to bottom.
+"""The record as Markdown, to be read from top to bottom.
 
 Headings, tables and sentences are ours. Whatever an agent, a person or a file said stands in a
 fence longer than any inside it, or in a code span: it cannot forge a heading or close its place.
@@ -7,50 +7,54 @@ fence longer than any inside it, or in a code span: it cannot forge a heading or
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, assert_never
 
-from upthread.core import types
+from upthread.core import events, types
+from upthread.core.actors import answerer_in_words
+from upthread.core.commands import RecordAct
 from upthread.core.decision.handshake import in_words, is_known, reasons_in_words
-from upthread.core.decision.words import became_in_words
 from upthread.core.runs.stops import stop_in_words
+from upthread.core.states import Standing
+from upthread.core.text import visible_line, visible_text
 from upthread.core.turns.sub_agents import ALARM, ALARMS
-from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedTurn
-from upthread.surfaces.cli.audit.runs import act_lines, run_lines, standing_in_markdown, stopped
-from upthread.surfaces.cli.audit.shape import noted
-from upthread.surfaces.cli.terminal.neutral import code, fenced, one_line
+from upthread.runtime.record.timeline import Branch, RunNode, Timeline, TurnNode
+from upthread.surfaces.cli.shapes import run_status
+from upthread.surfaces.cli.terminal.neutral import code, fenced, moment, one_line
 from upthread.surfaces.cli.terminal.output import plain
 from upthread.surfaces.cli.terminal.phrases import counted, spaced
-from upthread.surfaces.cli.terminal.times import moment
+from upthread.surfaces.formats import Asked
+from upthread.surfaces.formats.json import noted
 
 
-def audit(record: Audit) -> str:
-    """Return the whole record as one Markdown document."""
-    return "".join(in_pieces(record))
-
-
-def in_pieces(record: Audit) -> Iterator[str]:
+def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:
     """Yield the document piece by piece, each made when it is asked for: a turn, a message."""
-    for lines in _pieces(record):
+    for piece in in_pieces(timeline):
+        yield visible_text(asked.redactor.redact(piece))
+
+
+def in_pieces(timeline: Timeline) -> Iterator[str]:
+    """Yield the document as it is recorded."""
+    for lines in _parts(timeline):
         yield "".join(f"{line}\n" for line in lines)
 
 
-def _pieces(record: Audit) -> Iterator[Iterator[str]]:
-    yield _head_lines(record)
-    yield from map(run_lines, record.runs)
-    for conversation in record.conversations:
-        yield _conversation_lines(conversation)
-        yield from map(_turn_lines, conversation.turns)
-        yield from map(_message_lines, conversation.child_messages)
+def _parts(timeline: Timeline) -> Iterator[Iterator[str]]:
+    yield _head_lines(timeline)
+    yield from map(_run_lines, timeline.runs)
+    for branch in timeline.conversations:
+        yield _conversation_lines(branch)
+        yield from map(_turn_lines, branch.turns)
+        yield from map(_message_lines, branch.child_messages)
 
 
-def _head_lines(record: Audit) -> Iterator[str]:
+def _head_lines(record: Timeline) -> Iterator[str]:
     view = record.workstream
     conversations = record.conversations
     turns = sum(len(each.turns) for each in conversations)
     yield f"# Audit of {code(view.workstream.workstream)}"
     yield ""
-    yield f"- state: {standing_in_markdown(view.standing)}"
+    yield f"- state: {_standing(view.standing)}"
     yield f"- base name: {code(view.workstream.base_name)}"
     counts = (counted(len(conversations), "conversation"), counted(turns, "turn"))
     yield f"- recorded: {', '.join((*counts, counted(len(record.runs), 'run')))}"
@@ -60,7 +64,7 @@ def _head_lines(record: Audit) -> Iterator[str]:
         yield f"- sub-agents: {counted(alarms, 'alarm')} of the depth counter; the record stands"
 
 
-def _integrity(record: Audit) -> str:
+def _integrity(record: Timeline) -> str:
     messages = sum(each.messages for each in record.conversations)
     if not record.faults:
         return f"every message verifies against its hash chain ({counted(messages, 'message')})"
@@ -74,7 +78,7 @@ def _integrity(record: Audit) -> str:
 # --- a conversation ----------------------------------------------------------------------------
 
 
-def _conversation_lines(audited: AuditedConversation) -> Iterator[str]:
+def _conversation_lines(audited: Branch) -> Iterator[str]:
     conversation = audited.conversation
     yield ""
     yield _heading(conversation)
@@ -88,13 +92,13 @@ def _conversation_lines(audited: AuditedConversation) -> Iterator[str]:
         )
         yield f"A child of {code(conversation.parent_conversation_id)}{call}."
     if audited.standing:
-        yield f"It is {standing_in_markdown(audited.standing)}."
+        yield f"It is {_standing(audited.standing)}."
     yield from _chain_lines(audited)
     for refusal in audited.refusals:
         reasons = reasons_in_words(refusal.reasons)
         yield ""
         yield f"Refused at {moment(refusal.decided_at_ms)}: {reasons}."
-    yield from act_lines(audited.acts)
+    yield from _act_lines(audited.acts)
 
 
 def _heading(conversation: types.Conversation) -> str:
@@ -104,7 +108,7 @@ def _heading(conversation: types.Conversation) -> str:
     return f"## Child {code(conversation.key.role)} {name}"  # it has no address: none finds it
 
 
-def _chain_lines(audited: AuditedConversation) -> Iterator[str]:
+def _chain_lines(audited: Branch) -> Iterator[str]:
     yield ""
     if not audited.chain:
         yield "No upstream session."
@@ -139,32 +143,30 @@ def _cell(text: str) -> str:
 # --- a turn ------------------------------------------------------------------------------------
 
 
-def _turn_lines(audited: AuditedTurn) -> Iterator[str]:
-    view = audited.view
+def _turn_lines(turn: TurnNode) -> Iterator[str]:
+    view = turn.view
     ended, parked = view.ended, view.parked
     became = stop_in_words(ended.outcome).said if ended else "parked" if parked else "not ended"
-    done, why = "undecided", ""
-    if view.intended:
-        reasons = reasons_in_words(view.intended.reasons)
-        done, why = became_in_words(view.intended.decision, reasons, was_refused=view.was_refused)
+    found = turn.decision
+    done = found.done if found else "undecided"
     yield ""
-    yield f"### Turn {audited.number}: {one_line(done)}, {became}"
+    yield f"### Turn {turn.number}: {one_line(done)}, {became}"
     yield ""
-    yield f"- turn {code(audited.turn.turn_id)}, {moment(audited.turn.opened_at_ms)}"
-    if audited.turn.run_id:
-        yield f"- of run {code(audited.turn.run_id)}"
-    if view.intended:
+    yield f"- turn {code(turn.turn_id)}, {moment(turn.opened_at_ms)}"
+    if turn.run_id:
+        yield f"- of run {code(turn.run_id)}"
+    if found:
         session = view.attached.upstream_session_id if view.attached else None
         where = f" {code(session)}" if session else ""
-        yield f"- decision: {done}{where}: {why}"
+        yield f"- decision: {done}{where}: {found.because}"
     if ended:
         adopted = ", the reply was taken over from the agent's own history" if ended.adopted else ""
         yield f"- outcome: {stopped(ended.outcome, ended.detail)}{adopted}"
     elif parked:
         yield f"- parked: {stopped(parked.reason, parked.detail)}"
-    for message in audited.messages:
+    for message in turn.messages:
         yield from _message_lines(message)
-    for quarantined in audited.quarantined:
+    for quarantined in turn.quarantined:
         yield ""
         yield f"Quarantined, {code(quarantined.reason)}:"
         yield ""
@@ -253,3 +255,92 @@ _NOTES: Final[Mapping[str, Callable[[types.JsonValue], str]]] = {
 
 def _json(value: types.JsonValue) -> str:
     return fenced(json.dumps(plain(value), indent=2, ensure_ascii=False), "json")
+
+
+# --- a run ---------------------------------------------------------------------------------------
+
+
+def _run_lines(audited: RunNode) -> Iterator[str]:
+    """Yield the section of one run."""
+    run = audited.run
+    yield ""
+    yield f"## Run {audited.number}: {_became(audited)}"
+    yield ""
+    if audited.standing:
+        yield f"It is {_standing(audited.standing)}."
+        yield ""
+    yield f"Run {code(run.run_id)}, started {moment(run.opened_at_ms)}, on this specification:"
+    yield ""
+    yield fenced(audited.view.specification, "markdown")
+    yield ""
+    for number, event in enumerate(audited.events, start=1):
+        yield f"{number}. {_event_line(event)}"
+    yield from _act_lines(audited.acts)
+
+
+def _standing(standing: Standing) -> str:
+    """Return a state, why, and since when; what a stranger said of it is in a code span."""
+    said = f"{standing.state}: {standing.reason}"
+    if standing.until_ms is not None:
+        said += f" until {moment(standing.until_ms)}"
+    if standing.detail:
+        said += f", {code(standing.detail)}"
+    return said + (f"; since {moment(standing.since_ms)}" if standing.since_ms is not None else "")
+
+
+def _became(audited: RunNode) -> str:
+    return audited.standing.state if audited.standing else spaced(run_status(audited.view))
+
+
+def stopped(reason: str, detail: str) -> str:
+    """Return why something stopped, and in a code span what a stranger said of it."""
+    stop = stop_in_words(reason, detail)
+    return visible_line(stop.said) + (f": {code(stop.detail)}" if stop.detail else "")
+
+
+def _act_lines(acts: Sequence[RecordAct]) -> Iterator[str]:
+    """Yield who did what, one line an act; nothing where nobody did anything."""
+    if acts:
+        yield ""
+    for act in acts:
+        about = f" {code(act.detail)}" if act.detail else ""
+        yield f"- {moment(act.recorded_at_ms)}: {code(act.by_user)} {spaced(act.what)}{about}"
+
+
+def _event_line(event: events.RunEvent) -> str:
+    match event:
+        case events.RunStarted(iteration=iteration):
+            line = f"the run began, iteration {iteration}"
+        case events.StepStarted(role=role, turn_id=turn_id, asked_again=asked_again):
+            again = ", asked again for its report" if asked_again else ""
+            line = f"{code(role)} was asked{again} (turn {code(turn_id)})"
+        case events.StepEnded():
+            line = _step_ended(event)
+        case events.QuestionsAsked(role=role, questions=questions):
+            asked = "; ".join(f"{code(q.question_id)}: {code(q.text)}" for q in questions)
+            line = f"{code(role)} asked a human: {asked}"
+        case events.QuestionAnswered(question_id=question_id, text=text, answered_by=by):
+            line = f"{answerer_in_words(by)} answered {code(question_id)}: {code(text)}"
+        case events.AnswerSuggested(question_id=question_id, text=text, by=by):
+            line = f"{by.in_words} suggested an answer to {code(question_id)}: {code(text)}"
+        case events.RunParked(reason=reason, detail=detail):
+            line = f"the run was parked, {stopped(reason, detail)}"
+        case events.RunResumed(because=because):
+            line = f"it goes on: {code(because)}"
+        case events.RunEnded(status=status):
+            line = f"the run ended: {code(spaced(status))}"
+        case _:
+            assert_never(event)
+    return line
+
+
+def _step_ended(event: events.StepEnded) -> str:
+    said = f"{code(event.role)} ended, {stopped(event.outcome, event.report_error)}"
+    report = event.report
+    if not isinstance(report, Mapping):
+        return said
+    said += f", report {code(spaced(str(report.get('status', ''))))}"
+    verdict = report.get("verdict")
+    if isinstance(verdict, Mapping):
+        said += f", verdict {code(str(verdict.get('result', '')))}"
+    return said

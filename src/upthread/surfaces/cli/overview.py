@@ -1,29 +1,131 @@
-"""The overview in lines, for people: at most 25 of them, unless all are asked for.
-
-What a session is called is its agent's, or its first prompt: redacted, and one line whatever it is.
-"""
+"""`upthread` alone. It reads, offline, and changes nothing: neither an agent's store nor ours."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
+from upthread import __version__
 from upthread.agent_stores.homes import home_of
-from upthread.agent_stores.outline import Look, SessionOutline
+from upthread.agent_stores.outline import SESSIONS_MAX, Look, SessionOutline, look
+from upthread.agents.outlines import stored_outlines
 from upthread.agents.stored import writer_of
+from upthread.client.project import Project
+from upthread.client.surroundings import Surroundings
 from upthread.core.decision.price import Tokens, cache_state
 from upthread.core.states import State
 from upthread.core.types import UpstreamSessionId
+from upthread.errors import StoreError
 from upthread.runtime.record.workstream_views import WorkstreamView
-from upthread.surfaces.cli.overview.totals import KEPT_MAX, SOON_DAYS, Numbers, Totals
-from upthread.surfaces.cli.sessions.opening import Opening, can_be_adopted, opening_of
+from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.sessions import (
+    KEPT_MAX,
+    SOON_DAYS,
+    Numbers,
+    Opening,
+    Totals,
+    can_be_adopted,
+    opening_of,
+)
+from upthread.surfaces.cli.terminal.neutral import ago, one_line
 from upthread.surfaces.cli.terminal.neutral import command as quoted
-from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.output import Output, StatusLine, members
 from upthread.surfaces.cli.terminal.phrases import counted, short_path, standing_in_words
-from upthread.surfaces.cli.terminal.times import ago
+
+PATIENCE_S: Final = 0.5
+"""Who waits longer than this is told what for."""
+
+_EVERY: Final = 100
+
+
+def overview(call: Call, *, is_all: bool) -> int:
+    """Show which sessions there are, what needs somebody, what may be lost, and what to type."""
+    around = call.surroundings()
+    now_ms = time.time_ns() // 1_000_000
+
+    def redact(text: str) -> str:
+        return around.redactor.redact(text)
+
+    output = call.output
+    lines = Lines(output, redact, now_ms=now_ms, most=None if is_all else SHOWN_MAX)
+    record = _record(call, around)
+    views = record.views
+    held = lines.held = record.addresses
+    if not output.is_json:  # what is ours is there at once, whatever the rest takes
+        output.row((f"upthread {__version__}", "bold"), (f"  {one_line(around.top)}", "dim"))
+        if record.fault:
+            output.note(f"upthread's own record is not told: {record.fault}", "yellow")
+        lines.write_record(views)
+    seen = look()
+    kept_max = SESSIONS_MAX if is_all else KEPT_MAX
+    totals = Totals(around.is_here, now_ms=now_ms, kept_max=kept_max, held=held)
+    for outline in _told_of(call, seen):
+        totals.add(outline)
+    if output.is_json:
+        told = [shapes.workstream(view, record.commands) for view in views]
+        theirs = _shaped(totals, seen, here=around.top, redact=redact, now_ms=now_ms)
+        output.json({**theirs, "workstreams": told, "record_fault": record.fault or None})
+    else:
+        lines.write_all(totals, seen)
+    return 0
+
+
+class _Record(NamedTuple):
+    """What our own record has; `fault` says why it could not be read, empty where it could."""
+
+    views: tuple[WorkstreamView, ...] = ()
+    commands: shapes.Commands = MappingProxyType({})
+    fault: str = ""
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """By the sessions that conversations hold, those conversations' addresses."""
+        return {
+            str(role.link.upstream_session_id): role.conversation.key.address
+            for view in self.views
+            for role in view.roles
+            if role.link is not None
+        }
+
+
+def _record(call: Call, around: Surroundings) -> _Record:
+    # To open a record makes one: without any there is nothing of it to tell.
+    if not around.has_record:
+        return _Record()
+
+    async def use(project: Project) -> _Record:
+        views = await project.workstreams()
+        return _Record(views, await project.resume_commands(shapes.roles_of(views)))
+
+    try:
+        return call.with_project(use)
+    except StoreError as error:  # what the agents have is there all the same
+        hint = f" ({error.hint})" if error.hint else ""
+        return _Record(fault=one_line(f"{error.message}{hint}"))
+
+
+def _told_of(call: Call, seen: Look) -> Iterator[SessionOutline]:
+    """Yield the outlines; to who waits it is said how many there are so far."""
+    status = StatusLine(call.output)
+    began_s = time.monotonic()
+    try:
+        for number, outline in enumerate(stored_outlines(os.environ, seen)):
+            if number % _EVERY == 0 and time.monotonic() - began_s > PATIENCE_S:
+                status.show(f"reading sessions: {number}")
+            yield outline
+    finally:
+        status.hide()
+
+
+# --- lines --------------------------------------------------------------------------------------
+# The overview in lines, for people: at most 25 of them, unless all are asked for.
+#
+# What a session is called is its agent's, or its first prompt: redacted, and one line whatever it
+# is.
 
 SHOWN_MAX: Final = 2
 """How many of each kind are told, unless all are asked for: so that all of it is 25 lines."""
@@ -284,3 +386,77 @@ def _passed_over(look: Look) -> list[str]:
 
 def _is_word(role: str) -> bool:
     return bool(role) and role.isascii() and role.replace("-", "").replace("_", "").isalnum()
+
+
+def _shaped(
+    totals: Totals, look: Look, *, here: str, redact: Redact, now_ms: int
+) -> dict[str, Any]:
+    """All that is told, here first."""
+    return {
+        "here": here,
+        "agents": [
+            {
+                "agent": agent,
+                "here": _number_members(totals.agents_here.get(agent, Numbers())),
+                "everywhere": _number_members(everywhere),
+            }
+            for agent, everywhere in totals.agents.items()
+        ],
+        "sessions": _sessions(totals.sessions_here.outlines, redact, now_ms),
+        "sub_agents": _sessions(totals.sub_agents_here.outlines, redact, now_ms),
+        "interrupted": totals.interrupted_here.count,
+        "elsewhere": [
+            {"directory": redact(directory), **_number_members(numbers)}
+            for directory, numbers in totals.elsewhere.items()
+        ],
+        "deleted_soon": [
+            {
+                "agent": agent,
+                **members(soon, "sessions here first_at_ms"),
+            }
+            for agent, soon in totals.soon.items()
+        ],
+        "passed_over": [
+            {"agent": agent, "why": why, "files": number}
+            for (agent, why), number in look.passed_over.items()
+        ],
+        "foreign": dict(totals.foreign),
+        "is_cut_short": look.is_cut_short,
+    }
+
+
+def _number_members(numbers: Numbers) -> dict[str, int | None]:
+    return {
+        "sessions": numbers.sessions,
+        "sub_agents": numbers.sub_agents,
+        "used_at_ms": numbers.used_at_ms or None,
+    }
+
+
+def _sessions(
+    outlines: Iterable[SessionOutline], redact: Redact, now_ms: int
+) -> list[dict[str, Any]]:
+    return [_session(each, redact, now_ms) for each in outlines]
+
+
+def _session(outline: SessionOutline, redact: Redact, now_ms: int) -> dict[str, Any]:
+    """One session; `resume_command` opens it in its agent's own interface, null where none does."""
+    opening = opening_of(outline)
+    return {
+        "agent": outline.agent,
+        "session_id": outline.session_id,
+        "parent_session_id": outline.parent_session_id or None,
+        "role": redact(outline.role) or None,
+        "title": outline.title(redact),
+        "directory": redact(outline.directory),
+        "branch": redact(outline.branch) or None,
+        "begun_at_ms": outline.begun_at_ms,
+        "used_at_ms": outline.used_at_ms,
+        "model": outline.model or None,
+        "tokens": outline.tokens,
+        "cache": cache_state(outline.agent, idle_s=(now_ms - outline.used_at_ms) / 1000),
+        "version": outline.version or None,
+        **members(outline, "ending is_archived deleted_at_ms"),
+        "resume_command": None if opening.is_by_main else opening.resume_command,
+        "unarchive_command": opening.unarchive_command,
+    }

@@ -9,10 +9,9 @@ from upthread.core.decision.words import UNDECIDED
 from upthread.core.types import ConversationId
 from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, TurnNode
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.neutral import one_line, since
+from upthread.surfaces.cli.terminal.output import Output, members
 from upthread.surfaces.cli.terminal.phrases import counted
-from upthread.surfaces.cli.terminal.times import since
 
 INDENT = "  "
 PREVIEW_CHARACTERS_MAX = 60
@@ -21,7 +20,7 @@ PREVIEW_CHARACTERS_MAX = 60
 def write_tree(output: Output, timeline: Timeline, only: ConversationId | None) -> None:
     """Write a workstream as a tree, or only one conversation of it."""
     branches = (
-        each for each in timeline.branches() if only in {None, each.conversation.conversation_id}
+        each for each in timeline.branches if only in {None, each.conversation.conversation_id}
     )
     if output.is_json:
         told = [_branch_shape(branch) for branch in branches]
@@ -54,7 +53,7 @@ def _write_branch(output: Output, branch: Branch, indent: str) -> None:
     inner = indent + INDENT
     sessions = {link.upstream_session_id: link for link in branch.chain}
     shown: set[str] = set()
-    for turn in branch.turns():
+    for turn in branch.turns:
         attached = turn.view.attached
         link = sessions.get(attached.upstream_session_id) if attached else None
         # A session stands before the first turn that was told to it.
@@ -97,7 +96,7 @@ def _children_in(items: tuple[Item, ...], branch: Branch) -> Iterator[Branch]:
 
 def _children_outside_turns(branch: Branch) -> tuple[Branch, ...]:
     """Return the sub-agents of a sub-agent, and those whose call is not on record."""
-    calls = [call.call_id for turn in branch.turns() for call in turn.calls]
+    calls = [call.call_id for turn in branch.turns for call in turn.calls]
     return branch.other_children(calls)
 
 
@@ -115,7 +114,7 @@ def _branch_shape(branch: Branch) -> shapes.Shape:
         "state": branch.standing.state if branch.standing else None,
         "call_id": branch.call_id,
         "chain": shapes.chain(branch.chain),
-        "turns": [_turn_shape(turn, branch) for turn in branch.turns()],
+        "turns": [_turn_shape(turn, branch) for turn in branch.turns],
         "children": [_branch_shape(child) for child in _children_outside_turns(branch)],
     }
 
@@ -124,10 +123,7 @@ def _turn_shape(turn: TurnNode, branch: Branch) -> shapes.Shape:
     found_decision = turn.decision
     attached = turn.view.attached
     return {
-        "turn_id": turn.turn_id,
-        "number": turn.number,
-        "run_id": turn.run_id,
-        "opened_at_ms": turn.opened_at_ms,
+        **members(turn, "turn_id number run_id opened_at_ms"),
         "decision": found_decision.decision if found_decision else None,
         "reasons": list(found_decision.reasons) if found_decision else [],
         "upstream_session_id": attached.upstream_session_id if attached else None,

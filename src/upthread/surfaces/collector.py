@@ -21,7 +21,7 @@ from opentelemetry.trace.status import Status, StatusCode
 
 import upthread
 from upthread.errors import UpthreadError, UsageError
-from upthread.surfaces.exports.otel import MS_NS, RESOURCE, Span
+from upthread.surfaces.formats.otel import MS_NS, RESOURCE, Span
 
 SPANS_AT_ONCE: Final = 512
 """As many as OpenTelemetry's own batches have: a collector refuses a request that is too large."""

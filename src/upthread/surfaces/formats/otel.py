@@ -5,6 +5,11 @@ that started it. One trace for each run, and for each turn that no run asked for
 conversation is ours, so it stays the same over rollovers. Ids of spans are made from those of the
 record: exported again, a span is the same span. What was said is left out unless it is asked for.
 
+The names that begin with `gen_ai.` are of OpenTelemetry's conventions for generative AI, read from
+open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-agent-spans.md and gen-ai-spans.md, at
+COMMIT; they are still in development there. `session.id` is OpenInference's name for a
+conversation, which viewers group by. Ours begin with `upthread.`.
+
 OTLP's JSON has its ids in hexadecimal and 64-bit numbers as texts: opentelemetry-proto,
 docs/specification.md.
 """
@@ -21,14 +26,20 @@ from msgspec import Struct
 import upthread
 from upthread.core import types
 from upthread.core.agents import provider_of
-from upthread.core.events import Usage
-from upthread.core.turns.usage import together
-from upthread.runtime.record.audit import AuditedRun
-from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, ToolCall, TurnNode
+from upthread.runtime.record.timeline import (
+    Branch,
+    Item,
+    RunNode,
+    Said,
+    Timeline,
+    ToolCall,
+    TurnNode,
+)
 from upthread.surfaces.cli.shapes import run_status
 from upthread.surfaces.cli.terminal.output import plain
-from upthread.surfaces.exports import otel_names as names
+from upthread.surfaces.formats import Asked, json_line
 
+COMMIT: Final = "002c8a6ea1c8a42b14a4527db83b3cabcded610a"
 KIND_INTERNAL: Final = 1
 STATUS_ERROR: Final = 2
 WORKFLOW: Final = "pipeline"
@@ -99,6 +110,11 @@ class Sent:
         return is_new
 
 
+def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:
+    """Yield all spans as one line of JSON."""
+    yield json_line(document(timeline, with_content=asked.with_content), asked.redactor)
+
+
 def document(timeline: Timeline, *, with_content: bool = False) -> Shape:
     """Return the export of a workstream, as a collector takes it."""
     resource = _attributes(RESOURCE)
@@ -128,7 +144,7 @@ class _Spans:
     def all(self) -> Iterator[Span]:
         """Yield them all."""
         known = dict(self._sent.children)
-        for branch in self._timeline.branches():
+        for branch in self._timeline.branches:
             yield from self._branch(branch, None)
         for conversation_id, place in known.items():
             child = self._timeline.branch(conversation_id)
@@ -139,21 +155,21 @@ class _Spans:
             if self._is_whole or (run.view.ended and self._sent.is_new(run.run.run_id)):
                 yield self._run(run)
 
-    def _run(self, audited: AuditedRun) -> Span:
+    def _run(self, audited: RunNode) -> Span:
         run_id, status = audited.run.run_id, run_status(audited.view)
         started = audited.run.opened_at_ms
         return self._span(
-            f"{names.INVOKE_WORKFLOW} {WORKFLOW}",
+            f"invoke_workflow {WORKFLOW}",
             SpanParent(trace=trace_id(run_id)),
             span_id(run_id),
             between=(started, max(started, self._sent.ends.get(run_id, started))),
             told={
-                names.OPERATION_NAME: names.INVOKE_WORKFLOW,
-                names.WORKFLOW_NAME: WORKFLOW,
-                names.WORKSTREAM: self._timeline.name,
-                names.RUN_ID: run_id,
-                names.STATUS: status,
-                names.ERROR_TYPE: None if status in _WELL else status,
+                "gen_ai.operation.name": "invoke_workflow",
+                "gen_ai.workflow.name": WORKFLOW,
+                "upthread.workstream": self._timeline.name,
+                "upthread.run_id": run_id,
+                "upthread.status": status,
+                "error.type": None if status in _WELL else status,
             },
         )
 
@@ -172,7 +188,7 @@ class _Spans:
             if turn.run_id is not None:
                 ends = self._sent.ends
                 ends[turn.run_id] = max(ends.get(turn.run_id, 0), turn.last_at_ms)
-        if not self._is_whole and self._sent.next.get(conversation_id, 1) <= branch.turns_count:
+        if not self._is_whole and self._sent.next.get(conversation_id, 1) <= len(branch.turns):
             return  # the calls of the turn that goes on are not known yet
         place = under or SpanParent(trace=trace_id(conversation_id))
         if self._sent.is_new(conversation_id):
@@ -184,9 +200,9 @@ class _Spans:
 
     def _turns(self, branch: Branch) -> Iterator[TurnNode]:
         conversation_id = branch.conversation.conversation_id
-        for turn in branch.turns(first=self._sent.next.get(conversation_id, 1)):
+        for turn in branch.turns[self._sent.next.get(conversation_id, 1) - 1 :]:
             # One that a newer turn has followed is never gone on with: it is as over as it will be.
-            is_over = turn.view.ended is not None or turn.number < branch.turns_count
+            is_over = turn.view.ended is not None or turn.number < len(branch.turns)
             if not self._is_whole and not is_over:
                 return
             self._sent.next[conversation_id] = turn.number + 1
@@ -211,29 +227,27 @@ class _Spans:
         return SpanParent(trace=trace_id(turn.run_id), parent=span_id(turn.run_id))
 
     def _turn(self, turn: TurnNode, branch: Branch, place: SpanParent) -> Span:
-        usage: Usage | None = None
-        for more in turn.usages:
-            usage = together(usage, more)
+        usage = turn.usage
         attached, found = turn.view.attached, turn.decision
         stop = turn.stop
         return self._span(
-            f"{names.INVOKE_AGENT} {branch.conversation.key.role}",
+            f"invoke_agent {branch.conversation.key.role}",
             place,
             span_id(turn.turn_id),
             between=(turn.opened_at_ms, turn.last_at_ms),
             told={
                 **self._agent(branch, attached.upstream_session_id if attached else None),
-                names.TURN_ID: turn.turn_id,
-                names.TURN_NUMBER: turn.number,
-                names.RUN_ID: turn.run_id,
-                names.DECISION: found.decision if found else None,
-                names.REASONS: found.reasons if found else None,
-                names.OUTCOME: turn.outcome,
-                names.ERROR_TYPE: None if turn.outcome == "ok" else turn.outcome,
-                names.INPUT_TOKENS: usage.read if usage else None,
-                names.OUTPUT_TOKENS: usage.written if usage else None,
-                names.CACHE_READ_TOKENS: usage.cached if usage else None,
-                names.CACHE_CREATION_TOKENS: usage.cache_written if usage else None,
+                "upthread.turn_id": turn.turn_id,
+                "upthread.turn_number": turn.number,
+                "upthread.run_id": turn.run_id,
+                "upthread.decision": found.decision if found else None,
+                "upthread.reasons": found.reasons if found else None,
+                "upthread.outcome": turn.outcome,
+                "error.type": None if turn.outcome == "ok" else turn.outcome,
+                "gen_ai.usage.input_tokens": usage.read if usage else None,
+                "gen_ai.usage.output_tokens": usage.written if usage else None,
+                "gen_ai.usage.cache_read.input_tokens": usage.cached if usage else None,
+                "gen_ai.usage.cache_creation.input_tokens": usage.cache_written if usage else None,
                 **self._said(turn.items),
             },
             message=stop.said if stop and turn.outcome != "ok" else "",
@@ -252,7 +266,7 @@ class _Spans:
         )
         session = branch.chain[-1].upstream_session_id if branch.chain else None
         return self._span(
-            f"{names.INVOKE_AGENT} {branch.conversation.key.role}",
+            f"invoke_agent {branch.conversation.key.role}",
             place,
             span_id(branch.conversation.conversation_id),
             between=(started, ended),
@@ -263,17 +277,17 @@ class _Spans:
         conversation = branch.conversation
         link = next((each for each in branch.chain if each.upstream_session_id == session), None)
         return {
-            names.OPERATION_NAME: names.INVOKE_AGENT,
-            names.PROVIDER_NAME: provider_of(link.agent) if link else "upthread",
-            names.AGENT_NAME: conversation.key.role,
-            names.AGENT_ID: conversation.instance_name,
-            names.AGENT_VERSION: (link.agent_version if link else "") or None,
-            names.CONVERSATION_ID: conversation.conversation_id,
-            names.SESSION_ID: conversation.conversation_id,
-            names.WORKSTREAM: self._timeline.name,
-            names.ADDRESS: None if branch.is_child else conversation.key.address,
-            names.ROLE: conversation.key.role,
-            names.UPSTREAM_SESSION_ID: session,
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.provider.name": provider_of(link.agent) if link else "upthread",
+            "gen_ai.agent.name": conversation.key.role,
+            "gen_ai.agent.id": conversation.instance_name,
+            "gen_ai.agent.version": (link.agent_version if link else "") or None,
+            "gen_ai.conversation.id": conversation.conversation_id,
+            "session.id": conversation.conversation_id,
+            "upthread.workstream": self._timeline.name,
+            "upthread.address": None if branch.is_child else conversation.key.address,
+            "upthread.role": conversation.key.role,
+            "upthread.upstream_session_id": session,
         }
 
     def _calls(self, items: Sequence[Item], branch: Branch, place: SpanParent) -> Iterator[Span]:
@@ -287,23 +301,23 @@ class _Spans:
     def _call(self, call: ToolCall, branch: Branch, place: SpanParent, own: str) -> Span:
         effect = call.effect
         told: dict[str, Value] = {
-            names.OPERATION_NAME: names.EXECUTE_TOOL,
-            names.TOOL_NAME: call.tool_kind,
-            names.TOOL_CALL_ID: call.call_id or None,
-            names.CONVERSATION_ID: branch.conversation.conversation_id,
-            names.EFFECT: str(effect.state) if effect else None,
-            names.IS_OUTWARD: bool(effect.actions) if effect else None,
-            names.PERMISSION: call.answer or None,
-            names.ERROR_TYPE: None if call.status == "completed" else call.status,
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": call.tool_kind,
+            "gen_ai.tool.call.id": call.call_id or None,
+            "gen_ai.conversation.id": branch.conversation.conversation_id,
+            "upthread.effect": str(effect.state) if effect else None,
+            "upthread.effect.is_outward": bool(effect.actions) if effect else None,
+            "upthread.permission": call.answer or None,
+            "error.type": None if call.status == "completed" else call.status,
         }
         # A title has the command in it, which is as much content as its arguments are.
         if self._with_content and isinstance(call.asked, types.ToolCallPart):
-            told[names.TOOL_TITLE] = call.title
-            told[names.TOOL_ARGUMENTS] = _json(call.asked.arguments)
+            told["upthread.tool.title"] = call.title
+            told["gen_ai.tool.call.arguments"] = _json(call.asked.arguments)
         if self._with_content and isinstance(call.result, types.ToolResultPart):
-            told[names.TOOL_RESULT] = call.result.text
+            told["gen_ai.tool.call.result"] = call.result.text
         return self._span(
-            f"{names.EXECUTE_TOOL} {call.tool_kind}",
+            f"execute_tool {call.tool_kind}",
             place,
             own,
             between=(call.at_ms, max(call.at_ms, call.ended_at_ms or call.at_ms)),
@@ -322,8 +336,8 @@ class _Spans:
         read = [_message("user", text) for is_user, text in spoken if is_user]
         written = [_message("assistant", text) for is_user, text in spoken if not is_user]
         return {
-            names.INPUT_MESSAGES: json.dumps(read),
-            names.OUTPUT_MESSAGES: json.dumps(
+            "gen_ai.input.messages": json.dumps(read),
+            "gen_ai.output.messages": json.dumps(
                 [{**each, "finish_reason": "stop"} for each in written]
             ),
         }
@@ -347,7 +361,7 @@ class _Spans:
             started_at_ms=started_at_ms,
             ended_at_ms=max(started_at_ms, ended_at_ms),
             told={key: value for key, value in told.items() if value is not None},
-            fault=message if told.get(names.ERROR_TYPE) else None,
+            fault=message if told.get("error.type") else None,
         )
 
 

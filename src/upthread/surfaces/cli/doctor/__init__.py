@@ -1,1 +1,0 @@
-"""`doctor`: what there is, what is wrong with it, and what is repaired."""

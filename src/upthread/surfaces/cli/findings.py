@@ -1,0 +1,394 @@
+"""Findings of `doctor`, and those about the histories that agents stored."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+from msgspec import Struct, field, structs, to_builtins
+
+from upthread.agent_stores.base import VendorHistory
+from upthread.agents.registry import find_agent
+from upthread.client.file_permissions import day_of, logs
+from upthread.client.project import Project
+from upthread.core.agents import AGENTS
+from upthread.core.history.model import CURES, Fault, HistoryMessage, faults, is_sound
+from upthread.core.types import RecordMode
+from upthread.errors import StoreError
+from upthread.runtime.continuity_probe import CHECKS, Probed
+from upthread.runtime.record.erasure import HeldWorkstream, Selection
+from upthread.store.address import database_files, key_path
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.consent import STARTING, Needs
+from upthread.surfaces.cli.setup import launcher
+from upthread.surfaces.cli.setup.changes import Installed, Trust, read_file
+from upthread.surfaces.cli.setup.targets import TARGETS
+from upthread.surfaces.cli.terminal.input import DECLINED, confirm
+from upthread.surfaces.cli.terminal.neutral import command, one_line
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import counted
+
+_IN_WORDS: Final = {
+    "every_call_has_a_result": ("call without a result", "calls without a result"),
+    "every_result_has_a_call": ("result without a call", "results without a call"),
+    "one_result_for_a_call": ("second result", "second results"),
+    "call_ids_differ": ("call id used twice", "call ids used twice"),
+    "results_stand_after_their_calls": ("late result", "late results"),
+    "text_is_unicode": ("half of a character", "halves of characters"),
+}
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """What is wrong, and what to do; the names are the JSON keys."""
+
+    store: str
+    history: str
+    path: str | None = None
+    version: str = ""
+    faults: Mapping[str, int] = field(default_factory=dict[str, int])
+    unreadable: int = 0
+    what: str
+    cure: str
+
+
+def finding_of(stored: VendorHistory | StoreError) -> Finding | None:
+    """Return what is wrong with an agent's history, None when it is sound."""
+    if isinstance(stored, StoreError):
+        return Finding(store="?", history="", unreadable=1, what=stored.message, cure=stored.hint)
+    found = faults_of(stored.history.messages)
+    # Months of histories are always of other versions: that alone is nothing to do about.
+    if not found and not stored.unreadable:
+        return None
+    return Finding(
+        store=stored.agent,
+        history=stored.session_id,
+        path=str(stored.path),
+        version=stored.version,
+        faults=counts_of(found),
+        unreadable=len(stored.unreadable),
+        what="; ".join(_words(stored, found)),
+        cure=_cure(stored, found),
+    )
+
+
+def faults_of(messages: Sequence[HistoryMessage]) -> tuple[Fault, ...]:
+    """Return the faults of a history, quickly for a sound one."""
+    return () if is_sound(messages) else faults(messages)
+
+
+def _words(stored: VendorHistory, found: Sequence[Fault]) -> Iterator[str]:
+    for rule, number in counts_of(found).items():
+        yield counted(number, *_IN_WORDS[rule])
+    if stored.unreadable:
+        first = stored.unreadable[0]
+        yield f"{counted(len(stored.unreadable), 'place')} unreadable, first {first.place}: " + (
+            one_line(first.why)
+        )
+    if not stored.is_version_known:
+        version = one_line(stored.version) or "unknown"
+        yield f"written by version {version}, which this upthread does not know"
+
+
+def _cure(stored: VendorHistory, found: Sequence[Fault]) -> str:
+    if not stored.is_version_known:
+        return "read as far as it goes and left alone; a newer upthread may know it"
+    if found or stored.is_of_lines:
+        return command("upthread", "repair", stored.agent, stored.session_id)
+    return "left as it is; if the agent cannot read it, the next prompt begins a new session"
+
+
+def counts_of(found: Sequence[Fault]) -> dict[str, int]:
+    """Return how many faults of each kind there are."""
+    counts = Counter(fault.rule for fault in found)
+    return {rule: counts[rule] for rule in CURES if rule in counts}
+
+
+# --- hook findings ------------------------------------------------------------------------------
+# What `doctor` and `agents` say of hooks: in place, alive, trusted.
+
+STORE = "hooks"
+
+OLDER_FILES: Final = ("places", "projects", "runs")
+"""Below upthread's home, in `hooks/`: what an earlier version kept there."""
+
+
+def hook_findings(project: Project) -> Iterator[Finding]:
+    """Yield what is wrong with hooks on this machine. Blocking."""
+    home = Path(project.settings.home)
+    yield from _installation(home)
+    yield from _left_over(home)
+
+
+def state_findings(states: tuple[HookState, ...]) -> list[Finding]:
+    """Return what is wrong with the hooks of agents that are set up."""
+    return [_finding(each.agent, "", each.fault, each.cure) for each in states if each.fault]
+
+
+def _installation(home: Path) -> Iterator[Finding]:
+    installed = Installed(home)
+    for told in installed.outdated():
+        what, _, cure = told.partition(": ")
+        yield _finding("", "", what, cure)
+    for agent in installed.agents():
+        for path, expected in installed.expected(agent):
+            content = read_file(path)
+            if content == expected:
+                continue
+            what = "has been changed since" if content else "is gone"
+            cure = f"if that was not you: {command('upthread', 'setup', agent)}"
+            yield _finding(agent, str(path), f"what setup wrote {what}", cure)
+
+
+def _left_over(home: Path) -> Iterator[Finding]:
+    """Yield the files of hooks of an earlier version, which nothing reads any more."""
+    for name in OLDER_FILES:
+        path = home / "hooks" / name
+        if path.exists():
+            what = "files of an earlier version's hooks, which nothing reads any more"
+            cure = "python -m tools.import_hook_files takes in what they hold; then delete them"
+            yield _finding(name, str(path), what, cure)
+
+
+def _finding(history: str, path: str, what: str, cure: str) -> Finding:
+    return Finding(store=STORE, history=history, path=path, what=what, cure=cure)
+
+
+class HookState(Struct, frozen=True, kw_only=True):
+    """How one agent's hooks are; the names are the JSON keys.
+
+    `is_alive` and `is_trusted` are None for one that is not set up; `is_trusted` also where the
+    agent asks for no trust or could not be asked. `fault` and `cure` are empty when nothing is
+    wrong.
+    """
+
+    agent: str
+    is_installed: bool
+    is_set_up: bool
+    is_alive: bool | None
+    is_trusted: bool | None
+    fault: str
+    cure: str
+
+    @property
+    def words(self) -> str:
+        """The state in a few words."""
+        if not self.is_set_up:
+            return "not set up"
+        said = ["set up", "alive" if self.is_alive else "not alive"]
+        if self.is_trusted is not None:
+            said.append("trusted" if self.is_trusted else "not trusted")
+        return ", ".join(said)
+
+
+async def hook_states(home: Path, working_directory: str) -> tuple[HookState, ...]:
+    """Return how the hooks of each agent are that can be set up; those set up are really asked."""
+    found = await anyio.to_thread.run_sync(partial(_alive, home))
+    return tuple([await _state(agent, working_directory, found) for agent in TARGETS])
+
+
+def _alive(home: Path) -> tuple[frozenset[str], launcher.Alive | None]:
+    """Return the agents that are set up and, if there are any, whether their launcher is alive."""
+    agents = frozenset(Installed(home).agents())
+    return agents, launcher.probe(home) if agents else None
+
+
+async def _state(
+    agent: str,
+    working_directory: str,
+    found: tuple[frozenset[str], launcher.Alive | None],
+) -> HookState:
+    set_up, alive = found
+    is_set_up = agent in set_up and alive is not None
+    fault, cure = "", ""
+    if is_set_up and alive is not None and alive.fault:
+        fault, cure = alive.fault, command("upthread", "setup", agent)
+    asked = TARGETS[agent].trust
+    trust = await asked(working_directory) if is_set_up and asked else Trust()
+    return HookState(
+        agent=agent,
+        is_installed=find_agent(AGENTS[TARGETS[agent].name]) is not None,
+        is_set_up=is_set_up,
+        is_alive=not fault if is_set_up else None,
+        is_trusted=trust.is_given,
+        fault=fault or trust.fault,
+        cure=cure or trust.cure,
+    )
+
+
+# --- probe --------------------------------------------------------------------------------------
+# `doctor --probe`: what an agent really does about sessions, one line a check.
+
+_STYLES: Final = {"good": "green", "quirk": "yellow"}
+
+
+def probe(call: Call, agent: str, *, rate_limit_prompt: str | None, is_yes: bool) -> int:
+    """Probe an agent, after asking: it costs two prompts, and leaves a session with the agent."""
+    output = call.output
+    prompts = "two short prompts" if rate_limit_prompt is None else "three prompts"
+    if not output.is_json:
+        output.line(
+            f"{agent} is started several times and killed once, in an empty directory; {prompts} "
+            "go to its model, and its sessions stay with it."
+        )
+    if not is_yes and not confirm(output, f"Probe {agent}?", declined="nothing was done"):
+        return DECLINED
+    probed = call.with_project(
+        lambda project: project.probe(agent, rate_limit_prompt=rate_limit_prompt),
+        needs=Needs(tables=STARTING),
+    )
+    _show(call, agent, probed)
+    return 0
+
+
+def _show(call: Call, agent: str, probed: Probed) -> None:
+    output = call.output
+    capabilities = structs.asdict(probed.capabilities)
+    quirks = [each for each in probed.findings if each.verdict == "quirk"]
+    if output.is_json:
+        findings = [
+            {**to_builtins(each), "good_is": CHECKS[each.check]} for each in probed.findings
+        ]
+        output.json(
+            {
+                "agent": agent,
+                "version": probed.capabilities.version,
+                "can": [
+                    name[4:]
+                    for name, can in capabilities.items()
+                    if can is True and name.startswith(("can_", "has_"))
+                ],
+                "quirks": len(quirks),
+                "findings": findings,
+            }
+        )
+        return
+    output.line(f"{agent} {one_line(probed.capabilities.version)}".rstrip(), "bold")
+    for each in probed.findings:
+        mark = each.verdict.replace("_", " ")
+        output.row(
+            (f"{mark:<12}", _STYLES.get(each.verdict, "dim")),
+            (f"{each.check}: {one_line(each.seen)}", ""),
+        )
+        if each.verdict == "quirk":
+            output.row((" " * 12, ""), (f"good would be: {CHECKS[each.check]}", "dim"))
+    output.line(counted(len(quirks), "quirk"), "yellow" if quirks else "green")
+
+
+# --- holdings -----------------------------------------------------------------------------------
+# Holdings: how much is recorded of the project, and which files hold it.
+#
+# Who can read a file is its owner and mode, and those of the directory it lies in.
+
+
+class HeldFile(Struct, frozen=True, kw_only=True):
+    """A file of upthread's; the names are the JSON keys. `read_by` is you, your group or others."""
+
+    path: str
+    size_bytes: int
+    mode: str
+    read_by: str
+
+
+class Holdings(Struct, frozen=True, kw_only=True):
+    """What is recorded of a project, and where. `oldest_at_ms` is None where there is no text."""
+
+    record: RecordMode
+    workstreams: int
+    conversations: int
+    parts: int
+    content_bytes: int
+    oldest_at_ms: int | None
+    content_days: int | None
+    stderr_days: int | None
+    files: tuple[HeldFile, ...]
+
+
+async def holdings(project: Project) -> Holdings:
+    """Return what there is."""
+    held = await project.forgetting.held(Selection())
+    files = await anyio.to_thread.run_sync(lambda: tuple(_files(project)))
+    return _summed(project, held, files)
+
+
+def show(output: Output, found: Holdings) -> None:
+    """Tell it to a person, what others could read in colour."""
+    since = f", the oldest of {day_of(found.oldest_at_ms)}" if found.oldest_at_ms else ""
+    output.line(
+        f"recorded ({found.record}): {counted(found.workstreams, 'workstream')},"
+        f" {counted(found.conversations, 'conversation')}, {counted(found.parts, 'part')},"
+        f" {found.content_bytes:,} bytes of text{since}; {_kept(found)}"
+    )
+    for file in found.files:
+        style = "dim" if file.read_by == "you" else "red"
+        output.row((f"  {file.path}: {file.size_bytes:,} bytes, ", "dim"), (_readers(file), style))
+
+
+def _readers(file: HeldFile) -> str:
+    return f"{file.mode}, read by {file.read_by}"
+
+
+def _kept(found: Holdings) -> str:
+    if found.content_days is None:
+        return "kept for ever"
+    return f"kept for {counted(found.content_days, 'day')} by `upthread keep`"
+
+
+def _summed(
+    project: Project, held: tuple[HeldWorkstream, ...], files: tuple[HeldFile, ...]
+) -> Holdings:
+    contents = [each.held for workstream in held for each in workstream.conversations]
+    times = [one.oldest_at_ms for one in contents if one.oldest_at_ms is not None]
+    keep = project.settings.keep
+    return Holdings(
+        record=project.settings.record,
+        workstreams=len(held),
+        conversations=len(contents),
+        parts=sum(one.parts for one in contents),
+        content_bytes=sum(one.content_bytes for one in contents),
+        oldest_at_ms=min(times, default=None),
+        content_days=keep.content_days,
+        stderr_days=keep.stderr_days,
+        files=files,
+    )
+
+
+def _files(project: Project) -> Iterator[HeldFile]:
+    home, database = Path(project.settings.home), project.settings.database
+    own = (*database_files(database), key_path(database, home))
+    for path in (
+        *own,
+        *(log.path for log in logs(home)),
+        *_below(home / "hooks"),
+        *_below(home / "repairs"),
+    ):
+        # Most may be there and need not be: a log of SQLite's is, only while the file is in use.
+        if path.is_file():
+            yield _held(path)
+
+
+def _below(place: Path) -> Iterator[Path]:
+    for directory, _, names in os.walk(place):
+        yield from (Path(directory, name) for name in sorted(names))
+
+
+def _held(path: Path) -> HeldFile:
+    found, around = path.stat(), path.parent.stat()
+    return HeldFile(
+        path=str(path),
+        size_bytes=found.st_size,
+        mode=f"{stat.S_IMODE(found.st_mode):04o}",
+        read_by=_read_by(found.st_mode, around.st_mode),
+    )
+
+
+def _read_by(mode: int, around: int) -> str:
+    """A directory that nobody else may enter closes what is in it."""
+    if mode & stat.S_IROTH and around & stat.S_IXOTH:
+        return "everybody"
+    return "your group" if mode & stat.S_IRGRP and around & stat.S_IXGRP else "you"

@@ -1,1 +1,0 @@
-"""`search`: words in our own record and in the agents' stores. Reads, and keeps no index."""

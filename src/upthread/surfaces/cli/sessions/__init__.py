@@ -1,1 +1,0 @@
-"""Sessions that agents have stored, chosen from all there are: to be kept."""

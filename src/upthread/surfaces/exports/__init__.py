@@ -1,1 +1,0 @@
-"""Exports: a workstream's record in formats of others, from `runtime.record.timeline`."""
