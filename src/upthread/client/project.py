@@ -34,8 +34,8 @@ from upthread.runtime.record.timeline_reader import open_timeline
 from upthread.runtime.record.turn_views import (
     Unseen,
     reading_in,
-    spent_in_conversation,
     spent_on_run,
+    totals_of,
     unseen,
 )
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
@@ -252,9 +252,7 @@ class Project(Assembly):
     async def spent(self, conversation: Conversation) -> Tokens:
         """Return the tokens that a conversation's turns took, as its agents reported them."""
         conversation_id = conversation.conversation_id
-        return await self._system.in_thread(
-            lambda: spent_in_conversation(self.store, conversation_id)
-        )
+        return await self._system.in_thread(lambda: totals_of(self.store, conversation_id).spent)
 
     async def spent_on_run(self, workstream: str) -> Tokens:
         """Return the tokens that the newest run on a workstream took, nothing without one."""

@@ -27,6 +27,7 @@ from upthread.core.events import (
     PlanChanged,
     TextReceived,
     UnknownReceived,
+    UsageReported,
 )
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.turns.replayed_history import (
@@ -45,6 +46,7 @@ from upthread.core.turns.replayed_history import (
     redacted_history,
     unrecorded,
 )
+from upthread.core.turns.stored_session import CutOffTurn, StoredTurn
 from upthread.core.types import (
     PERMISSION,
     ContextPart,
@@ -56,6 +58,7 @@ from upthread.core.types import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
+    TurnId,
     UnknownPart,
     UpstreamSessionId,
 )
@@ -397,3 +400,17 @@ def test_every_text_of_an_event_is_redacted():
     assert SECRET not in repr(told)
     assert repr(told).count(HIDDEN) == 11
     assert (told[4], told[7]) == (result(), held(1))
+
+
+def test_a_cut_off_turn_is_told_with_its_reason_and_its_prompt_on_one_line_each():
+    cut_off = CutOffTurn(turn_id=TurnId("trn_1"), prompt="Plan\nit.", actions=(), detail="killed")
+    assert cut_off.lines == ("the last turn was cut off: killed", "it was asked: Plan it.")
+    unknown = CutOffTurn(turn_id=TurnId("trn_1"), prompt="", actions=(), detail="")
+    assert unknown.lines_of_earlier == ("an earlier turn was cut off", "it was asked: not kept")
+
+
+def test_a_stored_turn_holds_what_its_last_report_says():
+    told = tuple(UsageReported(upstream_session_id=None, tokens_used=used) for used in (10, 20))
+    turn = StoredTurn(upstream_session_id=None, prompt="Plan it.", events=told)
+    assert turn.usage == told[1]
+    assert StoredTurn(upstream_session_id=None, prompt="Plan it.", events=()).usage is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from upthread.core.decision.model import FIRST, RESUME, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.decision.price import Price, Spending, Tokens
@@ -12,18 +13,26 @@ from upthread.core.events import (
     PromptRecognised,
     PromptSent,
     RecoveryStarted,
+    SessionAttached,
     TurnEnded,
+    TurnEvent,
+    TurnIntended,
     TurnParked,
     Usage,
     UsageReported,
 )
+from upthread.core.turns import turn as turns
 from upthread.core.turns.spent_tokens import (
+    FAILED_KEPT_MAX,
+    NO_TOTALS,
     NOTHING_COUNTED,
     NOTHING_SPENT,
     Counted,
     Reported,
+    Totals,
     added,
     cost_of,
+    ended_well,
     passes,
     recognised_event,
     spending_in_words,
@@ -31,9 +40,17 @@ from upthread.core.turns.spent_tokens import (
     spent_on_turn,
     stopped_in_words,
     took_by_prompt,
+    totals_before,
 )
 from upthread.core.turns.turn import Recognition
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.turns.usage import (
+    NO_USAGE,
+    together,
+    unfinished,
+    usage_of_prompt,
+    with_request,
+)
+from upthread.core.types import Outcome, TurnId, UpstreamSessionId
 
 SENT = PromptSent(prompt_seq=1)
 PARKED = TurnParked(reason="permission", detail="", tokens_spent=300)
@@ -197,3 +214,126 @@ def test_the_words_of_a_stop_say_what_is_used_and_what_the_next_request_would_ta
     assert stopped_in_words(ALLOWED, taken=40_000, next_read=8_700) == (
         "50k of at most 48685 tokens are used"
     )
+
+
+# --- the totals of a conversation, added up at each end -----------------------------------------
+
+INTENDED = TurnIntended(decision="resume", reasons=("unchanged",), prompt_seq=1)
+ATTACHED = SessionAttached(upstream_session_id=UpstreamSessionId("ses"), how="resumed", agent="a")
+
+
+def turn(
+    outcome: Outcome = Outcome.OK, *, spent: int | None = 5, calls_open: int = 0
+) -> tuple[TurnEvent, ...]:
+    ended = TurnEnded(outcome=outcome, tokens_spent=spent, calls_open=calls_open)
+    return (INTENDED, ATTACHED, SENT, ended)
+
+
+def named(number: int) -> TurnId:
+    return TurnId(f"trn_{number}")
+
+
+def test_a_turn_ends_well_that_was_sent_once_and_left_no_call_open() -> None:
+    assert ended_well(turns.fold(turn()))
+    assert not ended_well(turns.fold(turn(Outcome.CANCELLED)))
+    assert not ended_well(turns.fold(turn(calls_open=1)))
+    assert not ended_well(turns.fold((INTENDED, ATTACHED, SENT)))
+    again = (*turn()[:3], RecoveryStarted(holder="another"), SENT, turn()[-1])
+    assert not ended_well(turns.fold(again))
+
+
+def test_nothing_is_known_before_a_turn_whose_end_does_not_tell() -> None:
+    assert totals_before(()) is None
+    assert totals_before(turn()[:3]) is None
+    assert totals_before(turn()) is None
+
+
+def test_of_more_failed_turns_than_are_named_nothing_is_kept() -> None:
+    many = NO_TOTALS
+    for number in range(FAILED_KEPT_MAX + 1):
+        many = many.and_one(named(number), turn(Outcome.CANCELLED, spent=None))
+    last = turn()
+    kept = structs.replace(last[-1], **many.as_before())
+    assert totals_before((*last[:-1], kept)) is None
+    assert structs.replace(last[-1]) == kept
+
+
+LIVES = st.tuples(
+    st.sampled_from([Outcome.OK, Outcome.CANCELLED, Outcome.PROCESS_DIED]),
+    st.none() | st.integers(min_value=0, max_value=10**9),
+    st.integers(min_value=0, max_value=2),
+)
+
+
+@given(st.lists(LIVES, max_size=12))
+def test_what_an_end_keeps_is_what_reading_all_turns_before_it_says(
+    lives: list[tuple[Outcome, int | None, int]],
+) -> None:
+    every = NO_TOTALS
+    for number, (outcome, spent, calls_open) in enumerate(lives):
+        events = turn(outcome, spent=spent, calls_open=calls_open)
+        kept = structs.replace(events[-1], **every.as_before())
+        assert totals_before((*events[:-1], kept)) == every
+        every = every.and_one(named(number), events)
+    assert every == Totals(
+        turns=len(lives),
+        spent=Tokens(
+            count=sum(spent or 0 for _, spent, _ in lives),
+            is_estimate=any(spent is None for _, spent, _ in lives),
+        ),
+        failed=tuple(
+            named(number)
+            for number, (outcome, _, calls_open) in enumerate(lives)
+            if outcome is not Outcome.OK or calls_open
+        ),
+    )
+
+
+# --- figure by figure: what one request did not tell, no sum pretends to know -------------------
+
+
+def asked(read: int, *, cached: int | None = None, written: int | None = 5) -> UsageReported:
+    return UsageReported(
+        upstream_session_id=UpstreamSessionId("ses_1"),
+        tokens_used=None,
+        tokens_read=read,
+        tokens_written=written,
+        tokens_cached=cached,
+        tokens_cache_written=None if cached is None else read - cached,
+    )
+
+
+def test_requests_are_added_and_the_first_one_of_the_session_itself_is_kept():
+    usage = with_request(NO_USAGE, asked(40, cached=10), is_own=False)
+    usage = with_request(usage, asked(100, cached=90), is_own=True)
+    usage = with_request(usage, asked(110, cached=100), is_own=True)
+    sums = Usage(requests=3, read=250, written=15, cached=200, cache_written=50)
+    assert usage == structs.replace(sums, first_read=100, first_cached=90)
+
+
+ONE = with_request(NO_USAGE, asked(100, cached=90), is_own=True)
+
+
+def test_a_sum_is_not_told_once_one_request_was_not():
+    usage = with_request(ONE, asked(10, written=None), is_own=False)
+    assert usage == Usage(requests=2, read=110, first_read=100, first_cached=90)
+
+
+def test_an_agent_that_tells_only_a_sum_has_no_requests():
+    assert usage_of_prompt(NO_USAGE, read=900, written=100) == Usage(read=900, written=100)
+    assert usage_of_prompt(NO_USAGE, read=None, written=None) is None
+    counted = with_request(NO_USAGE, asked(100), is_own=True)
+    assert usage_of_prompt(counted, read=900, written=100) == counted
+
+
+def test_of_a_prompt_that_was_cut_off_only_its_first_request_is_known():
+    assert unfinished(ONE) == Usage(requests=1, first_read=100, first_cached=90)
+
+
+def test_prompts_of_one_turn_are_added_and_nothing_adds_nothing():
+    two = with_request(NO_USAGE, asked(200, cached=0), is_own=True)
+    both = together(ONE, two)
+    assert both is not None
+    assert (both.read, both.first_read, both.first_cached) == (300, 100, 90)
+    assert together(None, ONE) == together(ONE, None) == ONE
+    assert together(None, None) is None

@@ -7,9 +7,8 @@ that a record of any length is written out in little memory; the store must be o
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Final, TypeGuard, overload
@@ -112,7 +111,7 @@ class _Opening:
         turns: Sequence[TurnNode] = _Turns(read, range(len(recorded)))
         # What is no turn's is a child's: it has no turns of its own, and its messages those of its
         # parent.
-        child_messages: Iterable[Message] = _Messages(store, conversation_id, spans.of(None))
+        child_messages: Iterable[Message] = _Messages(store, conversation_id, spans.get(None, ()))
         if self._is_whole:
             turns, child_messages = tuple(turns), tuple(child_messages)
         role = self._roles.get(conversation_id)
@@ -146,7 +145,7 @@ class _Opening:
             opened_at_ms=turn.opened_at_ms,
             view=fold(events),
             events=events,
-            messages=tuple(_Messages(self._store, turn.conversation_id, spans.of(place))),
+            messages=tuple(_Messages(self._store, turn.conversation_id, spans.get(place, ()))),
             quarantined=self._store.quarantined(turn.conversation_id, turn.turn_id),
             settlements=settlements,
             outward_patterns=self._patterns,
@@ -158,30 +157,8 @@ class _Opening:
 _Span = tuple[int, int]
 """The first and the last of messages that follow one another."""
 
-
-class _Spans:
-    """Where the messages of each turn stand, by its place among the turns; of None the others'.
-
-    In arrays: of a long conversation there are more turns than memory should hold tuples.
-    """
-
-    def __init__(self, turns: int) -> None:
-        self._first = array("q", bytes(8 * turns))
-        self._last = array("q", bytes(8 * turns))
-        self._more: defaultdict[int | None, list[_Span]] = defaultdict(list)
-        """A turn's beyond its first one: another's stand between."""
-
-    def of(self, place: int | None) -> Sequence[_Span]:
-        more = self._more.get(place, [])
-        if place is None or not self._first[place]:
-            return more
-        return [(self._first[place], self._last[place]), *more]
-
-    def put(self, place: int | None, span: _Span) -> None:
-        if place is None or self._first[place]:
-            self._more[place].append(span)
-        else:
-            self._first[place], self._last[place] = span
+_Spans = Mapping[int | None, Sequence[_Span]]
+"""Where the messages of each turn stand, by its place among the turns; of None the others'."""
 
 
 class _Messages(Iterable[Message]):
@@ -224,12 +201,12 @@ def _spans(
     store: Store, conversation_id: ConversationId, turns: Sequence[Turn], last_seq: int
 ) -> _Spans:
     """Read all messages, and return where those of each turn stand."""
-    found = _Spans(len(turns))
+    found: defaultdict[int | None, list[_Span]] = defaultdict(list)
     places = {turn.turn_id: place for place, turn in enumerate(turns)}
     messages = _between(store, conversation_id, 1, last_seq)
     for place, together in groupby(messages, key=lambda message: places.get(message.turn_id)):
         seqs = [message.seq for message in together]
-        found.put(place, (seqs[0], seqs[-1]))
+        found[place].append((seqs[0], seqs[-1]))
     return found
 
 

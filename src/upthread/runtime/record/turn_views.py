@@ -191,11 +191,6 @@ def spent_on_run(store: Store, project_id: ProjectId, run_id: RunId) -> Tokens:
     return added(spent_on_turn(events_by_turn(store, project_id, each)) for each in turn_ids)
 
 
-def spent_in_conversation(store: Store, conversation_id: ConversationId) -> Tokens:
-    """Return what the turns of a conversation took."""
-    return totals_of(store, conversation_id).spent
-
-
 # --- those that were cut off -------------------------------------------------------------------
 
 

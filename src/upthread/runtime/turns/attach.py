@@ -29,14 +29,13 @@ from upthread.core.roles.limits import unheld_in_words
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.turns.turn import RESTORED
-from upthread.core.types import Link, Outcome, UpstreamSessionId
+from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import StoreError, UpstreamError
 from upthread.runtime.record.turn_views import last_attached
-from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.live_turn import LiveTurn, link_end
 from upthread.runtime.turns.older_record import look_at_replay
 from upthread.runtime.turns.progress import TurnStarted
 from upthread.runtime.turns.recorder import held_elsewhere
-from upthread.runtime.turns.turn_history import link_end
 from upthread.tasks import task_group
 
 WAIT_TOLD_AT_S: Final = (5.0, 30.0, 60.0)
@@ -248,7 +247,7 @@ def _bank(live: LiveTurn, event: SessionAttached, *, is_of_process: bool) -> Non
 
     `is_of_process` is whether the agent opens no session again: its ids may begin anew each time.
     """
-    conversation_id, session = live.conversation_id, event.upstream_session_id
+    session = event.upstream_session_id
     # A session that was made now is nobody's; two conversations in one session would answer with
     # each other's words, and an agent that names another's lies (ADR 63).
     owner = live.store.owner(live.conversation.key.project_id, session)
@@ -261,22 +260,14 @@ def _bank(live: LiveTurn, event: SessionAttached, *, is_of_process: bool) -> Non
     is_refused = owner == live.conversation and live.is_given_up
     if owner is not None and not is_of_process and not is_refused:
         raise held_elsewhere(session, "a new session", owner.key.address)
-    link = Link(
-        conversation_id=conversation_id,
-        seq=len(live.store.links(conversation_id)) + 1,
-        upstream_session_id=session,
-        agent=event.agent,
-        agent_version=live.agent_version,
-        working_directory=live.request.open.working_directory,
-        # One that never got a prompt is replaced with what it was opened for: see `telling`.
-        opened_because=live.link.opened_because if was_empty and live.link else because,
-        opened_at_ms=live.now_ms(),
+    # One that never got a prompt is replaced with what it was opened for: see `telling`. The old
+    # link ends only now that there is another session to go on in.
+    writes = live.new_link(
+        session,
+        because=live.link.opened_because if was_empty and live.link else because,
+        ended_because=SESSION_EMPTY if was_empty else because,
     )
-    # The old link ends only now that there is another session to go on in.
-    because = SESSION_EMPTY if was_empty else because
-    ends = () if live.link is None else (link_end(live.link, because, live.now_ms()),)
-    live.link = link
-    live.commit_here(event, writes=(*ends, OpenLink(link=link)))
+    live.commit_here(event, writes=writes)
 
 
 def restore_refused(

@@ -16,7 +16,7 @@ from upthread.core.turns.replayed_history import Lacked
 from upthread.core.turns.spent_tokens import cost_of
 from upthread.core.types import Decision, Message, Outcome, Speaker, TextPart, TurnId
 from upthread.errors import StoreError
-from upthread.runtime.record.turn_views import spent_in_conversation
+from upthread.runtime.record.turn_views import totals_of
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.external_calls import find_child
 from upthread.runtime.turns.handshake_inputs import Subject, gathered
@@ -216,9 +216,8 @@ def allowed(live: LiveTurn, tokens_max: int, decision: str) -> Spending:
     """Return what may be spent and was, and what a turn decided so would take at least."""
     assert live.inputs is not None
     count = live.request.spent
-    conversation_id = live.conversation_id
     return Spending(
         tokens_max=tokens_max,
-        spent=count() if count else spent_in_conversation(live.store, conversation_id),
+        spent=count() if count else totals_of(live.store, live.conversation_id).spent,
         next_turn=cost_of(decision, live.inputs.price),
     )

@@ -93,9 +93,8 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
 class Claim(Struct, frozen=True, kw_only=True):
     """A leased conversation as it stands. `last` is its newest turn, None before the first.
 
-    `newest` are all of them, newest first, as far as they were read. `is_prompted` is whether a
-    prompt of ours ever left for its session. `opens` is what mints the conversation, where that is
-    left to the commit of the turn's intent.
+    `is_prompted` is whether a prompt of ours ever left for its session. `opens` is what mints the
+    conversation, where that is left to the commit of the turn's intent.
 
     `session_host` is where its session lives, None without one and where nobody asked. `fences` are
     those of the conversation and of the working tree, where the role writes to one.
@@ -359,51 +358,40 @@ def name_workstream(
     Two processes that choose at the same moment do not collide.
     """
     while True:
-        known = store.workstream(project_id, workstream)
-        if known is not None:
-            return known.base_name
-        # No two of a project have the same: the store refuses the second one (S11).
-        taken = {other.base_name for other in store.workstreams(project_id)}
-        name = choose_base_name(workstream, taken)
-        write = OpenWorkstream(
-            project_id=project_id,
-            workstream=workstream,
-            base_name=name,
-            opened_at_ms=now_ms(),
-        )
+        base_name, naming = _named(store, project_id, workstream, now_ms=now_ms())
         try:
-            store.commit((write,))
+            if naming:
+                store.commit(naming)
         except ConflictError:
             continue  # another process named this workstream, or took this name: look again
-        return name
+        return base_name
+
+
+def _named(
+    store: Store, project_id: ProjectId, workstream: str, *, now_ms: int
+) -> tuple[str, tuple[Write, ...]]:
+    """Return a workstream's base name, and the write that gives it to a new workstream."""
+    known = store.workstream(project_id, workstream)
+    if known is not None:
+        return known.base_name, ()
+    # No two of a project have the same: the store refuses the second one (S11).
+    taken = {other.base_name for other in store.workstreams(project_id)}
+    base_name = choose_base_name(workstream, taken)
+    naming = OpenWorkstream(
+        project_id=project_id, workstream=workstream, base_name=base_name, opened_at_ms=now_ms
+    )
+    return base_name, (naming,)
 
 
 def opening(
-    store: Store,
-    key: ConversationKey,
-    *,
-    conversation_id: ConversationId,
-    now_ms: int,
+    store: Store, key: ConversationKey, *, conversation_id: ConversationId, now_ms: int
 ) -> tuple[Write, ...]:
     """Return the writes that open a conversation, its workstream before it where that is new.
 
     The conversation's own write is the last. ConflictError at the commit where another process
     opened one of the two, or took the base name. Blocking.
     """
-    known = store.workstream(key.project_id, key.workstream)
-    base_name = known.base_name if known else ""
-    writes: list[Write] = []
-    if known is None:
-        taken = {other.base_name for other in store.workstreams(key.project_id)}
-        base_name = choose_base_name(key.workstream, taken)
-        writes.append(
-            OpenWorkstream(
-                project_id=key.project_id,
-                workstream=key.workstream,
-                base_name=base_name,
-                opened_at_ms=now_ms,
-            )
-        )
+    base_name, naming = _named(store, key.project_id, key.workstream, now_ms=now_ms)
     conversation = Conversation(
         conversation_id=conversation_id,
         key=key,
@@ -411,7 +399,7 @@ def opening(
         base_name=base_name,
         opened_at_ms=now_ms,
     )
-    return (*writes, OpenConversation(conversation=conversation))
+    return (*naming, OpenConversation(conversation=conversation))
 
 
 def refused(address: str, decision: Decision, *, tokens: str = "") -> RefusedError:

@@ -42,12 +42,12 @@ from upthread.runtime.turns.attach import (
     telling_of_wait,
 )
 from upthread.runtime.turns.delivery import judged, send
-from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.live_turn import LiveTurn, link_end
 from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.turns.recorder import Answer
 from upthread.runtime.turns.recovery import parked_unheld, recover, rest_of
 from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event, result_of
-from upthread.runtime.turns.turn_history import effects_of_turn, link_end
+from upthread.runtime.turns.turn_history import effects_of_turn
 
 NOT_KEPT = "the prompt was not sent, and of its text not all was kept: send it again"
 
@@ -205,7 +205,7 @@ def _end_given_up(live: LiveTurn) -> None:
     The agent has ended by now, and its own store has the rest.
     """
     if live.recording and live.recorder:
-        live.make_with_next(live.recording.examined)
+        live.make_with_next = live.recording.examined
         live.commit_here(writes=live.recording.close(is_whole=False))
         live.advance_to(live.recorder.own.next_seq)
     # What it took was spent, though no agent tells a sum for a prompt it did not end.

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from msgspec import structs
 
-from upthread.core.commands import OpenConversation, OpenLink, Write
+from upthread.core.commands import OpenConversation, Write
 from upthread.core.context.prior_context import has_prior_context
 from upthread.core.decision.words import (
     FIRST,
@@ -36,7 +36,6 @@ from upthread.core.types import (
     Fence,
     Holder,
     Lease,
-    Link,
     ProjectId,
     TurnId,
     UpstreamSessionId,
@@ -47,7 +46,7 @@ from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim, Conversations, opening
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.live_turn import LiveTurn
-from upthread.runtime.turns.turn_history import link_end, prior_of, sent_event
+from upthread.runtime.turns.turn_history import prior_of, sent_event
 from upthread.store.base import Store
 
 TRIES_MAX: Final = 8
@@ -254,19 +253,7 @@ def _linked(live: LiveTurn, session: UpstreamSessionId) -> tuple[Write, ...]:
         # The agent began a session of its own in place of the one that it was told of.
         live.hold(structs.replace(intended, decision=FIRST, reasons=(NOT_FOLLOWED,)))
     because = live.intended.reasons[0]
-    conversation_id = live.conversation_id
-    ends = () if live.link is None else (link_end(live.link, because, live.now_ms()),)
-    live.link = Link(
-        conversation_id=conversation_id,
-        seq=len(live.store.links(conversation_id)) + 1,
-        upstream_session_id=session,
-        agent=live.request.claim.agent,
-        agent_version=live.agent_version,
-        working_directory=live.request.open.working_directory,
-        opened_because=because,
-        opened_at_ms=live.now_ms(),
-    )
-    return (*ends, OpenLink(link=live.link))
+    return live.new_link(session, because=because, ended_because=because)
 
 
 def find_child(live: LiveTurn) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import structs
 
 from upthread.agents.base import OpenRequest
-from upthread.core.commands import RecordParts, RecordTurnEvent, Write
+from upthread.core.commands import EndLink, OpenLink, RecordParts, RecordTurnEvent, Write
 from upthread.core.context.prior_context import must_inject
 from upthread.core.decision.freshness import Freshness
 from upthread.core.decision.handshake import decide
@@ -117,7 +117,8 @@ class LiveTurn:
         self.next_seq = claim.messages + 1
         """The number of the next message. Two messages of one number are a loss."""
         self._held: tuple[TurnEvent, ...] = ()
-        self._make_more: Callable[[], Sequence[Write]] = _nothing_more
+        self.make_with_next: Callable[[], Sequence[Write]] = _nothing_more
+        """Makes more for the next commit, in that commit's thread, where it may look at files."""
         self._told: Message | None = None
 
     def afresh(self, claim: Claim) -> LiveTurn:
@@ -183,6 +184,26 @@ class LiveTurn:
     def current_session(self) -> UpstreamSessionId | None:
         """The upstream session the conversation holds, None before one is known."""
         return self.link.upstream_session_id if self.link else None
+
+    def new_link(
+        self, session: UpstreamSessionId, *, because: str, ended_because: str
+    ) -> tuple[Write, ...]:
+        """Make another session the current one; returns what ends the old link and opens its own.
+
+        Blocking.
+        """
+        ends = (link_end(self.link, ended_because, self.now_ms()),) if self.link else ()
+        self.link = Link(
+            conversation_id=self.conversation_id,
+            seq=len(self.store.links(self.conversation_id)) + 1,
+            upstream_session_id=session,
+            agent=self.request.claim.agent,
+            agent_version=self.agent_version,
+            working_directory=self.request.open.working_directory,
+            opened_because=because,
+            opened_at_ms=self.now_ms(),
+        )
+        return (*ends, OpenLink(link=self.link))
 
     @property
     def holds_claimed_link(self) -> bool:
@@ -335,10 +356,6 @@ class LiveTurn:
         """What this host is called."""
         return self.system.this_process("").host
 
-    def new_nonce(self) -> str:
-        """Return a word that no content can have known."""
-        return self.system.new_id("prior")
-
     # --- its events -------------------------------------------------------------------------------
 
     def begin(self, turn_id: TurnId) -> None:
@@ -371,10 +388,6 @@ class LiveTurn:
         self._held += (event,)
         self.view = turns.apply(self.view, event)
 
-    def make_with_next(self, make: Callable[[], Sequence[Write]]) -> None:
-        """Let the next commit have what this makes in its thread, where it may look at files."""
-        self._make_more = make
-
     async def commit(self, *events: TurnEvent, writes: Sequence[Write] = ()) -> None:
         """Append, with what belongs to the same moment, in one commit."""
         await self.system.in_thread(lambda: self.commit_here(*events, writes=writes))
@@ -399,10 +412,10 @@ class LiveTurn:
         # A turn is opened before its first event; all else is older than the event it led to.
         parks = (each for each in events if isinstance(each, TurnParked))
         follow_up = (w for each in parks for w in self.request.at_park(self.turn_id, each))
-        batch = (*writes, *self._make_more(), *records, *follow_up)
+        batch = (*writes, *self.make_with_next(), *records, *follow_up)
         self.store.commit(batch, fences=self.fences, take=self.take, give=self.give)
         # Here and not on the loop: a caller that is cancelled meanwhile must know what is written.
-        self._held, self._make_more = (), _nothing_more
+        self._held, self.make_with_next = (), _nothing_more
         self.take, self.give = (), ()
         for event in events:
             self.view = turns.apply(self.view, event)
@@ -475,3 +488,13 @@ class LiveTurn:
             return True
         text = self.prompt().text
         return bool(text.strip() and not has_placeholder(text))
+
+
+def link_end(link: Link, because: str, at_ms: int) -> EndLink:
+    """Return the write that closes a link."""
+    return EndLink(
+        conversation_id=link.conversation_id,
+        seq=link.seq,
+        ended_because=because,
+        ended_at_ms=at_ms,
+    )

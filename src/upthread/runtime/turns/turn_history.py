@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from upthread.core.acts import settlements_in
-from upthread.core.commands import EndLink, RecordDecision
+from upthread.core.commands import RecordDecision
 from upthread.core.context.briefing import build_briefing
 from upthread.core.context.prior_context import (
     PRIOR_EXCHANGES_MAX,
@@ -37,7 +37,6 @@ from upthread.core.turns.replayed_history import open_calls
 from upthread.core.types import (
     Conversation,
     ConversationId,
-    Link,
     Message,
     Outcome,
     Speaker,
@@ -243,7 +242,11 @@ def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: bool) -> 
         earlier = [message for message in newest if message.seq < prompt_seq]
         if is_prior_injected:
             past = render_prior_context(
-                prior, nonce=live.new_nonce(), is_session_new=is_new, work=work_of(earlier)
+                prior,
+                # A word that no content can have known.
+                nonce=live.system.new_id("prior"),
+                is_session_new=is_new,
+                work=work_of(earlier),
             )
             damage = damage_told(history_of(earlier).messages)
         elif is_fresh:
@@ -310,14 +313,4 @@ def examiner_of(live: LiveTurn, *, unseen_after_ns: int | None = None) -> Examin
         known=live.store.examined(conversation_id, upstream_session_id=session),
         first_ordinal=first_file_after(live.view.events),
         unseen_after_ns=unseen_after_ns,
-    )
-
-
-def link_end(link: Link, because: str, at_ms: int) -> EndLink:
-    """Return the write that closes a link."""
-    return EndLink(
-        conversation_id=link.conversation_id,
-        seq=link.seq,
-        ended_because=because,
-        ended_at_ms=at_ms,
     )
