@@ -28,7 +28,7 @@ from upthread.core.quotas import RESET_S_MAX, require_tokens
 from upthread.core.turns.effects import Effect
 from upthread.core.turns.prompt import context_for
 from upthread.core.turns.recorder import Recorder
-from upthread.core.types import ContextPart, Message, Outcome, Part
+from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.runtime.turns.attach import notify_if_due, telling_of_wait
 from upthread.runtime.turns.examination import Examiner
@@ -185,7 +185,15 @@ def _recording(
         )
     live.recorder = recorder
     live.account.begin(recorder)
-    return Recording(live, recorder, beforehand.examiner, on_event)
+    return Recording(
+        store=live.store,
+        system=live.system,
+        recorder=recorder,
+        examiner=beforehand.examiner,
+        fences=live.fences,
+        on_event=on_event,
+        is_own=lambda session: _is_own_child(live, session),
+    )
 
 
 def _hearing(live: LiveTurn, has_spoken: Callable[[], None]) -> Callable[[AgentEvent], None]:
@@ -241,6 +249,18 @@ def judged(live: LiveTurn, answer: Answer) -> PromptResult:
     return (
         structs.replace(result, outcome=Outcome.POISONED, detail=detector) if detector else result
     )
+
+
+def _is_own_child(live: LiveTurn, session: UpstreamSessionId) -> bool:
+    """Whether nobody holds a session, or a sub-agent of this very conversation. Blocking."""
+    own = live.conversation
+    owner = live.store.owner(own.key.project_id, session)
+    # Upwards, since a sub-agent's own sub-agents are of this conversation as well.
+    while owner is not None and owner.parent_conversation_id is not None:
+        if owner.parent_conversation_id == own.conversation_id:
+            return True
+        owner = live.store.conversation(owner.parent_conversation_id)
+    return owner is None or owner.conversation_id == own.conversation_id
 
 
 def _sound(result: PromptResult, *, now_ms: int) -> PromptResult:

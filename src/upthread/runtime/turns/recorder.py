@@ -19,10 +19,11 @@ from upthread.core.names import shown
 from upthread.core.quotas import TurnQuota
 from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.sub_agents import child_named
-from upthread.core.types import Durability, Outcome, ToolCallPart, UpstreamSessionId
+from upthread.core.types import Durability, Fence, Outcome, ToolCallPart, UpstreamSessionId
 from upthread.errors import UpstreamError
+from upthread.runtime.system import System
 from upthread.runtime.turns.examination import Examiner
-from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.store.base import Store
 
 BATCH_WRITES_MAX = 64
 FLUSH_EVERY_S = 0.5
@@ -42,21 +43,29 @@ class Answer(Struct, kw_only=True):
 class Recording:
     """Feeds one turn's events to its recorder and commits what is ready.
 
-    What another conversation holds is no sub-agent's session here, whatever the agent says.
+    `is_own` says whether a session may be a sub-agent's of this conversation: that of another
+    conversation may not, whatever the agent says. It blocks.
     """
 
     def __init__(
         self,
-        live: LiveTurn,
+        *,
+        store: Store,
+        system: System,
         recorder: Recorder,
         examiner: Examiner,
+        fences: Sequence[Fence],
         on_event: Callable[[AgentEvent], None],
+        is_own: Callable[[UpstreamSessionId], bool],
     ) -> None:
-        self._live = live
+        self._store = store
+        self._system = system
         self._recorder = recorder
         self._examiner = examiner
+        self._fences = tuple(fences)
         self._on_event = on_event
         self._quota = TurnQuota()
+        self._is_own = is_own
         self._own: set[UpstreamSessionId] = set()
         self._pending: list[Write] = []
         self._is_dirty = False
@@ -70,7 +79,7 @@ class Recording:
         # Before it is recorded, and for every adapter alike (ADR 63).
         self._quota.take(event)
         await self._require_own_child(event)
-        self._recorder.record(event, at_ms=self._live.now_ms())
+        self._recorder.record(event, at_ms=self._system.now_ms())
         self._is_dirty = True
         self._on_event(event)
         writes = self._recorder.drain()
@@ -86,20 +95,9 @@ class Recording:
         # Asked once a session, since each time costs a hop to the store's thread.
         if child is None or child in self._own:
             return
-        if not await self._live.system.in_thread(lambda: self._is_own(child)):
+        if not await self._system.in_thread(lambda: self._is_own(child)):
             raise held_elsewhere(child, "a sub-agent's")
         self._own.add(child)
-
-    def _is_own(self, session: UpstreamSessionId) -> bool:
-        """Whether nobody holds a session, or a sub-agent of this very conversation. Blocking."""
-        own, store = self._live.conversation, self._live.store
-        owner = store.owner(own.key.project_id, session)
-        # Upwards, since a sub-agent's own sub-agents are of this conversation as well.
-        while owner is not None and owner.parent_conversation_id is not None:
-            if owner.parent_conversation_id == own.conversation_id:
-                return True
-            owner = store.conversation(owner.parent_conversation_id)
-        return owner is None or owner.conversation_id == own.conversation_id
 
     async def keep_flushing(self) -> None:
         """Commit what is there, and the text still running, at every interval. Runs for ever."""
@@ -120,7 +118,7 @@ class Recording:
                 arguments=request.arguments,
                 locations=request.locations,
             ),
-            at_ms=self._live.now_ms(),
+            at_ms=self._system.now_ms(),
         )
         self._take_in(self._recorder.drain())
         await self._commit()
@@ -130,7 +128,7 @@ class Recording:
 
         Calls without an end get an unknown one if it `is_whole`, else they stay open.
         """
-        now_ms = self._live.now_ms()
+        now_ms = self._system.now_ms()
         recorder = self._recorder
         self._take_in(recorder.finish(at_ms=now_ms) if is_whole else recorder.flush(is_end=True))
         left = tuple(self._pending)
@@ -140,7 +138,7 @@ class Recording:
 
     def examined(self) -> Sequence[Write]:
         """Return what keeps the files that the writes which are left tell of. Blocking."""
-        return self._examiner.look(at_ms=self._live.now_ms()) if self._examiner.is_due else ()
+        return self._examiner.look(at_ms=self._system.now_ms()) if self._examiner.is_due else ()
 
     def _take_in(self, writes: Sequence[Write]) -> None:
         self._examiner.notice(writes)
@@ -158,14 +156,14 @@ class Recording:
         self._pending.clear()
         self._is_dirty = False
         if batch:
-            await self._live.system.in_thread(lambda: self._write(batch))
+            await self._system.in_thread(lambda: self._write(batch))
 
     def _write(self, batch: tuple[Write, ...]) -> None:
         """Commit a batch, and in the same commit the files it says were examined. Blocking."""
         # With what names them: a crash between two commits
         # would leave files read and never examined.
-        looked = self._examiner.look(at_ms=self._live.now_ms())
-        self._live.store.commit((*batch, *looked), fences=self._live.fences)
+        looked = self._examiner.look(at_ms=self._system.now_ms())
+        self._store.commit((*batch, *looked), fences=self._fences)
 
 
 def held_elsewhere(session: UpstreamSessionId, named_as: str, holder: str = "") -> UpstreamError:
