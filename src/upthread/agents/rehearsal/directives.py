@@ -291,7 +291,7 @@ ACTIONS: Final[dict[str, Action]] = {
     "auth": _auth,
     "context_full": lambda turn, _: _fail_as(turn, "context_full Prompt is too long"),
     "lose_session": _lose_session,
-    "crash": lambda *_: _crash(),
+    "crash": lambda _turn, _text: _crash(),
     "crash_in_tool": lambda turn, text: _write(turn, text, after=_crash),
     "crash_before_tool": lambda turn, text: _write(turn, text, before=_crash),
     "garbage": lambda turn, _: turn.agent.connection.write_line(b"this line is not JSON"),
