@@ -140,7 +140,8 @@ class Whys:
             doubt = f"the session was opened in {was}: if {agent} does not find it from here"
         elif last.agent_profile not in {"", here} and not last.chose_profile:
             was = last.agent_profile
-            doubt = f"the session was in {was}: if {agent} does not find it in {here}"
+            there = f"in {here}" if here else "here"
+            doubt = f"the session was in {was}: if {agent} does not find it {there}"
         elif self._lacked(view).gone or (own.is_read(agent) and not self._has_file(link)):
             doubt = f"{agent} may have lost the session: if it does not open it"
         return doubt and f"{doubt}, {A_NEW_ONE}"

@@ -211,9 +211,8 @@ def _lease_of(name: str | bytes, token: int, heartbeat: int, holder: Any) -> Lea
 def lost_lease(fence: Fence) -> FencedError:
     """Return the error of a writer whose lease is no longer held under its token (S4, S14)."""
     return FencedError(
-        f"the lease {fence.name!r} is no longer held under token {fence.token};"
-        " nothing was written",
-        hint="another process took it over: stop the agent",
+        f"another process has taken over {fence.name!r}, so nothing was written",
+        hint="end this process: the other one continues the work",
         name=fence.name,
     )
 
