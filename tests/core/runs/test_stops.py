@@ -83,6 +83,12 @@ def test_the_cure_names_an_agents_last_words_only_where_there_are_some():
     assert limited.cure == "wait, or go on with another --agent"
 
 
+def test_the_cure_of_a_refusal_names_what_the_agent_spoke_of():
+    assert "close it there" in stop_in_words(Outcome.UNKNOWN, "the session is locked").cure
+    found = stop_in_words("permission", "`Edit a.py` (edit): nobody was there to allow it")
+    assert 'edit = "allow"' in found.cure
+
+
 def test_the_cure_of_a_wait_at_the_start_names_its_own_setting():
     waited = f"codex {NOT_ANSWERED} thread/resume{{}} within 90 s"
     cures = [
