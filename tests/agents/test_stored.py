@@ -202,7 +202,7 @@ def test_what_is_no_ordinary_file_of_the_agents_own_is_refused_at_once(
         store.transcript.mkdir()
     else:
         with store.transcript.open("wb") as file:
-            file.truncate(65 * 1024 * 1024)
+            file.truncate(513 * 1024 * 1024)
     with pytest.raises(StoreError, match="is not read"):
         store.read(tmp_path / "home")
 

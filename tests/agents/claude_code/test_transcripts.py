@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from tests.agent_stores.transcripts import ClaudeTranscript, result, said, use
 
 from upthread.agents.claude_code.reader import read_histories
@@ -25,6 +26,7 @@ from upthread.core.types import (
     ToolResultPart,
     UnknownPart,
 )
+from upthread.errors import StoreError
 
 
 def read_transcript(path):
@@ -190,3 +192,13 @@ def test_the_newest_entry_the_model_was_given_is_told_whatever_is_written_after_
     lines[1:1] = [{"type": "user", "uuid": "u2", "message": {"content": "x" * TAIL_BYTES}}]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert newest_heard(path) == ""
+
+
+def test_what_is_progress_does_not_count_towards_the_limit_of_a_transcript(tmp_path):
+    path, long = tmp_path / "s.jsonl", "x" * 2_000
+    entry = {"type": "user", "uuid": "u", "message": {"content": "hi"}}
+    path.write_text("\n".join(map(json.dumps, ({"type": "progress", "data": long}, entry))))
+    assert len(read_entries(path, said_bytes_max=1_000).entries) == 1
+    path.write_text(json.dumps(entry | {"message": {"content": long}}))
+    with pytest.raises(StoreError, match="its messages have more than 1,000 bytes"):
+        read_entries(path, said_bytes_max=1_000)

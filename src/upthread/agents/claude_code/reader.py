@@ -80,8 +80,9 @@ __all__ = ["find_histories", "outlines", "read_histories", "read_session", "sess
 
 AGENT: Final = "claude-code"
 WRITTEN_FOR: Final = ("2.1",)
-TRANSCRIPT_BYTES_MAX: Final = 64 * 1024 * 1024
-"""It is held in memory whole; a larger one is reported as not compared."""
+TRANSCRIPT_BYTES_MAX: Final = 512 * 1024 * 1024
+SAID_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Messages are held in memory; a larger session is reported as not compared."""
 
 HEAD_BYTES: Final = 16 * 1024
 TAIL_BYTES: Final = 32 * 1024
@@ -393,7 +394,7 @@ def read_history(
         call_id: UpstreamSessionId(agent_id) if is_subagent else child_session(session, agent_id)
         for call_id, agent_id in subagents_by_call(path).items()
     }
-    sent = branch_of(read_entries(path)).sent
+    sent = branch_of(read_entries(path, said_bytes_max=SAID_BYTES_MAX)).sent
     # One answer is several entries, each with what was counted of all of it: the last counts.
     last_of = {entry.message_id: entry.uuid for entry in sent if entry.message_id}
     told: list[AgentEvent] = []

@@ -35,6 +35,7 @@ from upthread.core import types
 from upthread.core.history.json_values import JsonObject, items_of, object_of, text_of
 from upthread.core.turns.stored_session import UNANSWERED
 from upthread.core.types import JsonValue
+from upthread.errors import StoreError
 
 META_BYTES_MAX: Final = 1024 * 1024
 """Of the file beside a sub-agent's transcript that names the call that made the sub-agent."""
@@ -212,9 +213,15 @@ class Transcript(Struct):
     pointer_number: int = 0
 
 
-def read_entries(path: Path, *, characters_max: int | None = None) -> Transcript:
-    """Return what a transcript holds. StoreError when the file cannot be opened."""
-    read = Transcript()
+def read_entries(
+    path: Path, *, characters_max: int | None = None, said_bytes_max: int | None = None
+) -> Transcript:
+    """Return what a transcript holds.
+
+    StoreError when the file cannot be opened, and when the messages in it have more than
+    `said_bytes_max`; most of a large file may be progress.
+    """
+    read, said_bytes = Transcript(), 0
     is_subagent = path.parent.name == SUBAGENTS
     for line in read_lines(path):
         kind = text_of(line.value.get("type"))
@@ -226,7 +233,14 @@ def read_entries(path: Path, *, characters_max: int | None = None) -> Transcript
         elif text_of(line.value.get("uuid")) or kind in MESSAGES:
             entry = _entry(line, characters_max, is_subagent=is_subagent)
             read.entries.append(entry)
-            read.last = line.value if entry.kind else read.last
+            if entry.kind:
+                read.last = line.value
+                said_bytes += len(line.raw)
+            if said_bytes_max is not None and said_bytes > said_bytes_max:
+                raise StoreError(
+                    f"{path} is not read: its messages have more than {said_bytes_max:,} bytes",
+                    hint="Claude Code itself may open it",
+                )
     return read
 
 
