@@ -319,16 +319,11 @@ def test_a_database_that_opencode_is_told_of_is_another_profile(tmp_path):
     assert stored.stamp_of(there, "opencode", session)
 
 
-def test_a_place_that_is_set_to_nothing_counts_as_not_set():
-    given = {"CLAUDE_CONFIG_DIR": "", "CODEX_HOME": "/x", "OTHER": ""}
-    assert agent_environment(given).items() >= {"CODEX_HOME": "/x", "OTHER": ""}.items()
-    assert "CLAUDE_CONFIG_DIR" not in agent_environment(given)
-
-
-def test_a_relative_place_is_the_one_that_the_person_names(tmp_path, monkeypatch):
+def test_a_place_is_absolute_and_one_set_to_nothing_counts_as_not_set(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", "profile")
-    given = agent_environment({"CODEX_HOME": "../other", "OPENCODE_CONFIG_DIR": "/absolute"})
+    given = agent_environment({"CLAUDE_CONFIG_DIR": "", "CODEX_HOME": "../other", "OTHER": ""})
     assert given["XDG_DATA_HOME"] == str(tmp_path / "profile")
     assert given["CODEX_HOME"] == str(tmp_path / "../other")
-    assert given["OPENCODE_CONFIG_DIR"] == "/absolute"
+    assert "CLAUDE_CONFIG_DIR" not in given
+    assert given["OTHER"] == ""

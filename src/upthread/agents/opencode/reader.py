@@ -88,6 +88,7 @@ _MARKED: Final = """
 
 def outlines(data_home: Path, look: Look) -> Iterator[SessionOutline]:
     """Yield each session of OpenCode's databases under a data home, the newest first."""
+    known: set[str] = set()
     for path in _databases(data_home, look):
         try:
             with opened(path) as database:
@@ -97,12 +98,17 @@ def outlines(data_home: Path, look: Look) -> Iterator[SessionOutline]:
                 for row in database.sessions(most=look.sessions_max + 1):
                     if not look.goes_on():
                         return
+                    known.add(text_of(row.get("id")))
                     yield _outline(database, row)
         except StoreError:
             # Told by its reason alone: `doctor` says of each what is wrong with it.
             look.is_cut_short |= time.monotonic() > look.until_s
             if not look.is_cut_short:
                 look.pass_over(AGENT, "not a database of a known form")
+    # Before 1.2 a session was a file, which stays where it was when OpenCode migrates it.
+    files = (data_home / "opencode" / "storage" / "session").glob("*/ses_*.json")
+    left = sum(file.stem not in known for file in files)
+    look.pass_over(AGENT, "of before 1.2, not migrated by OpenCode", left)
 
 
 def _databases(data_home: Path, look: Look) -> Iterator[Path]:

@@ -116,11 +116,6 @@ def _prompted(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
     return {}
 
 
-def _replaced(_calls: AgentCalls, _asked: Request) -> Mapping[str, Any]:
-    """Say that the child has begun in another session by now: that cannot be mended."""
-    return {"line": f"upthread: {NOT_RESUMED.format(why=REPLACED)}"}
-
-
 STEPS: Final[Mapping[str, Callable[[AgentCalls, Request], Mapping[str, Any]]]] = {
     "before": _before,
     "named": _named,  # the model has filled in `task_id` itself, as OpenCode's results offer it
@@ -128,5 +123,6 @@ STEPS: Final[Mapping[str, Callable[[AgentCalls, Request], Mapping[str, Any]]]] =
     "ended": _ended,
     "prompt": _prompted,
     "guard": _guarded,
-    "replaced": _replaced,
+    # The child has begun in another session by now: that cannot be mended.
+    "replaced": lambda _calls, _asked: {"line": f"upthread: {NOT_RESUMED.format(why=REPLACED)}"},
 }
