@@ -1,9 +1,6 @@
 """A tree's digest in every form a repository can have, and no filter run: upthread.boundary.git.
 
-`private` gives git a tree, `filters` tells what would have been run, `running` bounds it,
-`worktrees` makes and removes linked ones, `starting` makes a repository:
-upthread.boundary.git.private, upthread.boundary.git.private, upthread.boundary.git.process,
-upthread.boundary.git.worktrees, upthread.boundary.git.worktrees.
+A call of git is bounded, linked trees are made and removed, and a repository is begun.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.support.world import git, make_repository
+from tests.support.world import eventually, git, make_repository
 
 from upthread.boundary.git import process
 from upthread.boundary.git.new_repository import start_repository
@@ -24,6 +21,7 @@ from upthread.boundary.git.private import objects_of, tree_of
 from upthread.boundary.git.process import UNCONFIGURED, find_git, run_git
 from upthread.boundary.git.worktree_changes import add_tree, remove_tree
 from upthread.boundary.git.worktrees import list_trees
+from upthread.boundary.processes import started_at_ticks
 from upthread.errors import RefusedError, UsageError
 from upthread.runtime.working_tree.digest import left_out, tree_digest
 from upthread.runtime.working_tree.git_worktrees import Worktrees
@@ -317,9 +315,10 @@ def test_an_answer_is_bounded_in_time_and_in_length(root, tmp_path, monkeypatch)
     monkeypatch.setattr(process, "OUTPUT_BYTES_MAX", 10_000_000)
     with pytest.raises(UsageError, match="said more than 10000000 bytes"):
         asked(root, "status")
-    program.write_text("#!/bin/sh\ncat /dev/zero >&2\n")
+    program.write_text(f"#!/bin/sh\ncat /dev/zero >&2 &\necho $! > {tmp_path}/pid\nwait\n")
     with pytest.raises(UsageError, match="said more than 10000000 bytes"):
         asked(root, "status")
+    eventually(lambda: started_at_ticks(int((tmp_path / "pid").read_text())) is None)
 
 
 def test_a_repository_of_our_own_has_nobodys_hooks(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import signal
 import subprocess
 import tempfile
 import time
@@ -117,19 +118,20 @@ def run_git(
             stdin=asked,
             stdout=subprocess.PIPE,
             stderr=complained,
+            process_group=0,  # so that what git started ends with it
         ) as process:
             try:
                 said = _heard(process, complained, arguments[0], until_s)
                 # It has said all, and only has to end.
                 code = process.wait(max(POLL_S, until_s - time.monotonic()))
             except (TimeoutError, subprocess.TimeoutExpired) as error:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)
                 raise UsageError(
                     f"git {arguments[0]} did not answer within {allowed_s:.1f} s",
                     hint="is the disk slow, or something in .git no plain file?",
                 ) from error
             except BaseException:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)
                 raise
         complained.seek(0)
         return Done(code=code, said=said, complained=complained.read(COMPLAINT_BYTES_MAX))
