@@ -122,6 +122,7 @@ def test_after_a_kill_of_agent_and_upthread_the_next_turn_holds_the_earlier_hist
     assert "Wait a while." in last_request(model)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", ["opencode"])
 def test_a_new_session_is_told_what_was_said_before_a_kill(name, shell, model):
     session = shell.tell("Begin.")["upstream_session_id"]

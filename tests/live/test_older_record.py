@@ -106,7 +106,8 @@ def test_a_session_that_lost_its_last_turns_is_told_them(
         assert_told(shell, model, session, which="turn 5", lost=5)
 
 
-@pytest.mark.parametrize("name", ["opencode", pytest.param("codex", marks=EXTENDED)])
+@EXTENDED
+@pytest.mark.parametrize("name", ["opencode", "codex"])
 def test_a_session_that_a_person_compacted_is_told_its_turns_once(name, shell, model):
     session = shell.tell("Remember. [[SAY KIWI-1]]")["upstream_session_id"]
     shell.tell("Remember. [[SAY KIWI-2]]")

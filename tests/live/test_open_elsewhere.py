@@ -42,6 +42,7 @@ def overview(shell: Shell) -> str:
 
 
 @pytest.mark.parametrize("name", ["opencode"])
+@pytest.mark.extended
 @pytest.mark.parametrize("words", [("-s", "SESSION"), ("--continue",)])
 def test_a_session_that_a_person_works_in_is_left_to_them(words, shell, model):
     session = shell.tell("Begin.")["upstream_session_id"]

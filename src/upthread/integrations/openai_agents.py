@@ -102,7 +102,8 @@ class UpthreadSession(OnRecord):
         items = self._folds.of(self._log).fold.items
         first = 0 if limit is None or limit < 0 else max(0, len(items) - limit)
         # Of the caller's own, as after a read: what it changes in them changes no history.
-        return copied(items[first:])
+        own: list[TResponseInputItem] = copied(items[first:])
+        return own
 
     async def add_items(
         self,
