@@ -99,6 +99,8 @@ def test_an_empty_reply_is_poison_only_where_somebody_says_so():
         ("ENOSPC: no space left on device",) * 2 + (False,),
         ("failed to read the block of an entry",) * 2 + (True,),
         ("the session is locked for good",) * 2 + (True,),
+        ("locked refused session/load for session q-1: the loom is jammed",) * 2 + (True,),
+        ("acp:/killed/login refused session/load for session q: jammed",) * 2 + (True,),
         ("this thread is archived and locked",) * 2 + (True,),
         ("the session is locked by another process",) * 2 + (False,),
     ],

@@ -186,6 +186,13 @@ def test_a_turn_has_worked_once_its_own_session_called_a_tool():
     assert on.own.has_worked
 
 
+@pytest.mark.parametrize(("progress", "has_acted"), [("Reconnecting... 1/5", False), ("", True)])
+def test_that_an_agent_tries_again_is_nothing_that_it_did(progress: str, has_acted: bool):
+    on = recorder()
+    play([UnknownReceived(upstream_session_id=OWN, kind="x", raw={}, progress=progress)], on)
+    assert on.has_acted is has_acted
+
+
 def test_what_was_drained_is_not_written_again():
     taking = recorder()
     taking.record(text("a\n\nb"), at_ms=1)

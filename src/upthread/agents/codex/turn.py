@@ -247,7 +247,7 @@ class Turn:
         failure = failure_of_turn(told.get("error"), reset_at_ms=self._reset_at_ms)
         if session == self.session:
             self.retrying = failure
-        event = unknown("error", dict(told), session)
+        event = unknown("retry", dict(told), session)
         return (structs.replace(event, progress=failure.detail),)
 
     def _usage(self, told: _Told, session: UpstreamSessionId) -> _Events:

@@ -256,13 +256,17 @@ def says_not_started(words: str) -> bool:
     return any(each in ours for each in _NOT_STARTED)
 
 
+_OURS: Final = r"^.{1,300}? refused \S+(?: for session \S+)?: "
+"""What stands before the agent's words. It has the agent's name, which may be `locked`."""
+
 _ADDED: Final = ("; ", " (")
 """What follows the agent's words where ours were added to them."""
 
 
 def is_in_use(words: str) -> bool:
     """Return whether a refusal speaks of somebody else who works in the session."""
-    return bool(re.search(_IN_USE, words)) and not re.search(_FOR_GOOD, words)
+    theirs = re.sub(_OURS, "", words)
+    return bool(re.search(_IN_USE, theirs)) and not re.search(_FOR_GOOD, theirs)
 
 
 def is_stopping(words: str) -> bool:
@@ -283,7 +287,7 @@ def is_refused_for_good(
     and a name may look like a fault. The words of an agent that died are on its `stderr`. With
     `is_slow` it did not answer in time, which may pass.
     """
-    told = stderr or now
+    told = stderr or re.sub(_OURS, "", now)
     is_of_session = not (is_in_use(told) or is_stopping(told) or re.search(_NOT_OF_SESSION, told))
     if not before or not is_of_session:
         return False

@@ -133,7 +133,8 @@ class Recorder:
     def record(self, event: events.AgentEvent, *, at_ms: int) -> None:
         """Take one event. Only complete parts are ready to drain."""
         self._sheet.now_ms = at_ms
-        self.has_acted |= not isinstance(event, _IDLE)
+        is_retry = isinstance(event, events.UnknownReceived) and bool(event.progress)
+        self.has_acted |= not (is_retry or isinstance(event, _IDLE))
         stream = self._stream_of(event)
         if stream is None:
             is_named = event.upstream_session_id is not None

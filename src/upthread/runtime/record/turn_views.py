@@ -108,7 +108,7 @@ def _was_worked_at(store: Store, turn: Turn, attempt: turns.Attempt) -> bool:
     return any(
         part.text.strip() not in attempt.after.stopped_by[1]
         if isinstance(part, TextPart)
-        else getattr(part, "kind", "") != "title"
+        else getattr(part, "kind", "") not in {"title", "retry"}
         for message in own
         for part in message.parts
     )
