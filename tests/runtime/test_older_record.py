@@ -174,10 +174,12 @@ async def test_a_turn_that_the_agent_answered_and_did_not_store_is_told_to_it_ag
         '[agents.rehearsal]\nenvironment = { UPTHREAD_REHEARSAL_CAPABILITIES = "read_only" }'
     )
     assert (await tell(world, say("two"))).reply == "two"
+    assert (await tell(world, say("three"))).reasons[0] == "older_session"
     world.configure("")
     assert (await why(world)).now.reasons[0] == "older_session"
-    assert (await tell(world, say("three"))).reasons[0] == "older_session"
+    assert (await tell(world, say("four"))).reasons[0] == "older_session", "told is not held"
     assert "> Say it. [[rehearse: say two]]" in world.messages(ADDRESS)[-2].sent_text
+    assert (await tell(world, say("five"))).reasons == ("unchanged",)
 
 
 @pytest.mark.soak

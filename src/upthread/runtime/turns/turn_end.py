@@ -66,13 +66,13 @@ def end_here(live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> 
 def _stamp(live: LiveTurn) -> str:
     """Return what the session is known by at the turn's end, empty where that is not known.
 
-    Empty too for one that is to be looked at again, because it could not be compared, or because
-    nothing was added to it: its agent may not be able to write its store, and says nothing.
+    Empty too for one that is to be looked at again: it could not be compared, it lacked turns, or
+    nothing was added to it. Its agent may not be able to write its store, and says nothing.
     """
     if live.link is None or live.view.attached is None:
         return ""
     # With a stamp the next prompt would take what was never compared for the same.
-    if live.inputs is not None and live.inputs.not_compared:
+    if live.inputs is not None and (live.inputs.not_compared or live.inputs.turns_gone):
         return ""
     try:
         session = live.link.upstream_session_id
