@@ -110,8 +110,9 @@ def test_codex_hides_a_limit_behind_end_turn():
     meta = {"jetbrains": {"air": {"sessionFailure": {"category": "limit"}}}}
     hidden = result({"stopReason": "end_turn", "_meta": meta}, last_text="You hit your limit")
     assert (hidden.outcome, "You hit your limit" in hidden.detail) == ("rate_limited", True)
-    other = {"jetbrains": {"air": {"sessionFailure": {"category": "weather"}}}}
-    assert result({"stopReason": "end_turn", "_meta": other}).outcome == "unknown"
+    other = {"jetbrains": {"air": {"sessionFailure": {"category": "weather", "title": "hail"}}}}
+    failed = result({"stopReason": "end_turn", "_meta": other})
+    assert (failed.outcome, failed.detail) == ("unknown", "sessionFailure weather: hail")
 
 
 def test_codex_system_error_is_never_ok():

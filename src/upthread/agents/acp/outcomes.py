@@ -206,10 +206,15 @@ def _of_max_tokens(seen: TurnSeen) -> tuple[Outcome, str]:
 
 
 def _hidden_failure(answer: object, seen: TurnSeen, *, quirk: Quirk) -> tuple[Outcome, str] | None:
-    """codex-acp 2.6.0 answers `end_turn` to a failed turn and says so only in `_meta`."""
-    category = member(answer, "_meta", "jetbrains", "air", "sessionFailure", "category")
+    """codex-acp 2.6.0 answers `end_turn` to a failed turn and says so only in `_meta`.
+
+    The `title` there has the provider's words.
+    """
+    failure = member(answer, "_meta", "jetbrains", "air", "sessionFailure")
+    category, title = member(failure, "category"), member(failure, "title")
     if isinstance(category, str):
-        detail = f"sessionFailure {category}: {seen.last_text}"[:DETAIL_CHARACTERS_MAX]
+        said = title if isinstance(title, str) else seen.last_text
+        detail = f"sessionFailure {category}: {said}"[:DETAIL_CHARACTERS_MAX]
         return _OUTCOME_OF_KIND.get(category, Outcome.UNKNOWN), detail
     if seen.has_system_error or is_system_error(answer):
         outcome, is_certain = _judge(0, None, seen.last_text, quirk=quirk)
