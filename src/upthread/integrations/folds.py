@@ -84,43 +84,28 @@ class Folds(Generic[FoldT]):
 
     def add(self, log: EntryLog, entries: Sequence[NewEntry]) -> None:
         """Append entries, whatever comes before them."""
-        self._append(log, lambda _: (log.stands(), entries))
+        self._append(log, lambda: (log.stands(), entries))
 
-    def append(
-        self,
-        log: EntryLog,
-        make: Callable[[FoldT], NewEntry | None],
-        *,
-        follows: Callable[[FoldT], bool] | None = None,
-    ) -> None:
+    def append(self, log: EntryLog, make: Callable[[FoldT], NewEntry | None]) -> None:
         """Append the entry that is made from a log's fold as it is in this moment, if there is any.
 
-        It is made anew where another process appends first. Where the remembered fold already holds
-        what the entry `follows`, the log is not read: the entry belongs to that generation, even
-        when a person has begun another since.
+        It is made anew where another process appends first.
         """
 
-        def made(known: Followed[FoldT] | None) -> tuple[Stands, Sequence[NewEntry]]:
-            is_there = known is not None and follows is not None and follows(known.fold)
-            followed = known if known is not None and is_there else self.of(log)
+        def made() -> tuple[Stands, Sequence[NewEntry]]:
+            followed = self.of(log)
             entry = make(followed.fold)
             return followed.stands, () if entry is None else (entry,)
 
         self._append(log, made)
 
-    def _append(
-        self,
-        log: EntryLog,
-        made: Callable[[Followed[FoldT] | None], tuple[Stands, Sequence[NewEntry]]],
-    ) -> None:
-        with self._record.lock:
-            known = self._followed.get(log.key.address)
-            while True:
-                stands, entries = made(known)
+    def _append(self, log: EntryLog, made: Callable[[], tuple[Stands, Sequence[NewEntry]]]) -> None:
+        while True:
+            with self._record.lock:
+                stands, entries = made()
                 try:
                     log.append(entries, after=stands)
                 except ConflictError:
-                    known = None  # read again: another process was first
                     continue
                 self.took(log, stands, entries)
                 return

@@ -180,7 +180,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
             return NewEntry(value=value, text=texts, speaker=speaker)
 
         # After all that the fold has: what is told beside an earlier version rests on it.
-        self._folds.append(self._log(thread_id), entry, follows=_holds(namespace, saved.parent))
+        self._folds.append(self._log(thread_id), entry)
         return _config(thread_id, namespace, checkpoint["id"])
 
     def put_writes(
@@ -204,9 +204,8 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
             for index, (channel, value) in enumerate(writes)
         )
         if saved:
-            entry = NewEntry(value=CheckpointThread.writes_entry(namespace, checkpoint_id, saved))
-            follows = _holds(namespace, checkpoint_id)
-            self._folds.append(self._log(thread_id), lambda _: entry, follows=follows)
+            entry = CheckpointThread.writes_entry(namespace, checkpoint_id, saved)
+            self._folds.add(self._log(thread_id), (NewEntry(value=entry),))
 
     def delete_thread(self, thread_id: str) -> None:
         """Erase a thread: what was in it is gone from the record, not only out of sight."""
@@ -430,11 +429,6 @@ def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfi
             "checkpoint_id": checkpoint_id,
         }
     }
-
-
-def _holds(namespace: str, checkpoint_id: str | None) -> Callable[[CheckpointThread], bool]:
-    """Return what says whether a thread has a checkpoint."""
-    return lambda thread: checkpoint_id in thread.checkpoints.get(namespace, {})
 
 
 def _has(thread: CheckpointThread, namespace: str, saved: SavedCheckpoint, channel: str) -> bool:
