@@ -532,7 +532,7 @@ def test_an_agent_that_refuses_each_prompt_is_asked_for_a_new_session_and_then_a
     assert "a new session was refused, too" in str(errors[-1])
     log = (home.directory / "agents.jsonl").read_text().splitlines()
     sessions = [e["session_id"] for e in map(json.loads, log) if e["event"] == "prompt"]
-    assert [sessions.count(each) for each in dict.fromkeys(sessions)] == [4, 1]
+    assert [sessions.count(each) for each in dict.fromkeys(sessions)] == [3, 1]
     assert (home.repository / "acts").read_text() == "x\n"
 
 

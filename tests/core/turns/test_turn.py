@@ -166,6 +166,10 @@ def test_a_turn_tells_what_stopped_it():
 def test_a_turn_is_refused_when_it_stops_and_no_session_took_its_prompt():
     again = structs.replace(ATTACHED, how=RESTORED)
     assert not fold([INTENDED]).was_refused, "it is under way"
+    failed = TurnEnded(outcome=Outcome.TRANSIENT, detail="overloaded")
+    twice = [INTENDED, ATTACHED, SENT, RECOVERY, ATTACHED, ABSENT, SENT, failed]
+    assert fold(twice).may_be_unheard
+    assert not fold([INTENDED, ATTACHED, SENT, failed]).may_be_unheard
     assert fold([INTENDED, FAILED, INTENDED, PARKED]).was_refused
     assert fold([INTENDED, ATTACHED, SENT, again, PARKED]).was_refused
     assert not fold([INTENDED, ATTACHED, SENT, PARKED]).was_refused

@@ -149,6 +149,8 @@ class Recognition(StrEnum):
 class TurnView(Struct, frozen=True, kw_only=True):
     """A turn as its events tell it.
 
+    `was_absent` is whether its session did not hold the prompt when that was sent once more.
+
     `sends` counts how often a prompt left; `parked` is None again once somebody took the turn on.
     `is_prompted` is whether a prompt left for the session that is attached now; `is_person_asked`
     whether a person told the parked turn to go on and no prompt has left since. `recoveries` counts
@@ -168,6 +170,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
     attached: SessionAttached | None = None
     sent: PromptSent | None = None
     recognised: Recognition | None = None
+    was_absent: bool = False
     ended: TurnEnded | None = None
     parked: TurnParked | None = None
 
@@ -231,6 +234,11 @@ class TurnView(Struct, frozen=True, kw_only=True):
         if not self.sends:
             return self.was_cut_off or self.was_refused
         return self.was_cut_off and self.recognised is Recognition.ABSENT
+
+    @property
+    def may_be_unheard(self) -> bool:
+        """Whether it failed for a moment, and its session had not kept the prompt before."""
+        return self.stopped_by[0] == Outcome.TRANSIENT and self.was_absent
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
@@ -312,6 +320,7 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
                 is_prompted=True,
                 is_person_asked=False,
                 recognised=None,
+                was_absent=view.recognised is Recognition.ABSENT,
             )
         case PromptRecognised():
             return structs.replace(view, recognised=Recognition(event.recognition))

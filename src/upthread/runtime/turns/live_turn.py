@@ -288,14 +288,12 @@ class LiveTurn:
 
     @property
     def has_last_turn_ended(self) -> bool:
-        """Whether the conversation's last turn, as it was claimed, had come to its end.
-
-        After a failure, the agent may have thrown its prompt away.
-        """
+        """Whether the conversation's last turn, as it was claimed, had come to its end."""
         if self.claim.last is None:
             return True
         last = self.claim.last[1]
-        return not last.was_left_open and not last.was_unheard
+        is_heard = not (last.was_unheard or last.may_be_unheard)
+        return last.ended is not None and not last.was_cut_off and is_heard
 
     @property
     def was_interrupted_before(self) -> bool:
