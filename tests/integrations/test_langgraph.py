@@ -10,12 +10,11 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.channels.delta import DeltaChannel
-from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
-from tests.support.sqlite_faults import statements_of
 
 from upthread.errors import StoreError, UsageError
 from upthread.integrations.langgraph import UpthreadSaver
@@ -121,27 +120,6 @@ def test_a_list_that_shrinks_or_changes_comes_back_as_it_was(record):
         for each in saver.list(config("t"))
     }
     assert found == {f"{step:04}": value for step, value in enumerate(lists)}
-
-
-def test_what_follows_a_known_checkpoint_is_put_without_a_read_unless_others_put_meanwhile(
-    sqlite_place,
-):
-    with sqlite_place.open() as one, sqlite_place.open() as two:
-        saver, other = UpthreadSaver(record=one), UpthreadSaver(record=two)
-        first = saver.put(config(), empty_checkpoint(), {}, {})
-        assert saver.get_tuple(config())
-        with statements_of(one._opened.store) as told:
-            saver.put_writes(first, [("c", "ours")], "task")
-            second = saver.put(first, empty_checkpoint(), {}, {})
-        assert [each for each in told if each.startswith("SELECT")] == []
-        other.put_writes(second, [("c", "theirs")], "another")
-        saver.put_writes(second, [("c", "ours")], "task")
-        assert len(other.get_tuple(second).pending_writes) == 2
-        other.delete_thread("thread")
-        saver.put_writes(second, [("c", "late")], "late")
-        assert saver.get_tuple(config()) is other.get_tuple(config()) is None
-        third = saver.put(config(), empty_checkpoint(), {}, {})
-        assert other.get_tuple(third).pending_writes == saver.get_tuple(third).pending_writes == []
 
 
 def joined(before, writes):
