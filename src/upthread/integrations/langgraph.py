@@ -172,15 +172,10 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
             channel: (version, self._stored(values[channel]) if channel in values else None)
             for channel, version in new_versions.items()
         }
-
-        def entry(thread: CheckpointThread) -> NewEntry:
-            thread.thread_id = thread_id
-            texts, speaker = self._said(thread, namespace, stored, values)
-            value = thread.put_entry(namespace, saved, stored)
-            return NewEntry(value=value, text=texts, speaker=speaker)
-
-        # After all that the fold has: what is told beside an earlier version rests on it.
-        self._folds.append(self._log(thread_id), entry)
+        thread = self._thread(thread_id)
+        texts, speaker = self._said(thread, namespace, stored, values)
+        entry = thread.put_entry(namespace, saved, stored)
+        self._log(thread_id).append((NewEntry(value=entry, text=texts, speaker=speaker),))
         return _config(thread_id, namespace, checkpoint["id"])
 
     def put_writes(
@@ -205,7 +200,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         )
         if saved:
             entry = CheckpointThread.writes_entry(namespace, checkpoint_id, saved)
-            self._folds.add(self._log(thread_id), (NewEntry(value=entry),))
+            self._log(thread_id).append((NewEntry(value=entry),))
 
     def delete_thread(self, thread_id: str) -> None:
         """Erase a thread: what was in it is gone from the record, not only out of sight."""
