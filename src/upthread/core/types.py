@@ -177,6 +177,9 @@ class FilePart(Struct, frozen=True, kw_only=True, tag="file"):
 PERMISSION = "permission"
 """The kind of an UnknownPart that keeps a permission request and who or what answered it."""
 
+RETRY: Final = "retry"
+"""The kind of an UnknownPart that keeps an agent's notice that the agent tries again by itself."""
+
 
 FRAMEWORK_PREFIX: Final = "framework:"
 """Begins the kind of an UnknownPart that keeps a value of an agent framework's, whole."""

@@ -29,10 +29,8 @@ from upthread.core.events import (
     TitleChanged,
     ToolCallAnnounced,
 )
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.types import RETRY, Outcome, UpstreamSessionId
 from upthread.core.workstreams import ROLE_UNKNOWN
-
-"""A sub-agent spawned without a type has no role."""
 
 _ENDS: Final[Mapping[str, Outcome]] = {
     "completed": Outcome.OK,
@@ -247,7 +245,7 @@ class Turn:
         failure = failure_of_turn(told.get("error"), reset_at_ms=self._reset_at_ms)
         if session == self.session:
             self.retrying = failure
-        event = unknown("retry", dict(told), session)
+        event = unknown(RETRY, dict(told), session)
         return (structs.replace(event, progress=failure.detail),)
 
     def _usage(self, told: _Told, session: UpstreamSessionId) -> _Events:

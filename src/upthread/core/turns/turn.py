@@ -149,8 +149,7 @@ class Recognition(StrEnum):
 class TurnView(Struct, frozen=True, kw_only=True):
     """A turn as its events tell it.
 
-    `was_absent` is whether its session did not hold the prompt when that was sent once more.
-
+    `was_absent` is whether its session did not hold the prompt when the prompt was sent again.
     `sends` counts how often a prompt left; `parked` is None again once somebody took the turn on.
     `is_prompted` is whether a prompt left for the session that is attached now; `is_person_asked`
     whether a person told the parked turn to go on and no prompt has left since. `recoveries` counts

@@ -26,6 +26,7 @@ from upthread.core.turns.spent_tokens import NO_TOTALS, Totals, added, spent_on_
 from upthread.core.turns.stored_session import CutOffTurn
 from upthread.core.turns.turn import Recognition, TurnView
 from upthread.core.types import (
+    RETRY,
     Conversation,
     ConversationId,
     ErasedPart,
@@ -108,7 +109,7 @@ def _was_worked_at(store: Store, turn: Turn, attempt: turns.Attempt) -> bool:
     return any(
         part.text.strip() not in attempt.after.stopped_by[1]
         if isinstance(part, TextPart)
-        else getattr(part, "kind", "") not in {"title", "retry"}
+        else getattr(part, "kind", "") not in {"title", RETRY}
         for message in own
         for part in message.parts
     )
