@@ -66,6 +66,8 @@ def parts_of(target: str) -> dict[str, tuple[str, ...]]:
     """Return the arguments for the Python interpreter of each part, by the part's name."""
     expression = EXPRESSIONS[target]
     chosen = (*(("-m", expression) if expression else ()), f"--durations={SLOWEST_SHOWN}")
+    if target == "soak":  # its tests may run longer than what ends a run that hangs
+        chosen = (*chosen, "-o", "faulthandler_timeout=0")
     own = {"everything but the real agents": (*PYTEST, *chosen, *ELSEWHERE, "tests")}
     agents = {"the real agents": (*ENCLOSED, *chosen, "tests/live")}
     return agents if target == "live" else own | agents

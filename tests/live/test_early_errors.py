@@ -57,7 +57,7 @@ def test_an_agent_without_a_network_tells_meanwhile_that_it_tries_again(shell, m
     with running, running.stdout:
         for line in map(json.loads, running.stdout):
             told += [line["text"]] if line.get("kind") == "agent_retries" else []
-            repeated += line.get("unknown_kind") == "error"
+            repeated += line.get("unknown_kind") == "retry"
             if repeated == 2:  # Codex waits for a network as long as it is left alone
                 running.terminate()
     (only_once,) = told
