@@ -268,6 +268,9 @@ def test_a_session_that_may_not_be_read_is_named_with_the_cure_and_not_replaced(
     for closed in (file, *([] if name == "opencode" else [file.parent])):
         mode = closed.stat().st_mode
         closed.chmod(0)
+        why = shell.run(*shell.command("why", ADDRESS))
+        assert "Permission denied" in why
+        assert "may have lost the session" not in why
         ended = only(shell.lines("tell", ADDRESS, "Go on.", exit_code=1), "turn_ended")
         closed.chmod(mode)
         assert ended["outcome"] == "unknown"

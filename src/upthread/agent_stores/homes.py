@@ -121,6 +121,7 @@ def size_of(path: Path) -> int:
 
 
 def file_stamp(path: Path) -> str:
-    """Return what a file is known by while nobody writes to it. Raises OSError."""
-    found = path.stat()
+    """Return what a file is known by while nobody writes to it. Raises OSError if unreadable."""
+    with path.open("rb") as file:
+        found = os.fstat(file.fileno())
     return f"{found.st_size}-{found.st_mtime_ns}"

@@ -134,7 +134,7 @@ class Whys:
         last, here = last_attached(self._store, link), own.profile(agent, agent, {})
         if pid := own.writer(agent, link.upstream_session_id):
             return f"it is open in another {agent}, process {pid}: leave it there first"
-        doubt = ""
+        doubt, lacked = "", self._lacked(view)
         if place != link.working_directory:
             was = visible_line(link.working_directory)
             doubt = f"the session was opened in {was}: if {agent} does not find it from here"
@@ -142,7 +142,7 @@ class Whys:
             was = last.agent_profile
             there = f"in {here}" if here else "here"
             doubt = f"the session was in {was}: if {agent} does not find it {there}"
-        elif self._lacked(view).gone or (own.is_read(agent) and not self._has_file(link)):
+        elif lacked.gone or (own.is_read(agent) and not (lacked.fault or self._has_file(link))):
             doubt = f"{agent} may have lost the session: if it does not open it"
         return doubt and f"{doubt}, {A_NEW_ONE}"
 

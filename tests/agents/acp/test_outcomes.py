@@ -131,6 +131,7 @@ def test_a_long_answer_is_not_a_full_window_and_zero_tokens_are_no_figure():
     assert result(cut, tokens_used=10_000, tokens_window=200_000).outcome == "ok"
     assert result(cut, tokens_used=190_000, tokens_window=200_000).outcome == "context_full"
     assert result(cut).outcome == "context_full"
+    assert result(cut, last_text="The plan is").outcome == "ok"
     answer = {"stopReason": "cancelled", "usage": {"totalTokens": 0}}
     assert result(answer, tokens_used=77).tokens_used == 77
 

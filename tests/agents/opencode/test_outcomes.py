@@ -74,6 +74,10 @@ def test_a_long_or_repeated_one_is_a_limit_with_its_end(status):
 def test_a_short_retry_is_left_to_opencode_and_a_fault_that_lasts_is_no_limit():
     for waited_for in (retry(1, SHORT_MS), {"type": "retry"}):
         assert failure_of_retry(waited_for, now_ms=NOW_MS) is None
+    conflict = retry(RETRIES_MAX, SHORT_MS, "the folder is with the auditors")
+    failure = failure_of_retry(conflict, now_ms=NOW_MS)
+    assert failure is not None
+    assert (failure.outcome, failure.reset_at_ms) == (Outcome.TRANSIENT, None)
     failure = failure_of_retry(retry(RETRIES_MAX, SHORT_MS, "Overloaded"), now_ms=NOW_MS)
     assert failure is not None
     assert (failure.outcome, failure.reset_at_ms) == (Outcome.TRANSIENT, None)

@@ -123,6 +123,8 @@ def test_a_session_is_refused_for_good_for_the_same_refusal_twice_unless_it_may_
         ("the lockfile format v9 is not understood",) * 3 + (True,),
         ("the host is stopping: nothing is opened",) * 3 + (False,),
         ("terminating on SIGTERM",) * 3 + (False,),
+        ("mine was ended by signal 15 during session/load",) * 3 + (False,),
+        ("mine was ended by signal 11 during session/load",) * 3 + (True,),
         ("the session is locked (read-only)",) * 3 + (True,),
         ("insufficient_quota: You exceeded your current quota",) * 3 + (False,),
         ("Too Many Requests",) * 3 + (False,),

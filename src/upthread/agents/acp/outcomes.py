@@ -198,9 +198,15 @@ def _of_stop_reason(reason: object, seen: TurnSeen) -> tuple[Outcome, str]:
 
 
 def _of_max_tokens(seen: TurnSeen) -> tuple[Outcome, str]:
-    """A full window and a long answer share this word; the usage seen tells them apart."""
+    """A full window and a long answer share this word; the usage or a reply tells them apart.
+
+    A full window leaves no room for a reply: the next prompt would end without one.
+    """
     used, window = seen.tokens_used, seen.tokens_window
-    if used is not None and window and used < CONTEXT_NEARLY_FULL * window:
+    is_cut_off = bool(seen.last_text.strip())
+    if used is not None and window:
+        is_cut_off = used < CONTEXT_NEARLY_FULL * window
+    if is_cut_off:
         return Outcome.OK, "max_tokens: the reply was cut off by the model's output limit"
     return Outcome.CONTEXT_FULL, "max_tokens"
 

@@ -42,6 +42,9 @@ PASSING_WORDS: Final = re.compile(
     r"overload|unavailable|gateway|server.?error|time.?out|connect|socket|fetch failed",
     re.IGNORECASE,
 )
+_WORDS_OF_LIMIT: Final = re.compile(
+    r"\blimit|quota|exceeded|exhausted|throttl|slow.?down|too (many|fast)|usage", re.IGNORECASE
+)
 
 
 def detail_of_finish(reason: str) -> str:
@@ -68,18 +71,20 @@ def failure_of_message(error: object, *, now_ms: int) -> Failure:
 def failure_of_retry(status: object, *, now_ms: int) -> Failure | None:
     """Return what a retry amounts to that is not worth waiting for, None while it is.
 
-    That the provider makes it wait, and until when, is a limit; its words only say of what kind.
+    A long pause before the next try is a limit; short ones are one only with words that say so,
+    because OpenCode also tries again after a conflict (409).
     """
     attempt, next_ms = member(status, "attempt"), member(status, "next")
     if not isinstance(next_ms, int) or not isinstance(attempt, int):
         return None
-    if attempt < RETRIES_MAX and next_ms - now_ms <= RETRY_WAIT_MAX_S * 1000:
+    is_long = next_ms - now_ms > RETRY_WAIT_MAX_S * 1000
+    if attempt < RETRIES_MAX and not is_long:
         return None
     said = text_at(status, "message")
     outcome = Outcome.RATE_LIMITED
     if says_no_credit_of_limit(said):
         outcome = Outcome.CREDIT_EXHAUSTED
-    elif PASSING_WORDS.search(said):
+    elif PASSING_WORDS.search(said) or not (is_long or _WORDS_OF_LIMIT.search(said)):
         outcome = Outcome.TRANSIENT
     return Failure(
         outcome=outcome,

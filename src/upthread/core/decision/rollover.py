@@ -236,6 +236,8 @@ _STOPPING: Final = (
     r"(?i)\bsig(?:term|int|kill|hup)\b|\bterminated\b|\bkilled\b|\b(?:stopp|restart|drain)ing\b"
     r"|being stopped|shutting down"
 )
+_STOPPED: Final = r" was ended by signal (?:1|2|15) during "
+"""How we say that somebody stopped the agent: SIGHUP, SIGINT or SIGTERM. A crash is none."""
 
 _NUMBER: Final = r"(?i)[0-9a-f]*\d[0-9a-f]*"
 """Also a hexadecimal one, because a refusal may have the id of a trace."""
@@ -288,7 +290,8 @@ def is_refused_for_good(
     `is_slow` it did not answer in time, which may pass.
     """
     told = stderr or re.sub(_OURS, "", now)
-    is_of_session = not (is_in_use(told) or is_stopping(told) or re.search(_NOT_OF_SESSION, told))
+    is_stopped = is_stopping(told) or re.search(_STOPPED, now)
+    is_of_session = not (is_in_use(told) or is_stopped or re.search(_NOT_OF_SESSION, told))
     if not before or not is_of_session:
         return False
     older, newer = (re.sub(_NUMBER, "", words) for words in (before[0], now))

@@ -112,7 +112,7 @@ def look(
         if other or not own.is_read(link.agent):
             return Lacked(other_profile=other)
         is_proven = has_answered(store, link, last)
-        if is_proven and (not stamp or stamp == stamp_at_end(last, session)):
+        if is_proven and stamp and stamp == stamp_at_end(last, session):
             return Lacked(stamp=stamp)
         found = own.read(link.agent, session, link.agent)
     except StoreError as error:
