@@ -21,8 +21,7 @@ from upthread.config import Settings
 from upthread.core.trust import Pending, concerning, ignored_notice
 from upthread.errors import UsageError
 from upthread.runtime.turns.progress import Notice
-from upthread.surfaces.cli.call import who_acts
-from upthread.surfaces.cli.terminal.input import can_ask
+from upthread.surfaces.cli.terminal.input import can_ask, who_acts
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
 

@@ -29,7 +29,7 @@ from upthread.surfaces.cli.consent import STARTING, Needs
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Installed, Trust, read_file
 from upthread.surfaces.cli.setup.targets import TARGETS
-from upthread.surfaces.cli.terminal.input import DECLINED, confirm
+from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import counted
@@ -227,7 +227,7 @@ async def _state(
 _STYLES: Final = {"good": "green", "quirk": "yellow"}
 
 
-def probe(call: Call, agent: str, *, rate_limit_prompt: str | None, is_yes: bool) -> int:
+def probe(call: Call, agent: str, *, rate_limit_prompt: str | None, is_yes: bool) -> None:
     """Probe an agent, after asking: it costs two prompts, and leaves a session with the agent."""
     output = call.output
     prompts = "two short prompts" if rate_limit_prompt is None else "three prompts"
@@ -236,14 +236,12 @@ def probe(call: Call, agent: str, *, rate_limit_prompt: str | None, is_yes: bool
             f"{agent} is started several times and killed once, in an empty directory; {prompts} "
             "go to its model, and its sessions stay with it."
         )
-    if not is_yes and not confirm(output, f"Probe {agent}?", declined="nothing was done"):
-        return DECLINED
+    confirm(output, f"Probe {agent}?", is_yes=is_yes, declined="nothing was done")
     probed = call.with_project(
         lambda project: project.probe(agent, rate_limit_prompt=rate_limit_prompt),
         needs=Needs(tables=STARTING),
     )
     _show(call, agent, probed)
-    return 0
 
 
 def _show(call: Call, agent: str, probed: Probed) -> None:

@@ -25,7 +25,7 @@ def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:
     def clean(told: Shape) -> Shape:
         return cast("Shape", asked.redactor.redact_json(cast("types.JsonValue", told)))
 
-    yield from in_pieces({"schema": SCHEMA, **whole(timeline), **asked.beside}, clean)
+    yield from in_pieces({"schema": SCHEMA, **whole(timeline)}, clean)
     yield "\n"
 
 

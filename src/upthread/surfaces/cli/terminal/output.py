@@ -15,7 +15,7 @@ import math
 import os
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TextIO, cast
 
 from msgspec import Struct
@@ -49,12 +49,10 @@ class Output:
     """The two streams of one invocation.
 
     `is_live` says that a person watches both of them, so that a status line may come and go.
-    `beside` gives what any object in JSON has beside what its verb says.
     """
 
     def __init__(self, *, is_json: bool = False) -> None:
         self.is_json = is_json
-        self.beside: Callable[[], Mapping[str, object]] = dict
         self._out = _prepared(sys.stdout)
         self._err = _prepared(sys.stderr)
         is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
@@ -131,7 +129,7 @@ class Output:
         """Write one JSON object on a line; ASCII only, so that no text can act on a terminal."""
         from json import dumps
 
-        shown = plain({"schema": SCHEMA, **shape, **self.beside()})
+        shown = plain({"schema": SCHEMA, **shape})
         self._write(self._out, dumps(shown) + "\n")
 
     def document(self, text: str) -> None:

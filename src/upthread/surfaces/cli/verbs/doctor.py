@@ -135,7 +135,8 @@ def main(
             raise UsageError(
                 "--probe takes no store", hint=command("upthread", "doctor", "--probe", probed)
             )
-        return probe(call, probed, rate_limit_prompt=rate_limit_prompt, is_yes=is_yes)
+        probe(call, probed, rate_limit_prompt=rate_limit_prompt, is_yes=is_yes)
+        return 0
     return _diagnose(call, store)
 
 

@@ -14,7 +14,8 @@ from upthread.core.turns.turn import HELD_BACK
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options, shapes
-from upthread.surfaces.cli.call import Call, who_acts
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.input import who_acts
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.state_lines import write_table

@@ -14,7 +14,7 @@ from upthread.store.address import file_path, is_postgres
 from upthread.store.sqlite.encryption import change_key, has_key
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
-from upthread.surfaces.cli.terminal.input import DECLINED, confirm
+from upthread.surfaces.cli.terminal.input import confirm
 
 
 @options.verb
@@ -38,8 +38,7 @@ def main(call: Call, *, is_removed: bool, is_yes: bool) -> int:
     if not path.is_file() or has_key(path, after):
         return _tell(call, path, settings, is_encrypted=not is_removed, is_changed=False)
     question = _question(path, settings, is_removed=is_removed)
-    if not is_yes and not confirm(call.output, question, hint="say --yes"):
-        return DECLINED
+    confirm(call.output, question, is_yes=is_yes, hint="say --yes", declined="")
     # Backups are under the old key, or under none. Removed first, so that none of them outlives a
     # kill, and again for one that was made meanwhile.
     remove_daily_backups(settings)

@@ -24,9 +24,9 @@ from upthread.core.states import effects_command
 from upthread.errors import NotFoundError, StoreError, UsageError
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
 from upthread.surfaces.cli import options
-from upthread.surfaces.cli.call import Call, who_acts
+from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import KEEPING, Needs
-from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
+from upthread.surfaces.cli.terminal.input import confirm, who_acts
 from upthread.surfaces.cli.terminal.neutral import midnight_ms, one_line
 from upthread.surfaces.cli.terminal.phrases import counted
 
@@ -166,8 +166,7 @@ def _carry_out(call: Call, found: _Found, question: str, *, is_yes: bool, is_dry
         _show(call, found)
     if is_dry or found.is_nothing:
         return _tell(call, found, is_done=False)
-    if not is_yes and not confirm(call.output, question, declined=UNCHANGED):
-        return DECLINED
+    confirm(call.output, question, is_yes=is_yes)
 
     async def change(project: Project) -> None:
         for selection in found.selections:

@@ -11,7 +11,7 @@ from msgspec import structs
 from upthread.runtime.record.fork import Fork, ForkPlan
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
+from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 
@@ -40,7 +40,7 @@ def main(
     at_message: int | None,
     is_yes: bool,
     is_dry_run: bool,
-) -> int:
+) -> None:
     """Branch a conversation off after a message. The first conversation stays as it is."""
     # The project is closed before the question; the plan is made again when it is carried out.
     plan = call.with_project(
@@ -52,12 +52,10 @@ def main(
             output.line(line)
     if is_dry_run:
         _tell(call, plan, None)
-        return 0
-    if not is_yes and not confirm(output, f"Fork {plan.source.key.address}?", declined=UNCHANGED):
-        return DECLINED
+        return
+    confirm(output, f"Fork {plan.source.key.address}?", is_yes=is_yes)
     made = call.with_project(lambda project: project.fork(address, into, at_message=at_message))
     _tell(call, plan, made)
-    return 0
 
 
 def _plan(plan: ForkPlan) -> Iterator[str]:

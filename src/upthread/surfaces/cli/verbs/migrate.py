@@ -19,7 +19,7 @@ from upthread.runtime.record.store_copy import ToMove
 from upthread.store.kinds import KINDS, PARTS
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
-from upthread.surfaces.cli.terminal.input import DECLINED, confirm
+from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.output import Output, StatusLine
 from upthread.surfaces.cli.terminal.phrases import counted
 
@@ -73,10 +73,7 @@ def main(
         _show(call.output, plan)
     if is_dry_run:
         return _tell(call.output, plan, is_done=False)
-    if not is_yes and not confirm(
-        call.output, f"Move to {plan.target}?", declined="nothing was moved"
-    ):
-        return DECLINED
+    confirm(call.output, f"Move to {plan.target}?", is_yes=is_yes, declined="nothing was moved")
     progress = _Progress(call.output, sum(project.left for project in plan.projects))
     try:
         done = make_move(settings, request, on_entries=progress.add)

@@ -13,7 +13,7 @@ from upthread.client.database_files import Lacking, Restored, restore
 from upthread.errors import UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
-from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
+from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
@@ -46,10 +46,8 @@ def main(
             _show(call.output, plan)
         if is_dry_run:
             return _told(call.output, plan, is_done=False)
-        if not confirm(
-            call.output, f"Put {plan.backup} in the place of {plan.database}?", declined=UNCHANGED
-        ):
-            return DECLINED
+        question = f"Put {plan.backup} in the place of {plan.database}?"
+        confirm(call.output, question, is_yes=is_yes)
     done = restore(settings, file)
     if is_yes and not call.output.is_json:
         _show(call.output, done)

@@ -37,7 +37,7 @@ from upthread.surfaces.cli.setup.changes import (
     with_block,
 )
 from upthread.surfaces.cli.setup.targets import TARGETS
-from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, choose, confirm
+from upthread.surfaces.cli.terminal.input import can_ask, choose, confirm
 from upthread.surfaces.cli.terminal.phrases import short_path
 
 DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -105,9 +105,8 @@ def main(
     if is_dry_run:
         return _tell(call, agent, needed, is_done=False)
     question = f"{'Change these back' if is_removing else 'Make these changes'}?"
-    if needed and not is_yes and not confirm(call.output, question):
-        call.output.note("nothing was changed")
-        return DECLINED
+    if needed:
+        confirm(call.output, question, is_yes=is_yes)
     if is_removing:
         _take_back(agent, home, installed, needed)
     else:
