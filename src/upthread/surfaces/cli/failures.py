@@ -28,7 +28,7 @@ from upthread.errors import (
 )
 from upthread.surfaces.cli.call import EXIT_OF_SIGNALS, EndedBySignalError
 from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.output import Output, members
 
 EXIT_ERROR: Final = 1
 EXIT_WAITING: Final = 4
@@ -127,12 +127,7 @@ def _of_the_machine(error: OSError) -> Failure:
 def shape(failure: Failure, *, is_stream: bool = False) -> dict[str, object]:
     """Return the failure as JSON; in a stream it is the result."""
     told: dict[str, object] = {
-        "error": {
-            "kind": failure.kind,
-            "message": failure.message,
-            "hint": failure.hint,
-            "ids": failure.ids,
-        },
+        "error": members(failure, "kind message hint ids"),
         "exit_code": failure.exit_code,
     }
     if not is_stream:

@@ -6,7 +6,6 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -169,11 +168,11 @@ class HookState(Struct, frozen=True, kw_only=True):
 
     agent: str
     is_installed: bool
-    is_set_up: bool
-    is_alive: bool | None
-    is_trusted: bool | None
-    fault: str
-    cure: str
+    is_set_up: bool = False
+    is_alive: bool | None = None
+    is_trusted: bool | None = None
+    fault: str = ""
+    cure: str = ""
 
     @property
     def words(self) -> str:
@@ -188,37 +187,33 @@ class HookState(Struct, frozen=True, kw_only=True):
 
 async def hook_states(home: Path, working_directory: str) -> tuple[HookState, ...]:
     """Return how the hooks of each agent are that can be set up; those set up are really asked."""
-    found = await anyio.to_thread.run_sync(partial(_alive, home))
-    return tuple([await _state(agent, working_directory, found) for agent in TARGETS])
+    set_up = await anyio.to_thread.run_sync(lambda: Installed(home).agents())
+    fault = await anyio.to_thread.run_sync(launcher.probe, home) if set_up else ""
+    return tuple(
+        [
+            await _set_up(agent, working_directory, fault) if agent in set_up else _state(agent)
+            for agent in TARGETS
+        ]
+    )
 
 
-def _alive(home: Path) -> tuple[frozenset[str], launcher.Alive | None]:
-    """Return the agents that are set up and, if there are any, whether their launcher is alive."""
-    agents = frozenset(Installed(home).agents())
-    return agents, launcher.probe(home) if agents else None
-
-
-async def _state(
-    agent: str,
-    working_directory: str,
-    found: tuple[frozenset[str], launcher.Alive | None],
-) -> HookState:
-    set_up, alive = found
-    is_set_up = agent in set_up and alive is not None
-    fault, cure = "", ""
-    if is_set_up and alive is not None and alive.fault:
-        fault, cure = alive.fault, command("upthread", "setup", agent)
+async def _set_up(agent: str, working_directory: str, fault: str) -> HookState:
+    """Return how the hooks are that a launcher calls which has this fault, or none."""
     asked = TARGETS[agent].trust
-    trust = await asked(working_directory) if is_set_up and asked else Trust()
-    return HookState(
-        agent=agent,
-        is_installed=find_agent(AGENTS[TARGETS[agent].name]) is not None,
-        is_set_up=is_set_up,
-        is_alive=not fault if is_set_up else None,
+    trust = await asked(working_directory) if asked else Trust()
+    return structs.replace(
+        _state(agent),
+        is_set_up=True,
+        is_alive=not fault,
         is_trusted=trust.is_given,
         fault=fault or trust.fault,
-        cure=cure or trust.cure,
+        cure=command("upthread", "setup", agent) if fault else trust.cure,
     )
+
+
+def _state(agent: str) -> HookState:
+    is_installed = find_agent(AGENTS[TARGETS[agent].name]) is not None
+    return HookState(agent=agent, is_installed=is_installed)
 
 
 # --- probe --------------------------------------------------------------------------------------
@@ -324,11 +319,8 @@ def show(output: Output, found: Holdings) -> None:
     )
     for file in found.files:
         style = "dim" if file.read_by == "you" else "red"
-        output.row((f"  {file.path}: {file.size_bytes:,} bytes, ", "dim"), (_readers(file), style))
-
-
-def _readers(file: HeldFile) -> str:
-    return f"{file.mode}, read by {file.read_by}"
+        readers = f"{file.mode}, read by {file.read_by}"
+        output.row((f"  {file.path}: {file.size_bytes:,} bytes, ", "dim"), (readers, style))
 
 
 def _kept(found: Holdings) -> str:

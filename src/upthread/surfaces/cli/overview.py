@@ -81,7 +81,7 @@ class _Record(NamedTuple):
     def addresses(self) -> Mapping[str, str]:
         """By the sessions that conversations hold, those conversations' addresses."""
         return {
-            str(role.link.upstream_session_id): role.conversation.key.address
+            str(role.link.upstream_session_id): role.conversation.address
             for view in self.views
             for role in view.roles
             if role.link is not None
@@ -418,10 +418,9 @@ def _shaped(
     }
 
 
-def _number_members(numbers: Numbers) -> dict[str, int | None]:
+def _number_members(numbers: Numbers) -> dict[str, object]:
     return {
-        "sessions": numbers.sessions,
-        "sub_agents": numbers.sub_agents,
+        **members(numbers, "sessions sub_agents"),
         "used_at_ms": numbers.used_at_ms or None,
     }
 
@@ -436,15 +435,13 @@ def _session(outline: SessionOutline, redact: Redact, now_ms: int) -> dict[str, 
     """One session; `resume_command` opens it in its agent's own interface, null where none does."""
     opening = opening_of(outline)
     return {
-        "agent": outline.agent,
-        "session_id": outline.session_id,
+        **members(outline, "agent session_id"),
         "parent_session_id": outline.parent_session_id or None,
         "role": redact(outline.role) or None,
         "title": outline.title(redact),
         "directory": redact(outline.directory),
         "branch": redact(outline.branch) or None,
-        "begun_at_ms": outline.begun_at_ms,
-        "used_at_ms": outline.used_at_ms,
+        **members(outline, "begun_at_ms used_at_ms"),
         "model": outline.model or None,
         "tokens": outline.tokens,
         "cache": cache_state(outline.agent, idle_s=(now_ms - outline.used_at_ms) / 1000),

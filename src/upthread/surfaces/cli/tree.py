@@ -107,10 +107,9 @@ def _branch_shape(branch: Branch) -> shapes.Shape:
     conversation = branch.conversation
     return {
         "conversation_id": conversation.conversation_id,
-        "address": None if branch.is_child else conversation.key.address,
+        "address": None if branch.is_child else conversation.address,
         "role": conversation.key.role,
-        "instance_name": conversation.instance_name,
-        "generation": conversation.generation,
+        **members(conversation, "instance_name generation"),
         "state": branch.standing.state if branch.standing else None,
         "call_id": branch.call_id,
         "chain": shapes.chain(branch.chain),

@@ -143,7 +143,7 @@ class _Segment:
         told = {
             "workstream": self._workstream,
             "conversation_id": conversation.conversation_id,
-            "address": None if self._branch.is_child else conversation.key.address,
+            "address": None if self._branch.is_child else conversation.address,
             "upstream_session_id": self.session,
             "opened_because": link.opened_because if link else None,
             "ended_because": link.ended_because if link else None,

@@ -99,7 +99,7 @@ def _header(html: Html, timeline: Timeline) -> Iterator[Markup]:
             '<p class="note doubt"><strong>May have been done, or not: </strong><code>{}</code> '
             '<span class="quiet">{}</span></p>',
             doubt.effect.title_in_words,
-            f"{doubt.conversation.key.address}, {doubt.effect_id}",
+            f"{doubt.conversation.address}, {doubt.effect_id}",
         )
 
 

@@ -104,7 +104,7 @@ def _conversation_lines(audited: Branch) -> Iterator[str]:
 def _heading(conversation: types.Conversation) -> str:
     name = f"({code(conversation.instance_name)})"
     if conversation.key.slot != types.CHILD_SLOT:
-        return f"## {code(conversation.key.address)} {name}"
+        return f"## {code(conversation.address)} {name}"
     return f"## Child {code(conversation.key.role)} {name}"  # it has no address: none finds it
 
 

@@ -236,7 +236,7 @@ class _Spans:
             "gen_ai.conversation.id": conversation.conversation_id,
             "session.id": conversation.conversation_id,
             "upthread.workstream": self._timeline.name,
-            "upthread.address": None if branch.is_child else conversation.key.address,
+            "upthread.address": None if branch.is_child else conversation.address,
             "upthread.role": conversation.key.role,
             "upthread.upstream_session_id": session,
         }

@@ -55,16 +55,6 @@ class _Answer(Struct, frozen=True):
     gone: str = ""
 
 
-class Alive(Struct, frozen=True, kw_only=True):
-    """Whether the launcher starts and answers. `python` is what it starts, empty without one.
-
-    `fault` says in words what is wrong, empty when nothing is.
-    """
-
-    python: str
-    fault: str
-
-
 def path_of(home: Path) -> Path:
     """Return where the launcher lies."""
     return home.absolute() / NAME
@@ -123,17 +113,18 @@ def remove(home: Path) -> None:
         (home / GONE).rmdir()
 
 
-def probe(home: Path) -> Alive:
-    """Start the launcher as an agent does, and say whether what it starts answers. Blocking."""
+def probe(home: Path) -> str:
+    """Start the launcher as an agent does. Blocking.
+
+    Returns what is wrong, empty where it starts and answers.
+    """
     path = path_of(home)
-    content = read_file(path)
-    if content is None:
-        return Alive(python="", fault=f"{path} is gone")
-    python = _named(content).get("python", "")
+    if read_file(path) is None:
+        return f"{path} is gone"
     # Before it is started: what somebody else can write there would run as this person.
     others = written_by_others(path, within=home.absolute())
     if others:
-        return Alive(python=python, fault=f"{others}, and agents run what stands there")
+        return f"{others}, and agents run what stands there"
     try:
         done = subprocess.run(
             command(home, PROBE),
@@ -146,8 +137,8 @@ def probe(home: Path) -> Alive:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Alive(python=python, fault=f"{path} does not answer: {type(error).__name__}")
-    return Alive(python=python, fault=_fault(path, done))
+        return f"{path} does not answer: {type(error).__name__}"
+    return _fault(path, done)
 
 
 def _fault(path: Path, done: subprocess.CompletedProcess[bytes]) -> str:

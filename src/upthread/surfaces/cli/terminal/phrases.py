@@ -9,6 +9,7 @@ from typing import cast
 
 from upthread.core.decision import words
 from upthread.core.decision.price import Tokens
+from upthread.core.events import RunParked, TurnParked
 from upthread.core.runs.stops import NEW_REFUSED, OURS, Source, stop_in_words
 from upthread.core.states import Standing, effects_command, go_on_command
 from upthread.core.text import visible_ends
@@ -26,7 +27,7 @@ def short_path(path: Path) -> str:
 
 def conversation_name(conversation: Conversation) -> str:
     """`spec-42/planner (Kael-planner)`."""
-    return words.conversation_name(conversation.key.address, conversation.instance_name)
+    return words.conversation_name(conversation.address, conversation.instance_name)
 
 
 def stopped_in_words(
@@ -40,6 +41,11 @@ def stopped_in_words(
     is_endless = reason == Outcome.RATE_LIMITED and until_ms is None
     said = stop.said + (", until when it did not say" if is_endless else "")
     return _why_in_words(said, detail=stop.detail, until_ms=until_ms), stop.cure
+
+
+def parked_in_words(parked: TurnParked | RunParked) -> tuple[str, str]:
+    """Return why a turn or a run waits, and what a person can do."""
+    return stopped_in_words(parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms)
 
 
 def failure_in_words(result: TurnResult) -> tuple[str, str]:

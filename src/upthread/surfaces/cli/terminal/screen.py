@@ -31,6 +31,7 @@ from upthread.surfaces.cli.terminal.phrases import (
     counted,
     failure_in_words,
     going_on,
+    parked_in_words,
     stopped_in_words,
 )
 
@@ -48,7 +49,7 @@ def limit_notice(name: str, going_on: str, parked: TurnParked | RunParked) -> No
 
 def _limit_of(result: TurnResult) -> Notice:
     assert result.parked is not None
-    address = result.conversation.key.address
+    address = result.conversation.address
     return limit_notice(address, go_on_command(address), result.parked)
 
 
@@ -141,13 +142,10 @@ class Screen:
 
     def _tell_trouble(self, result: TurnResult) -> None:
         """Print why a turn failed or waits, and the next command."""
-        address = result.conversation.key.address
+        address = result.conversation.address
         if result.parked is not None:
-            parked = result.parked
-            said, hint = stopped_in_words(
-                parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms
-            )
-            go_on = going_on(result.conversation.key, parked.reason)
+            said, hint = parked_in_words(result.parked)
+            go_on = going_on(result.conversation.key, result.parked.reason)
             self._output.note(f"{address}: PARKED: {said} ({go_on})", "yellow")
             self._output.note(f"  {hint}", "dim")
         elif shapes.told_status(result) == "failed":

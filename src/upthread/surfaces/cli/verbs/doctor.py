@@ -320,7 +320,7 @@ def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
         return None
     what = "; ".join(f"{fault.place}: {fault.what}" for fault in found[:3])
     more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
-    cure = f"what would be mended: {command('upthread', 'repair', conversation.key.address)}"
+    cure = f"what would be mended: {command('upthread', 'repair', conversation.address)}"
     return Finding(
         store=OURS,
         history=conversation_name(conversation),

@@ -47,7 +47,7 @@ def _show(call: Call, workstream: str) -> int:
     found, roles = call.with_project(use)
     output = call.output
     waiting = [
-        {"address": role.conversation.key.address, "detail": role.last_turn.parked.detail}
+        {"address": role.conversation.address, "detail": role.last_turn.parked.detail}
         for role in roles
         if role.last_turn and role.last_turn.parked and role.last_turn.parked.reason == HELD_BACK
     ]
@@ -61,7 +61,7 @@ def _show(call: Call, workstream: str) -> int:
     if not found:
         output.line(f"nothing of {one_line(workstream)} is held back")
         return 0
-    rows = [(each.effect_id, each.conversation.key.address, each.effect.in_words) for each in found]
+    rows = [(each.effect_id, each.conversation.address, each.effect.in_words) for each in found]
     head = ("EFFECT", "ADDRESS", "ACTION")
     write_table(output, head, rows, last_characters_max=LINE_CHARACTERS_MAX)
     for each in found:

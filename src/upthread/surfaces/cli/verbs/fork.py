@@ -53,7 +53,7 @@ def main(
     if is_dry_run:
         _tell(call, plan, None)
         return
-    confirm(output, f"Fork {plan.source.key.address}?", is_yes=is_yes)
+    confirm(output, f"Fork {plan.source.address}?", is_yes=is_yes)
     made = call.with_project(lambda project: project.fork(address, into, at_message=at_message))
     _tell(call, plan, made)
 
@@ -84,7 +84,7 @@ def _tell(call: Call, plan: ForkPlan, made: Fork | None) -> None:
     if call.output.is_json:
         call.output.json(
             {
-                "address": plan.source.key.address,
+                "address": plan.source.address,
                 "as": plan.target.address,
                 "is_done": made is not None,
                 "at_message": plan.at_message,
@@ -103,6 +103,6 @@ def _tell(call: Call, plan: ForkPlan, made: Fork | None) -> None:
     elif made is not None:
         session = f", session {link.upstream_session_id}" if link else ""
         name = conversation_name(made.conversation)
-        call.output.line(f"{name}: FORKED from {plan.source.key.address}{session}", "green")
+        call.output.line(f"{name}: FORKED from {plan.source.address}{session}", "green")
         if made.why_replay:
             call.output.note(f"it will replay: {one_line(made.why_replay)}")

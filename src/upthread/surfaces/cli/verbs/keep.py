@@ -26,6 +26,7 @@ from upthread.surfaces.cli.sessions import Filters, can_be_adopted, free_address
 from upthread.surfaces.cli.terminal.input import can_ask, with_agent
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line, since
+from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import conversation_name
 from upthread.surfaces.cli.terminal.state_lines import open_link
 from upthread.surfaces.cli.verbs.forget import forget_outlived
@@ -203,11 +204,8 @@ def _adopt(call: Call, address: str, session: str, agent: str | None) -> int:
     replaced = held.upstream_session_id if held and held.seq != link.seq else None
     if call.output.is_json:
         told = {
-            "address": after.conversation.key.address,
-            "instance_name": after.conversation.instance_name,
-            "conversation_id": after.conversation.conversation_id,
-            "agent": link.agent,
-            "upstream_session_id": link.upstream_session_id,
+            **members(after.conversation, "address instance_name conversation_id"),
+            **members(link, "agent upstream_session_id"),
             "replaced_upstream_session_id": replaced,
         }
         call.output.json(told)
@@ -379,13 +377,11 @@ def _shape(candidate: Candidate, redact: Callable[[str], str]) -> dict[str, obje
     outline = candidate.outline
     return {
         "address": candidate.address,
-        "agent": outline.agent,
-        "session_id": outline.session_id,
+        **members(outline, "agent session_id"),
         "role": redact(outline.role) or None,
         "title": outline.title(redact),
         "branch": redact(outline.branch) or None,
         "directory": redact(outline.directory),
-        "used_at_ms": outline.used_at_ms,
-        "deleted_at_ms": outline.deleted_at_ms,
+        **members(outline, "used_at_ms deleted_at_ms"),
         "fault": redact(candidate.fault) or None,
     }

@@ -30,6 +30,7 @@ from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.findings import faults_of
 from upthread.surfaces.cli.terminal.neutral import command
+from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 
 LEFT_WRONG: Final = 1
@@ -146,8 +147,7 @@ def _tell(
                 "after": str(copy.after),
                 "edits": [to_builtins(edit) for edit in copy.edits],
                 "left": copy.left,
-                "opens": asked[copy.after].opens,
-                "refusals": asked[copy.after].refusals,
+                **members(asked[copy.after], "opens refusals"),
             }
             for copy in copies
         ]

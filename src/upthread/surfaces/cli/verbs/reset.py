@@ -42,7 +42,7 @@ def main(call: Call, *, address: str, is_turn: bool, is_yes: bool, is_dry_run: b
     if is_dry_run:
         _tell(call, view, None)
         return
-    confirm(output, f"Reset {view.conversation.key.address}?", is_yes=is_yes)
+    confirm(output, f"Reset {view.conversation.address}?", is_yes=is_yes)
     _tell(call, view, call.with_project(change))
 
 
@@ -67,7 +67,7 @@ def _plan(view: RoleView) -> str:
 def _tell(call: Call, old: RoleView, new: Conversation | None) -> None:
     if call.output.is_json:
         told = {
-            "address": old.conversation.key.address,
+            "address": old.conversation.address,
             "is_done": new is not None,
             "turns": old.turns,
             "upstream_session_id": old.link.upstream_session_id if old.link else None,

@@ -15,7 +15,7 @@ from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.neutral import command, one_line
-from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.output import Output, members
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 
 
@@ -82,7 +82,7 @@ def _lacking_in_words(lacking: Lacking) -> str:
 
 
 def _cure(lacking: Lacking) -> str:
-    address = lacking.conversation.key.address
+    address = lacking.conversation.address
     if lacking.is_known:
         return command("upthread", "tell", address, "…")
     return command("upthread", "adopt", address, lacking.session)
@@ -110,8 +110,7 @@ def _told(output: Output, found: Restored, *, is_done: bool) -> int:
 
 def _shape(lacking: Lacking) -> dict[str, object]:
     return {
-        "address": lacking.conversation.key.address,
-        "conversation_id": lacking.conversation.conversation_id,
+        **members(lacking.conversation, "address conversation_id"),
         "turns": lacking.turns,
         "agent": lacking.agent or None,
         "upstream_session_id": lacking.session or None,

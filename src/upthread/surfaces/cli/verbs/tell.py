@@ -113,5 +113,5 @@ def main(
         screen.end(result)
         note_doubts(output, result.conversation.key.workstream, doubts)
         if tokens_max is not None:
-            output.note(spent_line(result.conversation.key.address, total, tokens_max))
+            output.note(spent_line(result.conversation.address, total, tokens_max))
     return shapes.told_exit_code(result, doubts)

@@ -114,11 +114,9 @@ def _list(call: Call, settings: Settings, decided: Sequence[Consent]) -> int:
 
 def _shape(pending: Pending) -> dict[str, object]:
     return {
-        "kind": pending.item.kind,
-        "name": pending.item.name,
+        **members(pending.item, "kind name"),
         "sha256": pending.item.digest,
-        "is_declined": pending.is_declined,
-        "instead": pending.instead,
+        **members(pending, "is_declined instead"),
         "change": "\n".join(change_of(pending)),
     }
 
@@ -126,5 +124,5 @@ def _shape(pending: Pending) -> dict[str, object]:
 def _decided(consent: Consent) -> dict[str, object]:
     return {
         **members(consent, "kind name sha256 is_given decided_at_ms"),
-        "by": {"kind": consent.by.kind, "name": consent.by.name} if consent.by else None,
+        "by": members(consent.by, "kind name") if consent.by else None,
     }
