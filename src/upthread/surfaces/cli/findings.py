@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
-from msgspec import Struct, field, structs, to_builtins
+from msgspec import Struct, field, structs
 
 from upthread.agent_stores.base import VendorHistory
 from upthread.agents.registry import find_agent
@@ -245,7 +245,7 @@ def _show(call: Call, agent: str, probed: Probed) -> None:
     quirks = [each for each in probed.findings if each.verdict == "quirk"]
     if output.is_json:
         findings = [
-            {**to_builtins(each), "good_is": CHECKS[each.check]} for each in probed.findings
+            {**structs.asdict(each), "good_is": CHECKS[each.check]} for each in probed.findings
         ]
         output.json(
             {

@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-import msgspec
 from msgspec import structs
 
 from upthread.client.why import Why
@@ -17,15 +16,13 @@ from upthread.core import events
 from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
 from upthread.core.decision.price import Price, Tokens
-from upthread.core.decision.read_coverage import Reading
 from upthread.core.events import AgentEvent, AnswerSuggested, Question, TurnParked
-from upthread.core.roles.reports import Report
 from upthread.core.runs.pipeline import RunView
 from upthread.core.runs.stops import shortfall
 from upthread.core.runs.verdicts import VerdictView
 from upthread.core.states import Standing
 from upthread.core.turns.stored_session import CutOffTurn
-from upthread.core.types import Conversation, Decision, JsonValue, Link, Outcome
+from upthread.core.types import Conversation, Decision, Link, Outcome
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.turn_views import Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
@@ -207,13 +204,8 @@ def why(found: Why) -> Shape:
         "now": _decision(found.now),
         "inside": inside,
         "cut_off": _cut_off(found.cut_off),
-        "reading": reading(found.reading),
+        "reading": found.reading,
     }
-
-
-def reading(known: Reading | None) -> Shape | None:
-    """How much of what a session read is known; null without a session."""
-    return None if known is None else structs.asdict(known)
 
 
 def _decision(decision: Decision) -> Shape:
@@ -354,7 +346,7 @@ def _became(result: TurnResult) -> Shape:
         **members(result, "turn_id turn_number decision reasons upstream_session_id"),
         "outcome": None if result.parked else result.outcome,
         **members(result, "detail reset_at_ms reply"),
-        "report": _report(result.report),
+        "report": result.report,
         "parked": _parked(result.parked),
         "tokens_spent": result.spent.count,
         "tokens_spent_are_estimated": result.spent.is_estimate,
@@ -363,11 +355,6 @@ def _became(result: TurnResult) -> Shape:
 
 def _total(total: Tokens) -> Shape:
     return {"tokens_total": total.count, "tokens_total_are_estimated": total.is_estimate}
-
-
-def _report(report: Report | None) -> JsonValue:
-    data: JsonValue = msgspec.to_builtins(report) if report else None
-    return data
 
 
 def waiting(workstream_name: str, view: RunView) -> Shape:

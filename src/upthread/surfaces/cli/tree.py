@@ -124,7 +124,7 @@ def _turn_shape(turn: TurnNode, branch: Branch) -> shapes.Shape:
     return {
         **members(turn, "turn_id number run_id opened_at_ms"),
         "decision": found_decision.decision if found_decision else None,
-        "reasons": list(found_decision.reasons) if found_decision else [],
+        "reasons": found_decision.reasons if found_decision else (),
         "upstream_session_id": attached.upstream_session_id if attached else None,
         "outcome": turn.outcome,
         "tokens_spent": turn.spent.count if turn.spent else None,

@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable
 from io import BufferedReader, RawIOBase, TextIOWrapper
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, ParamSpec, TypeVar, cast
 
-import msgspec
 import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -135,9 +134,7 @@ def _add_looking(server: MCPServer[Any], current: CurrentProject) -> None:
         project = await current.now()
         view = await project.role(address)
         ended = view.last_turn.ended if view.last_turn else None
-        found = msgspec.to_builtins(view.report) if view.report else None
-        told = found or (ended.report if ended else None)
-        return _plain({"report": told})
+        return _plain({"report": view.report or (ended.report if ended else None)})
 
     @server.tool(annotations=ANSWERING)
     @_told

@@ -25,9 +25,7 @@ from upthread.errors import UpthreadError
 from upthread.surfaces.cli.terminal.neutral import one_line
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.status import Status
-    from rich.text import Text
 
 
 SCHEMA: Final = 1
@@ -310,18 +308,23 @@ class StatusLine:
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._console: Console | None = None
         self._status: Status | None = None
 
     def show(self, text: str) -> None:
         """Show these words until `hide`; on a line of their own."""
         if not self._output.is_live:
             return
-        words = self._words(text)
+        from rich.console import Console
+        from rich.text import Text
+
+        shown = one_line(text, characters_max=STATUS_CHARACTERS_MAX)
+        words = Text(shown, style="dim", overflow="ellipsis")
         if self._status is None:
             # It is drawn over the line it stands in, which may be the reply's.
             self._output.end_line()
-            self._status = self._begun(words)
+            # On standard error: of standard output every byte is the reply.
+            self._status = Console(stderr=True).status(words)
+            self._status.start()
         self._status.update(words)
 
     def hide(self) -> None:
@@ -329,23 +332,6 @@ class StatusLine:
         if self._status is not None:
             self._status.stop()
             self._status = None
-
-    def _words(self, text: str) -> Text:
-        from rich.text import Text
-
-        return Text(
-            one_line(text, characters_max=STATUS_CHARACTERS_MAX), style="dim", overflow="ellipsis"
-        )
-
-    def _begun(self, words: Text) -> Status:
-        from rich.console import Console
-
-        if self._console is None:
-            # On standard error: of standard output every byte is the reply.
-            self._console = Console(stderr=True)
-        status = self._console.status(words)
-        status.start()
-        return status
 
 
 # --- line wrap ----------------------------------------------------------------------------------

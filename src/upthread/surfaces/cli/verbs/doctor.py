@@ -17,7 +17,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 import click
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, field
 
 from upthread import __version__
 from upthread.agent_stores.base import VendorHistory
@@ -65,7 +65,7 @@ from upthread.surfaces.cli.findings import (
 from upthread.surfaces.cli.findings import show as show_holdings
 from upthread.surfaces.cli.setup.targets import TARGETS
 from upthread.surfaces.cli.terminal.neutral import command, one_line
-from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.output import Output, members
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, standing_in_words
 from upthread.surfaces.cli.terminal.state_lines import write_table
 
@@ -212,10 +212,7 @@ def _show(call: Call, diagnosis: _Diagnosis) -> None:
     if output.is_json:
         output.json(
             {
-                "sound": diagnosis.sound,
-                "findings": [to_builtins(each) for each in diagnosis.findings],
-                "holdings": diagnosis.holdings,
-                "hooks": [to_builtins(each) for each in diagnosis.hooks],
+                **members(diagnosis, "sound findings holdings hooks"),
                 "other_versions": +diagnosis.other_versions,
             }
         )
@@ -374,8 +371,7 @@ def list_agents(call: Call) -> int:
     listed += [_configured(name, each.command, states) for name, each in settings.agents.items()]
     output = call.output
     if output.is_json:
-        shapes = [to_builtins(agent) for agent in listed]
-        output.json({"default_agent": settings.agent, "agents": shapes})
+        output.json({"default_agent": settings.agent, "agents": listed})
         return 0
     head = ("AGENT", "HERE", "VERSION", "DRIVEN BY", "CAN", "COMMAND")
     write_table(output, head, [_row(agent) for agent in listed])

@@ -219,7 +219,7 @@ def _shape(found: _Found) -> Mapping[str, object]:
     return {
         "workstreams": [_workstream_shape(each) for each in found.workstreams],
         "logs": [{"path": str(log.path), "size_bytes": log.size_bytes} for log in found.logs],
-        "agents_hold": list(found.elsewhere),
+        "agents_hold": found.elsewhere,
     }
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 import click
-from msgspec import structs
 
 from upthread.runtime.record.fork import Fork, ForkPlan
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 
 EFFECTS_SHOWN_MAX: Final = 20
@@ -92,12 +92,8 @@ def _tell(call: Call, plan: ForkPlan, made: Fork | None) -> None:
                 "conversation_id": made.conversation.conversation_id if made else None,
                 "upstream_session_id": link.upstream_session_id if link else None,
                 "why_replay": made.why_replay if made else "",
-                "effects": [
-                    {"call_id": each.call_id, "title": each.title, "state": str(each.state)}
-                    for each in plan.effects
-                ],
-                "children_left": list(plan.children_left),
-                "changes": [structs.asdict(change) for change in plan.changes],
+                "effects": [members(each, "call_id title state") for each in plan.effects],
+                **members(plan, "children_left changes"),
             }
         )
     elif made is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -22,7 +21,7 @@ from upthread.surfaces.cli.consent import STARTING, Needs
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.phrases import conversation_name
-from upthread.surfaces.cli.terminal.state_lines import open_link
+from upthread.surfaces.cli.terminal.state_lines import open_link, opening_command
 
 
 @options.verb
@@ -42,7 +41,7 @@ def main(call: Call, *, address: str, is_dry_run: bool) -> int:
         told = {"address": view.conversation.address, "command": words}
         call.output.json({**told, "working_directory": link.working_directory})
         return 0
-    line = f"cd {shlex.quote(link.working_directory)} && {shlex.join(words)}"
+    line = opening_command(opened)
     if is_dry_run:
         call.output.line(line)
         return 0

@@ -14,7 +14,6 @@ from typing import Final
 import anyio
 import anyio.to_thread
 import click
-from msgspec import structs, to_builtins
 
 from upthread.agent_stores.base import VendorHistory
 from upthread.agent_stores.copies import RepairedCopy
@@ -145,8 +144,7 @@ def _tell(
                 "source": str(copy.source),
                 "before": str(copy.before),
                 "after": str(copy.after),
-                "edits": [to_builtins(edit) for edit in copy.edits],
-                "left": copy.left,
+                **members(copy, "edits left"),
                 **members(asked[copy.after], "opens refusals"),
             }
             for copy in copies
@@ -201,8 +199,7 @@ def _own(call: Call, address: str) -> int:
     name, history = call.with_project(use)
     made = repaired(history)
     if call.output.is_json:
-        changes = [structs.asdict(change) for change in made.changes]
-        call.output.json({"address": address, "changes": changes})
+        call.output.json({"address": address, "changes": made.changes})
         return 0
     for change in made.changes:
         call.output.line(change.in_words())

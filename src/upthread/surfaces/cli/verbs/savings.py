@@ -282,8 +282,8 @@ def _delegation_shape(one: Delegation, prices: Prices | None) -> Shape:
         "tokens_first_cached": usage.first_cached if usage else None,
         "tokens_saved_estimated": one.saved,
         "was_cache_gone": one.was_cache_gone,
-        "files_read_again": list(one.files_again),
-        "questions_asked_again": list(one.questions_again),
+        "files_read_again": one.files_again,
+        "questions_asked_again": one.questions_again,
         "price_error": one.error,
         "cost": money(cost) if cost is not None else None,
     }

@@ -230,7 +230,7 @@ async def _show_conversation(output: Output, project: Project, view: RoleView) -
                 "turns_lacking": turns,
                 "not_compared": lacked.fault,
                 "turns_gone": lacked.gone,
-                "reading": shapes.reading(reading),
+                "reading": reading,
             }
         )
         return
