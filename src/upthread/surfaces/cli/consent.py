@@ -52,7 +52,7 @@ KEEPING: Final = ("keep",)
 HOOKS: Final = ("handover", "record", "redaction")
 NOT_TRUSTED: Final = "not_trusted"
 
-_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 _YES: Final = frozenset({"y", "yes"})
 
 
@@ -140,7 +140,7 @@ def show(pending: Sequence[Pending], write: Callable[[str, str], None]) -> None:
     for each in pending:
         write(f"  {one_line(each.item.name)}{_how(each)}", "bold")
         for line in change_of(each):
-            write(f"    {line}", _STYLES.get(line[:1], ""))
+            write(f"    {line}", DIFF_STYLES.get(line[:1], ""))
 
 
 def change_of(pending: Pending) -> Iterator[str]:

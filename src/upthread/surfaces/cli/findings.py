@@ -21,7 +21,7 @@ from upthread.core.history.model import CURES, Fault, HistoryMessage, faults, is
 from upthread.core.types import RecordMode
 from upthread.errors import StoreError
 from upthread.runtime.continuity_probe import CHECKS, Probed
-from upthread.runtime.record.erasure import HeldWorkstream, Selection
+from upthread.runtime.record.erasure import Selection, summed
 from upthread.store.address import database_files, key_path
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import STARTING, Needs
@@ -305,47 +305,36 @@ class Holdings(Struct, frozen=True, kw_only=True):
 async def holdings(project: Project) -> Holdings:
     """Return what there is."""
     held = await project.forgetting.held(Selection())
-    files = await anyio.to_thread.run_sync(lambda: tuple(_files(project)))
-    return _summed(project, held, files)
+    conversations = [each for workstream in held for each in workstream.conversations]
+    total, keep = summed(conversations), project.settings.keep
+    return Holdings(
+        record=project.settings.record,
+        workstreams=len(held),
+        conversations=len(conversations),
+        parts=total.parts,
+        content_bytes=total.content_bytes,
+        oldest_at_ms=total.oldest_at_ms,
+        content_days=keep.content_days,
+        stderr_days=keep.stderr_days,
+        files=await anyio.to_thread.run_sync(lambda: tuple(_files(project))),
+    )
 
 
 def show(output: Output, found: Holdings) -> None:
     """Tell it to a person, what others could read in colour."""
     since = f", the oldest of {day_of(found.oldest_at_ms)}" if found.oldest_at_ms else ""
+    kept = "kept for ever"
+    if found.content_days is not None:
+        kept = f"kept for {counted(found.content_days, 'day')} by `upthread keep`"
     output.line(
         f"recorded ({found.record}): {counted(found.workstreams, 'workstream')},"
         f" {counted(found.conversations, 'conversation')}, {counted(found.parts, 'part')},"
-        f" {found.content_bytes:,} bytes of text{since}; {_kept(found)}"
+        f" {found.content_bytes:,} bytes of text{since}; {kept}"
     )
     for file in found.files:
         style = "dim" if file.read_by == "you" else "red"
         readers = f"{file.mode}, read by {file.read_by}"
         output.row((f"  {file.path}: {file.size_bytes:,} bytes, ", "dim"), (readers, style))
-
-
-def _kept(found: Holdings) -> str:
-    if found.content_days is None:
-        return "kept for ever"
-    return f"kept for {counted(found.content_days, 'day')} by `upthread keep`"
-
-
-def _summed(
-    project: Project, held: tuple[HeldWorkstream, ...], files: tuple[HeldFile, ...]
-) -> Holdings:
-    contents = [each.held for workstream in held for each in workstream.conversations]
-    times = [one.oldest_at_ms for one in contents if one.oldest_at_ms is not None]
-    keep = project.settings.keep
-    return Holdings(
-        record=project.settings.record,
-        workstreams=len(held),
-        conversations=len(contents),
-        parts=sum(one.parts for one in contents),
-        content_bytes=sum(one.content_bytes for one in contents),
-        oldest_at_ms=min(times, default=None),
-        content_days=keep.content_days,
-        stderr_days=keep.stderr_days,
-        files=files,
-    )
 
 
 def _files(project: Project) -> Iterator[HeldFile]:

@@ -49,10 +49,10 @@ def overview(call: Call, *, is_all: bool) -> int:
     around = call.surroundings()
     now_ms = time.time_ns() // 1_000_000
     redact, output = around.redactor.redact, call.output
-    lines = Lines(output, redact, now_ms=now_ms, most=None if is_all else SHOWN_MAX)
     record = _record(call, around)
-    views = record.views
-    held = lines.held = record.addresses
+    views, held = record.views, record.addresses
+    most = None if is_all else SHOWN_MAX
+    lines = Lines(output, redact, now_ms=now_ms, most=most, held=held)
     if not output.is_json:  # what is ours is there at once, whatever the rest takes
         output.row((f"upthread {__version__}", "bold"), (f"  {one_line(around.top)}", "dim"))
         if record.fault:
@@ -62,8 +62,8 @@ def overview(call: Call, *, is_all: bool) -> int:
     totals = Totals(_told_of(call, seen), around.is_here, now_ms=now_ms, held=held)
     if output.is_json:
         told = [shapes.workstream(view, record.commands) for view in views]
-        most = None if is_all else KEPT_MAX
-        theirs = _shaped(totals, seen, here=around.top, redact=redact, now_ms=now_ms, most=most)
+        kept_max = None if is_all else KEPT_MAX
+        theirs = _shaped(totals, seen, here=around.top, redact=redact, now_ms=now_ms, most=kept_max)
         output.json({**theirs, "workstreams": told, "record_fault": record.fault or None})
     else:
         lines.write_all(totals, seen)
@@ -154,12 +154,20 @@ class Lines:
     `held` has the sessions that are in our own record, by their address there.
     """
 
-    def __init__(self, output: Output, redact: Redact, *, now_ms: int, most: int | None) -> None:
+    def __init__(
+        self,
+        output: Output,
+        redact: Redact,
+        *,
+        now_ms: int,
+        most: int | None,
+        held: Mapping[str, str],
+    ) -> None:
         self._output = output
         self._redact = redact
         self._now_ms = now_ms
         self._most = most
-        self.held: Mapping[str, str] = {}
+        self._held = held
 
     # --- our own record ------------------------------------------------------------------------
 
@@ -262,7 +270,7 @@ class Lines:
             self._write_way(newest)
 
     def _write_way(self, outline: SessionOutline) -> None:
-        address = self.held.get(outline.session_id)
+        address = self._held.get(outline.session_id)
         if address:
             self._output.command("    ", f'{quoted("upthread", "tell", address)} "…"')
             return

@@ -31,32 +31,26 @@ _DEFAULT_BRANCHES: Final = frozenset({"main", "master", "trunk", "develop", "HEA
 _NOT_PLAIN: Final = re.compile(r"[^a-z0-9]+")
 
 
-class Filters(Struct, frozen=True, kw_only=True):
-    """Which sessions are meant. `ids` are sessions' own ids, empty for any."""
-
-    agent: str | None = None
-    ids: Collection[str] = ()
-    is_soon: bool = False
-
-    def take(self, outline: SessionOutline, now_ms: int) -> bool:
-        """Return whether a session is one of those meant."""
-        if outline.is_foreign or (self.ids and outline.session_id not in self.ids):
-            return False
-        return not self.is_soon or is_deleted_soon(outline, now_ms)
-
-
-def outlines_here(around: Surroundings, filters: Filters) -> list[SessionOutline]:
+def outlines_here(
+    around: Surroundings,
+    *,
+    agent: str | None,
+    ids: Collection[str] = (),
+    is_soon: bool = False,
+) -> list[SessionOutline]:
     """Return the sessions of a directory's project that are meant, the newest first.
 
-    A session that was named is taken wherever it worked.
+    A session that is named by its agent's id is taken wherever it worked.
     """
     now_ms = time.time_ns() // 1_000_000
     seen = look(seconds_max=SECONDS_MAX)
-    agent = None if filters.agent is None else store_of(filters.agent)
+    store = None if agent is None else store_of(agent)
     found = [
         each
-        for each in stored_outlines(os.environ, seen, agent=agent)
-        if filters.take(each, now_ms) and (filters.ids or around.is_here(each.directory))
+        for each in stored_outlines(os.environ, seen, agent=store)
+        if not each.is_foreign
+        and (each.session_id in ids if ids else around.is_here(each.directory))
+        and not (is_soon and not is_deleted_soon(each, now_ms))
     ]
     return sorted(found, key=lambda each: -each.used_at_ms)
 

@@ -26,6 +26,7 @@ from msgspec import Struct
 import upthread
 from upthread.core import types
 from upthread.core.agents import provider_of
+from upthread.core.events import Usage
 from upthread.runtime.record.timeline import (
     Branch,
     Item,
@@ -178,7 +179,7 @@ class _Spans:
         return SpanParent(trace=trace_id(turn.run_id), parent=span_id(turn.run_id))
 
     def _turn(self, turn: TurnNode, branch: Branch, place: SpanParent) -> Span:
-        usage = turn.usage
+        usage = turn.usage or Usage()
         attached, found = turn.view.attached, turn.decision
         stop = turn.stop
         return self._span(
@@ -195,10 +196,10 @@ class _Spans:
                 "upthread.reasons": found.reasons if found else None,
                 "upthread.outcome": turn.outcome,
                 "error.type": None if turn.outcome == "ok" else turn.outcome,
-                "gen_ai.usage.input_tokens": usage.read if usage else None,
-                "gen_ai.usage.output_tokens": usage.written if usage else None,
-                "gen_ai.usage.cache_read.input_tokens": usage.cached if usage else None,
-                "gen_ai.usage.cache_creation.input_tokens": usage.cache_written if usage else None,
+                "gen_ai.usage.input_tokens": usage.read,
+                "gen_ai.usage.output_tokens": usage.written,
+                "gen_ai.usage.cache_read.input_tokens": usage.cached,
+                "gen_ai.usage.cache_creation.input_tokens": usage.cache_written,
                 **self._said(turn.items),
             },
             message=stop.said if stop and turn.outcome != "ok" else "",

@@ -162,21 +162,15 @@ class Output:
 
     def _quote(self, stream: TextIO, text: str, indent: str) -> None:
         lines = visible_text(text).split("\n")
+        gutter = Gutter(f"{indent}{self._bar}", _columns(stream))
         for line in lines[:QUOTED_LINES_MAX]:
-            bar = f"{indent}{self._bar}"
-            columns = _columns(stream)
-            if columns is None:
-                self._write_row(stream, ((f"{bar}{line}", ""),))
-                continue
-            gutter = Gutter(bar, columns)
             self._write(stream, gutter.feed(line[:LINE_CHARACTERS_MAX] + "\n"))
         if len(lines) > QUOTED_LINES_MAX:
             self._write_row(stream, ((f"{indent}… {len(lines) - QUOTED_LINES_MAX} more", ""),))
 
     def _painted(self, stream: TextIO, text: str, style: str) -> str:
         is_painted = self._paints_out if stream is self._out else self._paints_err
-        start, end = _codes(style) if is_painted else ("", "")
-        return f"{start}{text}{end}"
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and is_painted else text
 
     def close(self) -> None:
         """Raise what kept a line from being written, once the work is done."""
@@ -293,10 +287,6 @@ def _silence(stream: TextIO) -> None:
     # flushes it at exit, and would complain there.
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
-
-
-def _codes(style: str) -> tuple[str, str]:
-    return (f"\x1b[{_STYLES[style]}m", "\x1b[0m") if style else ("", "")
 
 
 class StatusLine:

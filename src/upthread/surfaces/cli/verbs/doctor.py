@@ -349,15 +349,15 @@ class ListedAgent(Struct, frozen=True, kw_only=True):
 
     agent: str
     is_installed: bool
-    version: str | None
+    version: str | None = None
     path: str | None
     driven_by: str
     command: tuple[str, ...]
     how_to_install: str
-    is_configured: bool
-    tested_with: str | None
-    can: tuple[str, ...] | None
-    notice: str | None
+    is_configured: bool = False
+    tested_with: str | None = None
+    can: tuple[str, ...] | None = None
+    notice: str | None = None
     hooks: HookState | None
 
 
@@ -415,7 +415,6 @@ def _known(
         driven_by=way.kind,
         command=way.command,
         how_to_install=entry.how_to_install,
-        is_configured=False,
         tested_with=row.version if row else None,
         can=_OWN_CAN if is_own else row.can if row else None,
         notice=(row.warning(version or "") if row else "") or None,
@@ -430,16 +429,12 @@ def _configured(
     return ListedAgent(
         agent=name,
         is_installed=path is not None,
-        version=None,
         path=path,
         # A configured command always speaks ACP.
         driven_by="acp",
         command=command,
         how_to_install="its command is in the configuration, and not on PATH",
         is_configured=True,
-        tested_with=None,
-        can=None,
-        notice=None,
         hooks=states.get(name),
     )
 

@@ -22,7 +22,7 @@ from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import STARTING, Needs
-from upthread.surfaces.cli.sessions import Filters, can_be_adopted, free_address, outlines_here
+from upthread.surfaces.cli.sessions import can_be_adopted, free_address, outlines_here
 from upthread.surfaces.cli.terminal.input import can_ask, with_agent
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line, since
@@ -99,23 +99,29 @@ def main(
             raise UsageError("adopt takes no --soon, --as or --dry-run", hint="leave it out")
         return _continue(call, words, agent, is_picking=is_picking, is_yes=is_yes)
     if words or is_soon:
-        filters = Filters(agent=agent, ids=words, is_soon=is_soon)
-        return _keep(call, filters, address=given, is_dry_run=is_dry_run)
+        if given is not None and len(words) != 1:
+            raise UsageError("--as names one session's address", hint="name one session")
+        around = call.surroundings()
+        outlines = outlines_here(around, agent=agent, ids=words, is_soon=is_soon)
+        _require_found(words, outlines)
+        return _keep(call, around, outlines, address=given, is_dry_run=is_dry_run)
     if agent or given:
         raise UsageError("no session is named", hint="upthread keep SESSION, or --soon")
-    return forget_outlived(call, is_yes=is_yes, is_dry_run=is_dry_run)
+    forget_outlived(call, is_yes=is_yes, is_dry_run=is_dry_run)
+    return 0
 
 
 # --- a copy -------------------------------------------------------------------------------------
 
 
-def _keep(call: Call, filters: Filters, *, address: str | None, is_dry_run: bool) -> int:
-    if address is not None and len(filters.ids) != 1:
-        raise UsageError("--as names one session's address", hint="name one session")
-    around = call.surroundings()
-    outlines = outlines_here(around, filters)
-    _require_found(filters, outlines)
-
+def _keep(
+    call: Call,
+    around: Surroundings,
+    outlines: Sequence[SessionOutline],
+    *,
+    address: str | None,
+    is_dry_run: bool,
+) -> int:
     async def use(project: Project) -> tuple[int, list[Candidate]]:
         held, chosen = _candidates(project, outlines)
         if address is not None:
@@ -159,9 +165,9 @@ async def _caught_up(project: Project, held: Sequence[Candidate]) -> AsyncIterat
             yield done
 
 
-def _require_found(filters: Filters, outlines: Sequence[SessionOutline]) -> None:
+def _require_found(ids: Sequence[str], outlines: Sequence[SessionOutline]) -> None:
     known = {each.session_id for each in outlines}
-    missing = [each for each in filters.ids if each not in known]
+    missing = [each for each in ids if each not in known]
     if missing:
         raise NotFoundError(
             f"no agent here has stored a session {one_line(missing[0])!r}",
@@ -226,7 +232,7 @@ async def _role_or_none(project: Project, address: str) -> RoleView | None:
 def _pick(call: Call, agent: str | None, *, is_yes: bool) -> int:
     """Let a person choose; with `is_yes` all; else only list the sessions, and say how."""
     around, output = call.surroundings(), call.output
-    outlines = [each for each in outlines_here(around, Filters(agent=agent)) if _is_offered(each)]
+    outlines = [each for each in outlines_here(around, agent=agent) if _is_offered(each)]
 
     async def look(project: Project) -> tuple[list[Candidate], list[Candidate]]:
         return _candidates(project, outlines)
