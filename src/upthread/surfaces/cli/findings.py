@@ -27,11 +27,11 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import STARTING, Needs
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Installed, Trust, read_file
-from upthread.surfaces.cli.setup.targets import TARGETS
 from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.verbs.setup import TARGETS
 
 _IN_WORDS: Final = {
     "every_call_has_a_result": ("call without a result", "calls without a result"),

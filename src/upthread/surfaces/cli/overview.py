@@ -128,19 +128,7 @@ SHOWN_MAX: Final = 2
 
 COLUMNS: Final = 80
 TITLE_CHARACTERS_MIN: Final = 16
-NEEDING: Final = frozenset(
-    {
-        State.RUNNING,
-        State.WAITING,
-        State.PARKED,
-        State.BLOCKED,
-        State.INTERRUPTED,
-        State.FAILED,
-        State.UNSETTLED,
-        State.OUTDATED,
-        State.HALFWAY,
-    }
-)
+NEEDING: Final = frozenset(State) - {State.APPROVED, State.DONE, State.IDLE}
 """What a person is told of: it runs, or it does not go on by itself."""
 
 NAME_CHARACTERS_MAX: Final = 24

@@ -99,9 +99,9 @@ class Output:
         """Write somebody else's lines, each behind a bar, as far as they are worth showing."""
         self._quote(self._out, text, indent)
 
-    def quote_beside(self, text: str, indent: str = "  ") -> None:
+    def quote_beside(self, text: str) -> None:
         """Write somebody else's lines likewise, beside what was asked for."""
-        self._quote(self._err, text, indent)
+        self._quote(self._err, text, "  ")
 
     def reply(self, text: str) -> None:
         """Write a piece of an agent's reply, as it comes.

@@ -25,7 +25,7 @@ from upthread.role_files import roles_of_agent
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.consent import DIFF_STYLES, HOOKS, Needs
-from upthread.surfaces.cli.setup import claude_code, launcher
+from upthread.surfaces.cli.setup import claude_code, codex, launcher, opencode
 from upthread.surfaces.cli.setup.changes import (
     Change,
     Installed,
@@ -36,9 +36,14 @@ from upthread.surfaces.cli.setup.changes import (
     read_file,
     with_block,
 )
-from upthread.surfaces.cli.setup.targets import TARGETS
 from upthread.surfaces.cli.terminal.input import can_ask, choose, confirm
 from upthread.surfaces.cli.terminal.phrases import short_path
+
+TARGETS: Final[Mapping[str, Target]] = {
+    AGENTS[target.name].setup_name: target
+    for target in (claude_code.TARGET, codex.TARGET, opencode.TARGET)
+}
+"""The agents that can be set up, by what `upthread setup` calls each."""
 
 
 @options.verb
