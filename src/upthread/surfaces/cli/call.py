@@ -152,7 +152,7 @@ def require_person(doing: str, *words: str) -> None:
     """Raise UsageError where a model runs a verb that only a person may; `words` are theirs."""
     from upthread.client.consent import refuse_models
     from upthread.surfaces.cli.terminal.input import who_acts
-    from upthread.surfaces.cli.terminal.neutral import command
+    from upthread.surfaces.cli.terminal.phrases import command
 
     hint = f"ask the person to do it, at their own terminal: {command('upthread', *words)}"
     refuse_models(who_acts(os.environ), what=f"{doing} from inside an agent's turn", hint=hint)

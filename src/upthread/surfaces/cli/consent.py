@@ -22,8 +22,8 @@ from upthread.core.trust import Pending, concerning, ignored_notice
 from upthread.errors import UsageError
 from upthread.runtime.turns.progress import Notice
 from upthread.surfaces.cli.terminal.input import can_ask, who_acts
-from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import one_line
 
 SHOWN_LINES_MAX: Final = 400
 """A question longer than this is not asked in passing: `upthread trust` shows all of it."""

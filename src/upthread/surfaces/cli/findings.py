@@ -28,9 +28,8 @@ from upthread.surfaces.cli.consent import STARTING, Needs
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Installed, Trust, read_file
 from upthread.surfaces.cli.terminal.input import confirm
-from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.phrases import command, counted, one_line
 from upthread.surfaces.cli.verbs.setup import TARGETS
 
 _IN_WORDS: Final = {

@@ -30,10 +30,15 @@ from upthread.surfaces.cli.sessions import (
     can_be_adopted,
     opening_of,
 )
-from upthread.surfaces.cli.terminal.neutral import ago, one_line
-from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.output import Output, StatusLine, members
-from upthread.surfaces.cli.terminal.phrases import counted, short_path, standing_in_words
+from upthread.surfaces.cli.terminal.phrases import (
+    ago,
+    counted,
+    one_line,
+    short_path,
+    standing_in_words,
+)
+from upthread.surfaces.cli.terminal.phrases import command as quoted
 
 KEPT_MAX: Final = 10
 """How many sessions are told of one by one, unless all are asked for."""

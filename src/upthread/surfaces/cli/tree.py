@@ -9,9 +9,8 @@ from upthread.core.decision.words import UNDECIDED
 from upthread.core.types import ConversationId
 from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, TurnNode
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.terminal.neutral import one_line, since
 from upthread.surfaces.cli.terminal.output import Output, members
-from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.phrases import counted, one_line, since
 
 INDENT = "  "
 PREVIEW_CHARACTERS_MAX = 60

@@ -21,8 +21,7 @@ from upthread.core.types import JsonValue
 from upthread.runtime.record.savings import delegations_of, savings_of
 from upthread.runtime.record.timeline import RunNode, Timeline
 from upthread.surfaces.cli.shapes import run_status
-from upthread.surfaces.cli.terminal.neutral import moment
-from upthread.surfaces.cli.terminal.phrases import counted, spaced
+from upthread.surfaces.cli.terminal.phrases import counted, moment, spaced
 from upthread.surfaces.cli.verbs.savings import rows_of, sum_lines, ways_in_words
 from upthread.surfaces.formats import Asked
 from upthread.surfaces.page.markup import Html, Markup

@@ -10,8 +10,7 @@ from urllib.parse import urlencode
 from upthread.core.types import Message, Speaker, TextPart, ToolCallPart
 from upthread.runtime.record.timeline import Branch, Timeline
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
-from upthread.surfaces.cli.terminal.neutral import moment
-from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.phrases import counted, moment
 from upthread.surfaces.cli.verbs.search import Hit
 from upthread.surfaces.formats.html import NOT_WHOLE, faults_piece, run_piece, sums_pieces
 from upthread.surfaces.page.markup import ATTRIBUTES, Html, Markup

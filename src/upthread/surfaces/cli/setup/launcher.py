@@ -28,7 +28,7 @@ from upthread.client.file_permissions import OTHER_HOME
 from upthread.core.agents import AGENTS
 from upthread.errors import UpthreadError, UsageError
 from upthread.surfaces.cli.setup.changes import Change, as_json_object, read_file
-from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.phrases import one_line
 
 SHELL: Final = "/bin/sh"
 NAME: Final = "hooks/upthread-launcher"

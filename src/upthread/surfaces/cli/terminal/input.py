@@ -29,8 +29,8 @@ from upthread.core.actors import PERSON as A_PERSON
 from upthread.core.actors import PROGRAM, Actor, model_of
 from upthread.errors import SeveralAgentsError, UsageError
 from upthread.runtime.permissions.policy import NOBODY
-from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import one_line
 
 Result = TypeVar("Result")
 

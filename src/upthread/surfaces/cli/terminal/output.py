@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Final, TextIO, cast
 
 from msgspec import Struct
 
-from upthread.core.text import MARKS_MAX, escaped, is_mark, visible_row, visible_text
+from upthread.core.text import MARKS_MAX, escaped, is_mark, visible_line, visible_row, visible_text
 from upthread.errors import UpthreadError
-from upthread.surfaces.cli.terminal.neutral import one_line
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -307,7 +306,7 @@ class StatusLine:
         from rich.console import Console
         from rich.text import Text
 
-        shown = one_line(text, characters_max=STATUS_CHARACTERS_MAX)
+        shown = visible_line(text, characters_max=STATUS_CHARACTERS_MAX)
         words = Text(shown, style="dim", overflow="ellipsis")
         if self._status is None:
             # It is drawn over the line it stands in, which may be the reply's.

@@ -25,12 +25,12 @@ from upthread.core.types import Lease, Outcome, UpstreamSessionId
 from upthread.runtime.turns.progress import Listener, Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.terminal.input import PermissionDialogue, can_ask
-from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output, StatusLine
 from upthread.surfaces.cli.terminal.phrases import (
     counted,
     failure_in_words,
     going_on,
+    one_line,
     parked_in_words,
     stopped_in_words,
 )

@@ -23,11 +23,15 @@ from upthread.errors import NotFoundError
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.turns.progress import Notice
-from upthread.surfaces.cli.terminal.neutral import command as quoted
-from upthread.surfaces.cli.terminal.neutral import one_line, since
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.output import width as _width
-from upthread.surfaces.cli.terminal.phrases import parked_in_words, standing_in_words
+from upthread.surfaces.cli.terminal.phrases import command as quoted
+from upthread.surfaces.cli.terminal.phrases import (
+    one_line,
+    parked_in_words,
+    since,
+    standing_in_words,
+)
 
 DOUBTS_SHOWN_MAX: Final = 10
 

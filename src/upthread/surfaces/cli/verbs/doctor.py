@@ -63,9 +63,14 @@ from upthread.surfaces.cli.findings import (
     state_findings,
 )
 from upthread.surfaces.cli.findings import show as show_holdings
-from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output, members
-from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, standing_in_words
+from upthread.surfaces.cli.terminal.phrases import (
+    command,
+    conversation_name,
+    counted,
+    one_line,
+    standing_in_words,
+)
 from upthread.surfaces.cli.terminal.state_lines import write_table
 from upthread.surfaces.cli.verbs.setup import TARGETS
 

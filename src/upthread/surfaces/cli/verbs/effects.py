@@ -16,8 +16,8 @@ from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import who_acts
-from upthread.surfaces.cli.terminal.neutral import command as quoted
-from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.phrases import command as quoted
+from upthread.surfaces.cli.terminal.phrases import one_line
 from upthread.surfaces.cli.terminal.state_lines import write_table
 
 

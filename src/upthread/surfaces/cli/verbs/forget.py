@@ -27,9 +27,8 @@ from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import KEEPING, Needs
 from upthread.surfaces.cli.terminal.input import confirm, who_acts
-from upthread.surfaces.cli.terminal.neutral import midnight_ms, one_line
 from upthread.surfaces.cli.terminal.output import members
-from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.phrases import counted, midnight_ms, one_line
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 

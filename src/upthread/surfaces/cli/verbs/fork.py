@@ -11,9 +11,8 @@ from upthread.runtime.record.fork import Fork, ForkPlan
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import confirm
-from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import members
-from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
+from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, one_line
 
 EFFECTS_SHOWN_MAX: Final = 20
 

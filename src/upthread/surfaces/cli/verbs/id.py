@@ -6,8 +6,8 @@ from upthread.client.project import Project
 from upthread.core.types import Conversation, Link
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.phrases import one_line
 from upthread.surfaces.cli.terminal.state_lines import open_link
 
 

@@ -24,10 +24,9 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import STARTING, Needs
 from upthread.surfaces.cli.sessions import can_be_adopted, free_address, outlines_here
 from upthread.surfaces.cli.terminal.input import can_ask, with_agent
-from upthread.surfaces.cli.terminal.neutral import command as quoted
-from upthread.surfaces.cli.terminal.neutral import one_line, since
 from upthread.surfaces.cli.terminal.output import members
-from upthread.surfaces.cli.terminal.phrases import conversation_name
+from upthread.surfaces.cli.terminal.phrases import command as quoted
+from upthread.surfaces.cli.terminal.phrases import conversation_name, one_line, since
 from upthread.surfaces.cli.terminal.state_lines import open_link
 from upthread.surfaces.cli.verbs.forget import forget_outlived
 

@@ -13,8 +13,8 @@ from upthread.client.stores import workers_of
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.neutral import NEVER, since
 from upthread.surfaces.cli.terminal.output import Output, members
+from upthread.surfaces.cli.terminal.phrases import NEVER, since
 from upthread.surfaces.cli.terminal.state_lines import write_doubt_line, write_roles, write_table
 
 if TYPE_CHECKING:

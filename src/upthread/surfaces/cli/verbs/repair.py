@@ -28,9 +28,8 @@ from upthread.errors import NotFoundError, StoreError, UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.findings import faults_of
-from upthread.surfaces.cli.terminal.neutral import command
 from upthread.surfaces.cli.terminal.output import members
-from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
+from upthread.surfaces.cli.terminal.phrases import command, conversation_name, counted
 
 LEFT_WRONG: Final = 1
 EDITS_SHOWN_MAX: Final = 50

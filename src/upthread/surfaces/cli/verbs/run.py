@@ -23,12 +23,12 @@ from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call, ended_by_signals
 from upthread.surfaces.cli.consent import RUN, Needs
 from upthread.surfaces.cli.terminal.input import read_prompt, read_specification, with_agent
-from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import (
     counted,
     failure_in_words,
     message_in,
+    one_line,
     parked_in_words,
     spaced,
     spent_line,

@@ -27,9 +27,8 @@ from upthread.runtime.record.timeline import Timeline
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.shapes import Shape
-from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output, members
-from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.phrases import counted, one_line
 from upthread.surfaces.cli.terminal.state_lines import write_table
 
 NOT_TOLD: Final = "not told"

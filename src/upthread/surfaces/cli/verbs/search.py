@@ -33,10 +33,9 @@ from upthread.store.base import Store
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.sessions import opening_of
-from upthread.surfaces.cli.terminal.neutral import command as quoted
-from upthread.surfaces.cli.terminal.neutral import midnight_ms, one_line
-from upthread.surfaces.cli.terminal.neutral import since as when
-from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.phrases import command as quoted
+from upthread.surfaces.cli.terminal.phrases import counted, midnight_ms, one_line
+from upthread.surfaces.cli.terminal.phrases import since as when
 
 HITS_MAX: Final = 20
 HITS_OF_SESSION_MAX: Final = 3

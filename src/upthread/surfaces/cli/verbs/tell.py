@@ -16,8 +16,7 @@ from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call, ended_by_signals
 from upthread.surfaces.cli.consent import TURN, Needs
 from upthread.surfaces.cli.terminal.input import read_prompt, with_agent
-from upthread.surfaces.cli.terminal.neutral import command
-from upthread.surfaces.cli.terminal.phrases import spent_line
+from upthread.surfaces.cli.terminal.phrases import command, spent_line
 from upthread.surfaces.cli.terminal.screen import Screen
 from upthread.surfaces.cli.terminal.state_lines import note_doubts
 

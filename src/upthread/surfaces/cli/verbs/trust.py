@@ -22,9 +22,8 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import change_of, decide_now, show
 from upthread.surfaces.cli.failures import EXIT_WAITING
 from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, confirm, is_agreed, who_acts
-from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import members
-from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.phrases import counted, one_line
 
 QUESTION = "Agree to this, exactly as it stands here?"
 BEFORE_RECORDED = "somebody, before it was recorded who"

@@ -21,9 +21,8 @@ from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.setup import claude_code, launcher
-from upthread.surfaces.cli.terminal.neutral import moment
 from upthread.surfaces.cli.terminal.output import Output, members
-from upthread.surfaces.cli.terminal.phrases import standing_in_words
+from upthread.surfaces.cli.terminal.phrases import moment, standing_in_words
 
 STANDINGS_MAX: Final = 10
 """How many workstreams are shown; `ls` shows all."""

@@ -12,8 +12,8 @@ from upthread.runtime.working_tree.git_worktrees import Worktree
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import confirm
-from upthread.surfaces.cli.terminal.neutral import command
 from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.phrases import command
 from upthread.surfaces.cli.terminal.state_lines import write_table
 
 UNDONE = "nothing was done"
