@@ -21,8 +21,8 @@ from typing import Final, NamedTuple, TypeAlias, cast
 from psycopg import errors, generators, pq
 from psycopg.adapt import Transformer
 
+from upthread.store.log import Row
 from upthread.store.postgres.server import Connection, error_of
-from upthread.store.sql import Row
 
 
 class Array(NamedTuple):

@@ -22,7 +22,18 @@ from upthread.core.types import Fence, ProjectId
 from upthread.store.chain import as_bytes
 from upthread.store.drafting import Change
 from upthread.store.kinds import RunState
-from upthread.store.log import NO_LEASES, StreamMovedError, Terms
+from upthread.store.log import (
+    FORGET,
+    NO_LEASES,
+    RELEASE,
+    TAKE,
+    LogStore,
+    Row,
+    StreamMovedError,
+    Terms,
+    lost_lease,
+    taken_lease,
+)
 from upthread.store.postgres.at_once import (
     Column,
     Prepared,
@@ -33,7 +44,6 @@ from upthread.store.postgres.at_once import (
 )
 from upthread.store.postgres.schema import check_schema
 from upthread.store.postgres.server import Connection, Server, unhurried
-from upthread.store.sql import FORGET, RELEASE, TAKE, Row, SqlStore, lost_lease, taken_lease
 from upthread.store.streams import SCHEMA_VERSION, encoded
 from upthread.store.tags import own_tag
 
@@ -126,7 +136,7 @@ _MOVED: Final = (errors.DivisionByZero, errors.UniqueViolation, errors.DeadlockD
 """What a commit ends with where another writer was there first."""
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(LogStore):
     """A store in the schema `upthread` of a database. Usable from any thread, one call at a time.
 
     `address` is a libpq URL; nothing of it is read from the environment but what libpq itself

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from upthread.core.codec import Json, encode_plain_json
 from upthread.core.types import Holder
+from upthread.store.log import Row
 from upthread.store.postgres.server import Connection, Server
 from upthread.store.reads import run_of
-from upthread.store.sql import Row
 from upthread.store.streams import head_of
 from upthread.store.values import Run
 

@@ -12,14 +12,16 @@ import apsw
 
 from upthread.core.types import ConversationId, Fence, ProjectId
 from upthread.store.drafting import Change
-from upthread.store.log import NO_LEASES, StreamMovedError, Terms
-from upthread.store.sql import (
+from upthread.store.log import (
     FORGET,
+    NO_LEASES,
     RAW_HEADS,
     RELEASE,
     TAKE,
+    LogStore,
     Row,
-    SqlStore,
+    StreamMovedError,
+    Terms,
     lost_lease,
     taken_lease,
 )
@@ -57,7 +59,7 @@ _RESTORED: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('restored'
 _REFOLD: Final = "UPDATE head SET state = ?, seal = ? WHERE id = ?"
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(LogStore):
     """A store in one file, made if there is none. Usable from any thread, one call at a time.
 
     The file is 0600 in a directory of yours; StoreError when it is not, when it was written by a
