@@ -20,11 +20,15 @@ from upthread.core.record_policy import forgotten
 from upthread.core.types import TurnId
 from upthread.errors import ConflictError, NotFoundError
 from upthread.store import entries, kinds
-from upthread.store.chain import as_bytes, chained, digest_of, hash_of, not_whole
 from upthread.store.entries import (
     Entry,
     Written,
+    as_bytes,
+    chained,
+    digest_of,
+    hash_of,
     kept_of,
+    not_whole,
     place_of,
     spoken_of,
     written,

@@ -12,7 +12,7 @@ import msgspec
 from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.types import ConversationId, Message, Part, TextPart
 from upthread.errors import StoreError
-from upthread.store import chain, entries
+from upthread.store import entries
 from upthread.store.entries import SpokenRow
 from upthread.store.kinds import PARTS, SAID, Place
 from upthread.store.stream_reads import LAST, PAGE_ENTRIES, Span, StreamReads, conversation_state
@@ -88,7 +88,7 @@ class MessageReads(StreamReads):
             return ()
         found = self._spoken(head, after_seq, after_seq + first)
         return tuple(
-            chain.as_bytes(said)
+            entries.as_bytes(said)
             for _, _, kept, said in found
             if entries.place_of(kept).seq > after_seq
         )

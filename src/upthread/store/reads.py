@@ -12,10 +12,11 @@ says how many there are, so that an end that is cut off is noticed too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeVar, cast
+from typing import Final, TypeAlias, TypeVar, cast
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from upthread.core import commands
 from upthread.core.commands import (
     RecordAct,
     RecordDecision,
@@ -36,23 +37,50 @@ from upthread.core.types import (
 )
 from upthread.errors import StoreError
 from upthread.store import entries, streams
-from upthread.store.chain import not_whole
-from upthread.store.entries import Entry
+from upthread.store.entries import Entry, not_whole
 from upthread.store.kinds import ConversationState, Kept, RunState, TurnMoved, WorkstreamState
 from upthread.store.message_reads import MessageReads
 from upthread.store.stream_reads import Span, conversation_state
 from upthread.store.streams import Head
 from upthread.store.tags import key_tag, tag
-from upthread.store.values import (
-    KnownProject,
-    Once,
-    Quarantined,
-    Resolved,
-    Run,
-    StoredEdit,
-    Turn,
-    Workstream,
-)
+
+# --- what a store returns: mostly the write that recorded it, without its durability --------------
+
+Turn: TypeAlias = commands.OpenTurn
+"""A turn's identity. Its state is the fold of its events."""
+
+Run: TypeAlias = commands.OpenRun
+"""A run's identity. Its state is the fold of its events."""
+
+Workstream: TypeAlias = commands.OpenWorkstream
+"""A workstream and the base name its instances share."""
+
+KnownProject: TypeAlias = commands.RecordProject
+"""One identity under which a project is known; a project may have several."""
+
+Quarantined: TypeAlias = commands.RecordQuarantine
+"""An event whose owner is unknown."""
+
+Once: TypeAlias = commands.RecordOnce
+"""An action that is to be done once, as its last attempt stands.
+
+`receipt` is what the caller gave, None included: before `done` what the action is about.
+"""
+
+StoredEdit: TypeAlias = commands.RecordBriefingEdit
+"""What a person made of a briefing, and its number."""
+
+
+class Resolved(Struct, frozen=True):
+    """An address as it stands. `link` is the newest one that has not ended, None without one.
+
+    `messages` is the number of the last message, 0 for none.
+    """
+
+    conversation: Conversation
+    link: Link | None
+    messages: int = 0
+
 
 Result = TypeVar("Result")
 

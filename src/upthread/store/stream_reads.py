@@ -8,8 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple, cast
 
 from upthread.core.types import ConversationId
-from upthread.store.chain import not_whole, proved
-from upthread.store.entries import Entry, SpokenRow, kept_of
+from upthread.store.entries import Entry, SpokenRow, kept_of, not_whole, proved
 from upthread.store.kinds import ConversationState
 from upthread.store.streams import Head
 from upthread.store.tags import StreamKind, own_tag

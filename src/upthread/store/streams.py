@@ -21,9 +21,8 @@ from msgspec import Struct
 
 from upthread.core.codec import Json, encode_plain_json
 from upthread.errors import StoreError
-from upthread.store import chain, entries
-from upthread.store.chain import first_hash
-from upthread.store.entries import CURE_OF_DAMAGE, Entry
+from upthread.store import entries
+from upthread.store.entries import CURE_OF_DAMAGE, Entry, as_bytes, first_hash
 from upthread.store.kinds import ConversationState, Kept, RunState, State, WorkstreamState
 from upthread.store.tags import StreamKind, Tag, own_tag
 
@@ -83,7 +82,7 @@ def head_of(columns: Sequence[Any], tag: str = "") -> Head:
     try:
         kind, name, project_id = text_of(kind), text_of(raw_name), text_of(raw_project_id)
         first = first_hash(cast("StreamKind", kind), name, project_id)
-        is_whole = _seal(first, last, hashed, chain.as_bytes(state)) == seal
+        is_whole = _seal(first, last, hashed, as_bytes(state)) == seal
     except (AttributeError, TypeError, UnicodeEncodeError, ValueError):
         name, project_id, is_whole, first = str(raw_name), "", False, b""
     if not is_whole:

@@ -30,9 +30,8 @@ from upthread.core.types import (
 from upthread.errors import ConflictError, StoreError
 from upthread.runtime.lease import conversation_lease, workstream_lease
 from upthread.store.base import Store
-from upthread.store.chain import as_bytes
 from upthread.store.drafting import changed
-from upthread.store.entries import Entry
+from upthread.store.entries import Entry, as_bytes
 from upthread.store.kinds import RunState
 from upthread.store.log import LogStore
 from upthread.store.proof import prove

@@ -19,8 +19,8 @@ from psycopg import errors
 
 from upthread.core.codec import encode_text
 from upthread.core.types import Fence, ProjectId
-from upthread.store.chain import as_bytes
 from upthread.store.drafting import Change
+from upthread.store.entries import as_bytes
 from upthread.store.kinds import RunState
 from upthread.store.log import (
     FORGET,

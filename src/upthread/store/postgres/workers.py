@@ -19,9 +19,8 @@ from upthread.core.codec import Json, encode_plain_json
 from upthread.core.types import Holder
 from upthread.store.log import Row
 from upthread.store.postgres.server import Connection, Server
-from upthread.store.reads import run_of
+from upthread.store.reads import Run, run_of
 from upthread.store.streams import head_of
-from upthread.store.values import Run
 
 # Four heartbeats: with one a second a killed worker's jobs were taken over after 3.5 to 4.1 s
 # (Procrastinate 3.10.0).

@@ -10,9 +10,8 @@ from upthread.core.actors import Actor
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import QuestionAnswered, RunParked, RunResumed, StepStarted
 from upthread.store.base import Store
-from upthread.store.chain import as_bytes
 from upthread.store.drafting import changed
-from upthread.store.entries import Entry
+from upthread.store.entries import Entry, as_bytes
 from upthread.store.kinds import KINDS, PARTS
 from upthread.store.log import LogStore
 from upthread.store.stream_reads import Span
