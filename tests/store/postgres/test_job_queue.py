@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
-from upthread.store.postgres import job_queue, migrate
+from upthread.store.postgres import migrate, schema
 
 ELSEWHERE = """
 SELECT count(*) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -27,11 +27,11 @@ def test_the_queue_s_functions_find_its_tables_wherever_a_connection_looks(addre
 
 
 def test_a_step_that_a_newer_queue_brings_is_made_by_the_next_migration_and_no_other_again(address):
-    last = max(job_queue._steps())
+    last = max(schema._steps())
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(DEFER)
         connection.execute("DELETE FROM upthread.job_queue_migration WHERE name = %s", (last,))
         migrate(address)
         made = connection.execute("SELECT name FROM upthread.job_queue_migration").fetchall()
         assert connection.execute(JOBS).fetchone() == (1,)
-    assert {name for (name,) in made} == set(job_queue._steps())
+    assert {name for (name,) in made} == set(schema._steps())

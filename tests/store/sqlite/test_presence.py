@@ -11,7 +11,7 @@ import pytest
 
 from upthread.errors import StoreError
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.integrity import check_file
+from upthread.store.sqlite.backup import check_file
 from upthread.store.sqlite.presence import header_of, is_cut_short
 from upthread.testing.store_conformance import samples
 

@@ -29,7 +29,7 @@ from procrastinate.utils import utcnow
 from psycopg.errors import ForeignKeyViolation
 
 from upthread.errors import LeaseHeldError, StoreError
-from upthread.store.postgres.job_queue import SEARCH_PATH
+from upthread.store.postgres.schema import SEARCH_PATH
 from upthread.store.postgres.server import parameters_of
 
 TASK: Final = "transition"

@@ -1,16 +1,21 @@
 """The schema: made by `upthread migrate` alone, checked at every opening.
 
-The tables of the job queue, another package, are made after our own: job_queue.py.
+The tables of the job queue, Procrastinate's, are made after our own, in our schema. The queue's
+functions name no schema. Each is set to look in ours, so that a store can insert a job without
+changing where its own statements look. The queue keeps no record of its migrations, so a table of
+ours does. Only `migrate` and workers import Procrastinate; a store calls its functions, which are
+versioned.
 """
 
 from __future__ import annotations
 
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from upthread.errors import StoreError
+from upthread.errors import StoreError, UsageError
 from upthread.store.entries import Entry
-from upthread.store.postgres.job_queue import migrate_job_queue
 from upthread.store.postgres.server import ACT_FOR, ALL_PROJECTS, Connection, Server
 from upthread.store.streams import LOG_VERSION, SCHEMA_VERSION, refolded
 
@@ -27,6 +32,14 @@ FROM upthread.entry WHERE stream = $1 ORDER BY seq
 """
 _REFOLD: Final = b"UPDATE upthread.head SET state = $1, seal = $2 WHERE id = $3"
 _RAISE: Final = b"UPDATE upthread.meta SET value = $1 WHERE name = 'schema'"
+
+# Named last, or the server would look among temporary tables first, which anybody may make.
+SEARCH_PATH: Final = "upthread, pg_temp"
+
+_ROUTINES: Final = b"""
+SELECT p.oid::regprocedure::text FROM pg_proc AS p
+WHERE p.pronamespace = 'upthread'::regnamespace AND p.proname LIKE 'procrastinate%'
+"""
 
 
 class Migrated(NamedTuple):
@@ -81,7 +94,7 @@ def _migrate(connection: Connection, name: str) -> Migrated:
         elif before < SCHEMA_VERSION:
             _fold_again(connection)
         # In the same transaction: a store that finds our schema calls the queue's functions.
-        migrate_job_queue(connection)
+        _migrate_job_queue(connection)
     return Migrated(name, before, SCHEMA_VERSION)
 
 
@@ -121,3 +134,50 @@ def _refuse_others(version: int, name: str) -> None:
             f"{name} is of an older version, before schema {LOG_VERSION}; it was left as it is",
             hint="convert it: python tools/convert_database.py OLD NEW, in upthread's source",
         )
+
+
+# --- the job queue --------------------------------------------------------------------------------
+
+
+def _migrate_job_queue(connection: Connection) -> None:
+    """Make the queue's tables, or what the installed version of it adds. Within a transaction."""
+    steps = _steps()
+    rows = connection.execute(b"SELECT name FROM upthread.job_queue_migration").fetchall()
+    made = {str(name) for (name,) in rows}
+    connection.execute(f"SET LOCAL search_path = {SEARCH_PATH}".encode())
+    # The schema is that of the newest version: of a new database its steps are only written down.
+    if not made:
+        _run(connection, _sql().joinpath("schema.sql").read_text(encoding="utf-8"))
+    for name, script in steps.items():
+        if made and name not in made:
+            _run(connection, script)
+    for name in steps.keys() - made:
+        connection.execute(b"INSERT INTO upthread.job_queue_migration (name) VALUES ($1)", (name,))
+    # All of them, each time: a step may have made one anew, and without its setting.
+    for (routine,) in connection.execute(_ROUTINES).fetchall():
+        statement = f"ALTER ROUTINE {routine} SET search_path = {SEARCH_PATH}"
+        connection.execute(statement.encode())
+
+
+def _run(connection: Connection, script: str) -> None:
+    # Many statements in one script, which cannot be prepared.
+    connection.execute(script.encode(), prepare=False)
+
+
+def _steps() -> dict[str, str]:
+    """Return the scripts that lead from one of the queue's versions to the next, in order."""
+    # Their names begin with the version they came with, two digits a number.
+    found = sorted(_sql().joinpath("migrations").iterdir(), key=lambda each: each.name)
+    return {
+        each.name: each.read_text(encoding="utf-8") for each in found if each.name.endswith(".sql")
+    }
+
+
+def _sql() -> Traversable:
+    try:
+        return resources.files("procrastinate").joinpath("sql")
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the schema needs a package that is not here: {error}",
+            hint="pip install 'upthread[postgres]'",
+        ) from error

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final
 
 import apsw
 
@@ -32,44 +32,6 @@ _FULL_SIZE_PAGE: Final = 65_536  # is written as 1, for want of a third byte
 
 LOG_HEADER_BYTES: Final = 32
 FRAME_HEADER_BYTES: Final = 24
-
-
-Row: TypeAlias = tuple[Any, ...]
-"""What a database returns: column types are the schema's, not the type checker's."""
-
-
-class Cursor(Protocol):
-    """What we use of apsw.Cursor, typed: apsw's own stubs need a newer Python for their buffers."""
-
-    def execute(self, statements: str, /) -> Cursor: ...
-    def fetchall(self) -> list[Row]: ...
-
-
-class Connection(Protocol):
-    """What we use of apsw.Connection, typed."""
-
-    @property
-    def in_transaction(self) -> bool: ...
-    def execute(self, statements: str, bindings: Sequence[Any] | None = None, /) -> Cursor: ...
-    def executemany(self, statements: str, bindings: Sequence[Sequence[Any]], /) -> Cursor: ...
-    def pragma(self, name: str, value: str | None = None, /) -> Any: ...
-    def set_busy_timeout(self, milliseconds: int, /) -> None: ...
-    def set_busy_handler(self, callable: Callable[[int], bool], /) -> None: ...  # noqa: A002
-    def backup(self, database: str, source: Connection, source_database: str, /) -> Any: ...
-    def config(self, option: int, value: int, /) -> int: ...
-    def changes(self) -> int: ...
-    def total_changes(self) -> int: ...
-    def data_version(self) -> int: ...
-    def create_scalar_function(
-        self,
-        name: str,
-        callable: Any,  # noqa: A002  # apsw's
-        numargs: int = ...,
-        *,
-        deterministic: bool = ...,
-        flags: int = ...,
-    ) -> None: ...
-    def close(self, force: bool = False, /) -> None: ...  # noqa: FBT001, FBT002  # apsw's signature
 
 
 def refuse_remains(path: Path) -> None:
@@ -174,19 +136,3 @@ def not_new(path: Path, state: str, beside: Iterable[Path]) -> StoreError:
         "says that there was one: it is not taken for a new one, and nothing was written",
         hint=f"{CURE_OF_DAMAGE}; {ANEW}",
     )
-
-
-def allow_full_disk(connection: Connection, place: Path) -> None:
-    """Before a connection reads: where a full disk has no room for the index of the log, have none.
-
-    It is in memory then, which SQLite allows to whoever has the file alone:
-    https://sqlite.org/wal.html#noshm.
-    """
-    free = os.statvfs(place.parent)
-    is_there = (size_of(place.with_name(place.name + "-shm")) or 0) >= _INDEX_BYTES
-    if free.f_bavail * free.f_frsize < _INDEX_BYTES and not is_there:
-        connection.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()
-
-
-_INDEX_BYTES: Final = 32 * 1024
-"""What SQLite makes `-shm` of at least."""

@@ -25,9 +25,8 @@ from upthread.store.log import (
     lost_lease,
     taken_lease,
 )
+from upthread.store.sqlite.connection import Connection, faults_in
 from upthread.store.sqlite.database import ENGINE_ERRORS, Database, damaged_file, end, to_column
-from upthread.store.sqlite.integrity import faults_in
-from upthread.store.sqlite.presence import Connection
 from upthread.store.streams import SCHEMA_VERSION, encoded, refolded
 
 BUSY_TIMEOUT_S: Final = 30.0
@@ -196,10 +195,7 @@ class SqliteStore(LogStore):
         return rows
 
     def scrub(self) -> None:
-        # Late: `forget` alone does this, and every look loads the store.
-        from upthread.store.sqlite.scrub import scrub  # noqa: PLC0415
-
-        scrub(self.database)
+        self.database.scrub()
 
     def close(self) -> None:
         self.database.close()
