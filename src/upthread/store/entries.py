@@ -67,6 +67,10 @@ class Entry(NamedTuple):
     hash: bytes
     before: bytes | None = None
 
+    def plain(self) -> tuple[Any, ...]:
+        """Return an entry as it is on any backend."""
+        return (*self[:3], as_bytes(self.kept), as_bytes(self.said), self.digest, self.hash)
+
 
 class SpokenRow(NamedTuple):
     """What a reader of messages needs of an entry. A store may give a plain tuple of the same."""

@@ -25,7 +25,7 @@ from upthread.store.drafting import EVERY, Change, Drafts, StreamKey, joined
 from upthread.store.entries import Entry, SpokenRow
 from upthread.store.kinds import FREQUENT, SAID
 from upthread.store.stream_reads import Found, Rows, Span
-from upthread.store.streams import Head, head_of, text_of
+from upthread.store.streams import STREAMS, Head, head_of, text_of
 from upthread.store.tags import StreamKind
 from upthread.store.writes import apply
 
@@ -218,6 +218,11 @@ class LogStore(Store):
         some = () if project_id is None else (self.column(project_id),)
         rows = self.read(_HEADS.format(kind, " AND h.project = $1" if some else ""), *some)
         return tuple(map(head_of, rows))
+
+    def streams(self, project_id: ProjectId) -> Iterator[Head]:
+        """Yield the heads of a project's streams, in the order in which they can be made."""
+        for kind in STREAMS:
+            yield from self.heads(project_id, kind)
 
     def entries(self, span: Span) -> Sequence[Entry]:
         if span.only is not None:

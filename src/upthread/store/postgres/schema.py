@@ -16,7 +16,13 @@ from typing import Final, NamedTuple
 
 from upthread.errors import StoreError, UsageError
 from upthread.store.entries import Entry
-from upthread.store.postgres.server import ACT_FOR, ALL_PROJECTS, Connection, Server
+from upthread.store.postgres.server import (
+    ACT_FOR,
+    ALL_PROJECTS,
+    Connection,
+    Server,
+    lift_time_limit,
+)
 from upthread.store.streams import LOG_VERSION, SCHEMA_VERSION, refolded
 
 SCHEMA: Final = Path(__file__).with_name("schema.sql")
@@ -78,16 +84,14 @@ def _migrate(connection: Connection, name: str) -> Migrated:
     with connection.transaction():
         # However long the others take.
         connection.execute(b"SET LOCAL lock_timeout = 0")
-        if connection.info.server_version >= 170_000:
-            connection.execute(b"SET LOCAL transaction_timeout = 0")
+        lift_time_limit(connection)
         connection.execute(b"SELECT pg_advisory_xact_lock($1)", (_LOCK,))
         connection.execute(ACT_FOR, (ALL_PROJECTS, True))
         # Under the lock: whoever waited for it finds the schema made.
         before = _version(connection)
         _refuse_others(before, name)
         if not before:
-            # Many statements in one script, which cannot be prepared.
-            connection.execute(SCHEMA.read_text("utf-8").encode(), prepare=False)
+            _run(connection, SCHEMA.read_text("utf-8"))
             connection.execute(
                 b"INSERT INTO upthread.meta (name, value) VALUES ('schema', $1)", (SCHEMA_VERSION,)
             )

@@ -278,19 +278,10 @@ def _is_pooled(connection: Connection) -> bool:
     return row != (connection.info.backend_pid,)
 
 
-@contextlib.contextmanager
-def unhurried(connection: Connection) -> Generator[None]:
-    """Lift the limit on a transaction's time for the block, where a server has one (from 17)."""
-    if connection.info.server_version < _TRANSACTION_TIMEOUT_SINCE:
-        yield
-        return
-    connection.execute(b"SET transaction_timeout = 0")
-    try:
-        yield
-    finally:
-        if not connection.closed:
-            again = ("transaction_timeout", _TRANSACTION_TIMEOUT)
-            connection.execute(b"SELECT set_config($1, $2, false)", again)
+def lift_time_limit(connection: Connection) -> None:
+    """Lift the limit on the time of the open transaction, where a server has one (from 17)."""
+    if connection.info.server_version >= _TRANSACTION_TIMEOUT_SINCE:
+        connection.execute(b"SET LOCAL transaction_timeout = 0")
 
 
 def error_of(connection: Connection, result: pq.abc.PGresult) -> psycopg.Error:

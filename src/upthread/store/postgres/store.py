@@ -43,7 +43,7 @@ from upthread.store.postgres.at_once import (
     texts,
 )
 from upthread.store.postgres.schema import check_schema
-from upthread.store.postgres.server import Connection, Server, unhurried
+from upthread.store.postgres.server import Connection, Server, lift_time_limit
 from upthread.store.streams import SCHEMA_VERSION, encoded
 from upthread.store.tags import own_tag
 
@@ -329,5 +329,6 @@ def _job(change: Change) -> list[Statement]:
 
 
 def _scrub(connection: Connection) -> None:
-    with unhurried(connection):
+    with connection.transaction():
+        lift_time_limit(connection)
         connection.execute(b"SELECT upthread.scrub()")
