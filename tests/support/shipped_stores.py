@@ -122,8 +122,6 @@ def _change_database(address: str, change: str) -> None:
 SQLITE: Final = StoreBackend(
     name="sqlite",
     make=SqliteStore,
-    is_durable=True,
-    is_shared=True,
     mark_newer=lambda place: _in_sqlite(place, "PRAGMA user_version = 999"),
     failing=disk_full,
     tamper=lambda place, tampering: _in_sqlite(place, *_TAMPERINGS[tampering]),
@@ -131,8 +129,6 @@ SQLITE: Final = StoreBackend(
 POSTGRES: Final = StoreBackend(
     name="postgres",
     make=open_postgres,
-    is_durable=True,
-    is_shared=True,
     mark_newer=lambda place: _in_postgres(
         place, "UPDATE upthread.meta SET value = 999 WHERE name = 'schema'"
     ),

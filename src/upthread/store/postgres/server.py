@@ -52,6 +52,11 @@ ALL_PROJECTS: Final = "*"
 ACT_FOR: Final = b"SELECT set_config('upthread.project', $1, $2)"
 _ACT_FOR_NOW: Final = b"SELECT set_config('upthread.project', convert_from($1, 'UTF8'), true)"
 
+_SYNC_COMMITS: Final = b"""
+SELECT set_config('synchronous_commit', 'on', false)
+WHERE current_setting('synchronous_commit') = 'off'
+"""
+
 _SESSION: Final[Mapping[str, str]] = MappingProxyType(
     {
         "lock_timeout": "30s",
@@ -245,12 +250,11 @@ class Server:
             settings["statement_timeout"] = f"{self._wait_s:g}s"
         if connection.info.server_version >= _TRANSACTION_TIMEOUT_SINCE:
             settings["transaction_timeout"] = _TRANSACTION_TIMEOUT
-        # Only then: a server may be set to wait for more than its own disk.
-        if _setting(connection, "synchronous_commit") == "off":
-            settings["synchronous_commit"] = "on"
         settings["default_transaction_isolation"] = _ISOLATION
         for name, value in settings.items():
             connection.execute(b"SELECT set_config($1, $2, false)", (name, value))
+        # Only where it is off: a server may be set to wait for more than its own disk.
+        connection.execute(_SYNC_COMMITS)
         self.is_pooled = _is_pooled(connection)
         self._say_project(connection)
 
@@ -333,12 +337,6 @@ def _shown(parameters: Mapping[str, Any]) -> str:
     at = f"{user}@" if user else ""
     port = f":{parameters['port']}" if "port" in parameters else ""
     return f"postgres://{at}{host}{port}/{parameters.get('dbname', '')}"
-
-
-def _setting(connection: Connection, name: str) -> str:
-    row = connection.execute(b"SELECT current_setting($1)", (name,)).fetchone()
-    assert row is not None, "a SELECT without FROM has one row"
-    return str(row[0])
 
 
 def _in_one_line(error: psycopg.Error, parameters: Mapping[str, Any]) -> str:
