@@ -207,14 +207,14 @@ class Drafts:
         """Add an entry whose key is its number, or compare it with the one that is there."""
         owner, seq = change.head.name, cast("int", key(entry.value))
         is_new = is_next(seq, last=last, what=what, owner=owner)
-        self.keyed(change, entry, key, f"{what} {seq} of {owner}", is_new=is_new)
+        self.put(change, entry, key, f"{what} {seq} of {owner}", is_new=is_new)
 
-    def keyed(
-        self, change: Change, entry: Written, key: Key, what: str, *, is_new: bool = False
-    ) -> None:
-        """Add an entry that has a key of its own, or compare it with the one that is there."""
-        if is_new or not self.is_there(change, entry, key, what):
+    def put(self, change: Change, entry: Written, key: Key, what: str, *, is_new: bool) -> None:
+        """Add an entry, or compare it with the one that must be there under its key."""
+        if is_new:
             change.add(entry)
+        elif not self.is_there(change, entry, key, what):
+            raise not_whole(what)
 
     def is_there(self, change: Change, entry: Written, key: Key, what: str) -> bool:
         """Return whether an entry with this key is there; ConflictError for other content (S3)."""
@@ -262,7 +262,7 @@ class Drafts:
         known = self.owner_of(tag("turn", turn_id), 0, is_read=self._is_careful)
         what = f"turn {turn_id}"
         must_equal(known or owner, owner, what=what)
-        self.keyed(change, opening, attrgetter("turn_id"), what, is_new=known is None)
+        self.put(change, opening, attrgetter("turn_id"), what, is_new=known is None)
 
     def turn_event(self, write: commands.RecordTurnEvent) -> None:
         """Add an event to a turn, or compare it."""
@@ -277,7 +277,7 @@ class Drafts:
             last = sum(kept_of(each).turn_id == turn_id for each in events)
         is_new = is_next(seq, last=last, what="turn event", owner=turn_id)
         what = f"event {seq} of turn {turn_id}"
-        self.keyed(change, event, attrgetter("turn_id", "seq"), what, is_new=is_new)
+        self.put(change, event, attrgetter("turn_id", "seq"), what, is_new=is_new)
 
     # --- messages ---------------------------------------------------------------------------------
 

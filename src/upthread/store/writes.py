@@ -142,7 +142,8 @@ def _record_quarantine(drafts: Drafts, write: commands.RecordQuarantine) -> None
     value = kinds.Strayed(turn_id, ordinal, write.reason)
     entry = written(value, write.recorded_at_ms, write.raw)
     what = f"quarantined event {ordinal} of turn {turn_id}"
-    drafts.keyed(change, entry, attrgetter("turn_id", "ordinal"), what)
+    if not drafts.is_there(change, entry, attrgetter("turn_id", "ordinal"), what):
+        change.add(entry)
 
 
 def _record_decision(drafts: Drafts, write: commands.RecordDecision) -> None:

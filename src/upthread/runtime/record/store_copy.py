@@ -20,7 +20,6 @@ from msgspec import Struct, field
 
 from upthread.core.commands import EnqueueTransition, RecordProject
 from upthread.core.types import (
-    CHILD_SLOT,
     Durability,
     Lease,
     ProjectId,
@@ -28,7 +27,7 @@ from upthread.core.types import (
     RunId,
 )
 from upthread.errors import ConflictError, StoreError
-from upthread.runtime.lease import conversation_lease, workstream_lease
+from upthread.runtime.lease import workstream_lease
 from upthread.store.base import Store
 from upthread.store.drafting import changed
 from upthread.store.kinds import RunState
@@ -210,16 +209,11 @@ class Move:
 
 def leases_held(store: LogStore, project_id: ProjectId) -> Iterator[Lease]:
     """Yield the leases that somebody holds on a project's workstreams and conversations."""
+    yield from store.held_leases(project_id)
     for known in store.workstreams(project_id):
-        names = {workstream_lease(project_id, known.workstream)} | {
-            conversation_lease(project_id, each.key.address)
-            for each in store.conversations(project_id, known.workstream)
-            if each.key.slot != CHILD_SLOT
-        }
-        for name in sorted(names):
-            lease = store.lease(name)
-            if lease is not None and lease.holder is not None:
-                yield lease
+        lease = store.lease(workstream_lease(project_id, known.workstream))
+        if lease is not None and lease.holder is not None:
+            yield lease
 
 
 def due_runs(store: Store, project_id: ProjectId, *, before_ms: int) -> list[RunId]:

@@ -91,7 +91,7 @@ def _migrate(connection: Connection, name: str) -> Migrated:
         before = _version(connection)
         _refuse_others(before, name)
         if not before:
-            _run(connection, SCHEMA.read_text("utf-8"))
+            connection.execute(SCHEMA.read_bytes())
             connection.execute(
                 b"INSERT INTO upthread.meta (name, value) VALUES ('schema', $1)", (SCHEMA_VERSION,)
             )
@@ -151,10 +151,10 @@ def _migrate_job_queue(connection: Connection) -> None:
     connection.execute(f"SET LOCAL search_path = {SEARCH_PATH}".encode())
     # The schema is that of the newest version: of a new database its steps are only written down.
     if not made:
-        _run(connection, _sql().joinpath("schema.sql").read_text(encoding="utf-8"))
+        connection.execute(_sql().joinpath("schema.sql").read_bytes())
     for name, script in steps.items():
         if made and name not in made:
-            _run(connection, script)
+            connection.execute(script)
     for name in steps.keys() - made:
         connection.execute(b"INSERT INTO upthread.job_queue_migration (name) VALUES ($1)", (name,))
     # All of them, each time: a step may have made one anew, and without its setting.
@@ -163,18 +163,11 @@ def _migrate_job_queue(connection: Connection) -> None:
         connection.execute(statement.encode())
 
 
-def _run(connection: Connection, script: str) -> None:
-    # Many statements in one script, which cannot be prepared.
-    connection.execute(script.encode(), prepare=False)
-
-
-def _steps() -> dict[str, str]:
+def _steps() -> dict[str, bytes]:
     """Return the scripts that lead from one of the queue's versions to the next, in order."""
     # Their names begin with the version they came with, two digits a number.
     found = sorted(_sql().joinpath("migrations").iterdir(), key=lambda each: each.name)
-    return {
-        each.name: each.read_text(encoding="utf-8") for each in found if each.name.endswith(".sql")
-    }
+    return {each.name: each.read_bytes() for each in found if each.name.endswith(".sql")}
 
 
 def _sql() -> Traversable:

@@ -129,12 +129,11 @@ class Server:
     def __init__(self, address: str, *, wait_s: float | None = None) -> None:
         self.address = address
         self._wait_s = wait_s
-        self._parameters, self._prepare_after = parameters_of(address)
+        self._parameters, self.prepares = parameters_of(address)
         if wait_s is not None:
             # libpq takes whole seconds, and less than two it takes for two.
             self._parameters["connect_timeout"] = max(2, int(wait_s))
         self.name = _shown(self._parameters)
-        self.prepares = self._prepare_after is not None
         self._is_closed = False
         self._patient_from_s = 0.0
         self._lock = threading.Lock()
@@ -225,12 +224,12 @@ class Server:
         # Typed for the statements of the type checker's day; ours are bytes, with $1 for values.
         connection: Connection = psycopg.connect(
             autocommit=True,
-            prepare_threshold=self._prepare_after,
+            prepare_threshold=None,  # what is asked often is prepared in at_once.py
             cursor_factory=psycopg.RawCursor,
             **self._parameters,
         )
         try:
-            # One type for every number, else each size of number prepares a statement of its own.
+            # One type for every number, whatever its size.
             connection.adapters.register_dumper(int, Int8BinaryDumper)
             self._prepare_session(connection)
         except BaseException:
@@ -301,8 +300,8 @@ def error_of(connection: Connection, result: pq.abc.PGresult) -> psycopg.Error:
 _ENDS: Final = ("FATAL", "PANIC")
 
 
-def parameters_of(address: str) -> tuple[dict[str, Any], int | None]:
-    """Return what to connect with, and after how many uses a statement is prepared."""
+def parameters_of(address: str) -> tuple[dict[str, Any], bool]:
+    """Return what to connect with, and whether statements are prepared."""
     head, _, query = address.partition("?")
     options = [each for each in query.split("&") if each]
     ours = [each for each in options if each.partition("=")[0] == PREPARED_OPTION]
@@ -314,7 +313,7 @@ def parameters_of(address: str) -> tuple[dict[str, Any], int | None]:
     if not given or _is_misread(given):
         # Why is not said: libpq says it by quoting a piece, which may be of the password.
         raise StoreError("the address of the database cannot be read", hint=_ADDRESS_HINT)
-    return {**_CONNECTION, **given}, None if f"{PREPARED_OPTION}=no" in ours else 0
+    return {**_CONNECTION, **given}, f"{PREPARED_OPTION}=no" not in ours
 
 
 def _is_misread(given: Mapping[str, Any]) -> bool:
