@@ -83,24 +83,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from upthread.core.commands import Write
 from upthread.core.types import Fence, Holder, Lease, LeaseClaim, ProjectId
-from upthread.errors import StoreError
 from upthread.store.reads import Reads
-from upthread.store.streams import Head
-
-
-class Proof(NamedTuple):
-    """A stream of a store, and its damage, None where all of it is what was recorded.
-
-    `head` is None where it is damaged or gone. A damaged message is `seq` of its ids.
-    """
-
-    name: str
-    head: Head | None
-    damage: StoreError | None
+from upthread.store.streams import Proof
 
 
 class Leases(TypedDict, total=False):

@@ -20,12 +20,12 @@ from upthread.core.codec import Json, encode_plain_json
 from upthread.core.commands import Write
 from upthread.core.types import Durability, Fence, Holder, Lease, LeaseClaim, ProjectId
 from upthread.errors import ConflictError, FencedError, UpthreadError
-from upthread.store.base import Leases, Proof, Store
+from upthread.store.base import Leases, Store
 from upthread.store.drafting import EVERY, Change, Drafts, StreamKey, joined
 from upthread.store.entries import Entry, SpokenRow
 from upthread.store.kinds import FREQUENT, SAID
 from upthread.store.stream_reads import Found, Rows, Span
-from upthread.store.streams import STREAMS, Head, head_of, text_of
+from upthread.store.streams import STREAMS, Head, Proof, head_of, text_of
 from upthread.store.tags import StreamKind
 from upthread.store.writes import apply
 

@@ -15,11 +15,10 @@ from typing import TypeAlias
 
 from upthread.errors import StoreError
 from upthread.store import entries, streams
-from upthread.store.base import Proof
 from upthread.store.entries import Entry, kept_of, not_whole
 from upthread.store.kinds import PARTS, ConversationState
 from upthread.store.stream_reads import Rows, StreamReads
-from upthread.store.streams import STREAMS, Head, head_of, workstream_of
+from upthread.store.streams import STREAMS, Head, Proof, head_of, workstream_of
 from upthread.store.tags import own_tag, tag
 
 Tags: TypeAlias = Mapping[tuple[bytes, int], int]

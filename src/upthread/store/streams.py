@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from hashlib import sha256
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, NamedTuple, cast, get_args
 
 from msgspec import Struct
 
@@ -54,6 +54,17 @@ class Head(Struct):
         moved = copy(self)
         moved.state = copy(self.state)
         return moved
+
+
+class Proof(NamedTuple):
+    """A stream of a store, and its damage, None where all of it is what was recorded.
+
+    `head` is None where it is damaged or gone. A damaged message is `seq` of its ids.
+    """
+
+    name: str
+    head: Head | None
+    damage: StoreError | None
 
 
 _STATE: Final = Json(State, "head")
