@@ -39,8 +39,7 @@ from upthread.errors import StoreError
 from upthread.store import entries, streams
 from upthread.store.entries import Entry, not_whole
 from upthread.store.kinds import ConversationState, Kept, RunState, TurnMoved, WorkstreamState
-from upthread.store.message_reads import MessageReads
-from upthread.store.stream_reads import Span, conversation_state
+from upthread.store.stream_reads import Span, StreamReads, conversation_state
 from upthread.store.streams import Head
 from upthread.store.tags import key_tag, tag
 
@@ -88,7 +87,7 @@ _EVENTS_AT_ONCE: Final = 8
 """Most turns have fewer, and one more of the next shows that there are no others."""
 
 
-class Reads(MessageReads):
+class Reads(StreamReads):
     """What can be read of a store. What names an unknown id reads as nothing: None, 0 or empty."""
 
     # --- projects, workstreams, conversations, runs -----------------------------------------------
