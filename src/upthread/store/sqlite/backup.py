@@ -2,7 +2,7 @@
 
 A copy is what was committed at one moment, log and all. Nothing is ever deleted but a copy of ours
 that did not become one. What is said of a file that could be opened comes from SQLite; what a file
-that could not be opened is, from presence.py and from the error of opening it.
+that could not be opened is, from files.py and from the error of opening it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,15 @@ from msgspec import Struct
 from upthread.errors import StoreError, UsageError
 from upthread.store.sqlite.connection import Connection, connect, cure, faults_in, raw_key
 from upthread.store.sqlite.database import Database
-from upthread.store.sqlite.files import BESIDE, SIDECARS, prepare_file, sync_file
-from upthread.store.sqlite.presence import CURE_OF_DAMAGE, refuse_remains, size_of
+from upthread.store.sqlite.files import (
+    BESIDE,
+    CURE_OF_DAMAGE,
+    SIDECARS,
+    prepare_file,
+    refuse_remains,
+    size_of,
+    sync_file,
+)
 
 FAULTS_MAX: Final = 100
 """How many faults the engine is asked for."""
@@ -121,7 +128,7 @@ def put_in_place(path: Path, copy: Path, aside: Path, *, key: bytes | None) -> N
     """Give a copy the place of a database, which is kept under the name `aside`, log and all.
 
     StoreError while somebody has the database open. Killed between the two steps there is no
-    database, which is not taken for a new one: presence.py.
+    database, which is not taken for a new one: files.py.
     """
     with _alone(path, key):
         # The database before its log. Killed between the two, a log without a database is refused;

@@ -17,7 +17,7 @@ import apsw
 
 from upthread.errors import StoreError
 from upthread.store.log import Row
-from upthread.store.sqlite.presence import CURE_OF_DAMAGE, size_of
+from upthread.store.sqlite.files import CURE_OF_DAMAGE, size_of
 
 KEY_BYTES: Final = 32
 _INDEX_BYTES: Final = 32 * 1024

@@ -27,8 +27,13 @@ from upthread.core.codec import encode_text
 from upthread.errors import StoreError
 from upthread.store.address import KEY_SUFFIX
 from upthread.store.sqlite.connection import Connection, Cursor, connect, unlock
-from upthread.store.sqlite.files import prepare_file
-from upthread.store.sqlite.presence import CURE_OF_DAMAGE, not_new, refuse_remains, remains
+from upthread.store.sqlite.files import (
+    CURE_OF_DAMAGE,
+    not_new,
+    prepare_file,
+    refuse_remains,
+    remains,
+)
 from upthread.store.sqlite.write_queue import WriteQueue, has_locks
 from upthread.store.streams import LOG_VERSION, SCHEMA_VERSION
 
