@@ -44,6 +44,7 @@ from upthread.store.postgres.at_once import (
 )
 from upthread.store.postgres.schema import check_schema
 from upthread.store.postgres.server import Connection, Server, lift_time_limit
+from upthread.store.postgres.workers import DEFER
 from upthread.store.streams import SCHEMA_VERSION, encoded
 from upthread.store.tags import own_tag
 
@@ -109,17 +110,9 @@ UPDATE upthread.head SET
     due_queue = convert_from($4, 'UTF8')
 WHERE id = {_OF_RUN}
 """.encode()
+_LATER: Final = "CASE WHEN $2::bigint > 0 THEN clock_timestamp() + $2 * interval '1 ms' END"
 _ENQUEUE: Final = f"""
-SELECT upthread.procrastinate_defer_jobs_v1(
-    array_agg(
-        row(
-            h.due_queue, 'transition', 0, NULL, h.id || ':' || h.due_seq,
-            jsonb_build_object('run', h.id, 'seq', h.due_seq),
-            CASE WHEN $2::bigint > 0 THEN clock_timestamp() + $2 * interval '1 ms' END
-        )::upthread.procrastinate_job_to_defer_v1
-    )
-)
-FROM upthread.head AS h WHERE h.id = {_OF_RUN} HAVING count(*) > 0
+SELECT {DEFER.format(_LATER)} FROM upthread.head AS h WHERE h.id = {_OF_RUN} HAVING count(*) > 0
 """.encode()
 # Of the jobs of what is settled those go that nobody has taken.
 _DROP_JOB: Final = f"""
