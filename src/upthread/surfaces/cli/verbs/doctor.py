@@ -44,8 +44,8 @@ from upthread.runtime.record.events import turn_events
 from upthread.store.base import Store
 from upthread.store.entries import CURE_OF_DAMAGE as SEE_DOCTOR
 from upthread.store.kinds import ConversationState
-from upthread.store.sqlite.integrity import FileFaults
-from upthread.store.sqlite.presence import CURE_OF_DAMAGE
+from upthread.store.sqlite.backup import FileFaults
+from upthread.store.sqlite.files import CURE_OF_DAMAGE
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.failures import EXIT_ERROR

@@ -11,7 +11,8 @@ from upthread.client.encryption import key_of, made_key
 from upthread.config import Settings
 from upthread.errors import UsageError
 from upthread.store.address import file_path, is_postgres
-from upthread.store.sqlite.encryption import change_key, has_key
+from upthread.store.sqlite.backup import change_key
+from upthread.store.sqlite.connection import has_key
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import confirm
