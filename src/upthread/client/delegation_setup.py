@@ -31,8 +31,8 @@ from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.role import Role
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.turns.prompt import Task, with_unverified
+from upthread.core.turns.recognition import UndecidedCall
 from upthread.core.turns.replayed_history import Lacked
-from upthread.core.turns.stored_session import UndecidedCall
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     ConversationId,
@@ -46,8 +46,7 @@ from upthread.core.workstreams import callers_in
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.role_files import instructions_in
 from upthread.runtime.options import RunOptions, TellOptions
-from upthread.runtime.record.events import run_view
-from upthread.runtime.record.turn_views import last_attached
+from upthread.runtime.record.turn_views import last_attached, run_view
 from upthread.runtime.turns.conversation import ClaimRequest
 from upthread.runtime.turns.delegation import OpenOptions, SeenVersion, TellRequest
 from upthread.runtime.turns.handshake_inputs import freshness_settings

@@ -11,9 +11,10 @@ from upthread.client.assembly import Assembly
 from upthread.client.consent import decide, refuse_models
 from upthread.client.worktrees import notice_of
 from upthread.core.actors import Actor, model_of
+from upthread.core.acts import settlement
+from upthread.core.decision.examined import Reading
 from upthread.core.decision.price import Tokens
-from upthread.core.decision.read_coverage import Reading
-from upthread.core.names import Address, parse_address, parse_workstream, shown
+from upthread.core.names import parse_workstream, shown
 from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.runs.pipeline import RunView
 from upthread.core.sessions import NO_SESSION, OwnInterface
@@ -27,7 +28,7 @@ from upthread.errors import UsageError
 from upthread.runtime.continuity_probe import Probed
 from upthread.runtime.lease import conversation_request, free
 from upthread.runtime.options import RunOptions, TellOptions
-from upthread.runtime.record.effects import RecordedEffect, recorded_effects
+from upthread.runtime.record.effects import RecordedEffect, recorded_effects, the_one_named
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
 from upthread.runtime.record.timeline import Timeline
 from upthread.runtime.record.timeline_reader import open_timeline
@@ -41,9 +42,7 @@ from upthread.runtime.record.turn_views import (
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.system import user_name
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.limit_wait import wait_until
 from upthread.runtime.turns.progress import TurnResult
-from upthread.store.values import Resolved
 
 Result = TypeVar("Result")
 
@@ -130,72 +129,39 @@ class Project(Assembly):
 
     async def in_use(self) -> InUse:
         """Return which workstream this working tree is on, and why."""
-        await self._recover()
-        return await self._system.in_thread(self.calls.in_use)
+        return await self.read(self.calls.in_use)
 
-    # --- looking: a call whose agent died is read back before anything is read -----------------
-
-    async def _recover(self) -> None:
-        """Record what agents did that have died in a call of theirs, from their own stores."""
-        self.unread = await self._system.in_thread(self.calls.read_back)
-
-    async def read(self, look: Callable[[], Result]) -> Result:
-        """Return what a blocking read of `store` returns, run off the event loop."""
-        await self._recover()
-        return await self._system.in_thread(look)
-
-    async def workstreams(self) -> tuple[WorkstreamView, ...]:
-        """Return all workstreams, oldest first."""
-        await self._recover()
-        return await self._system.in_thread(lambda: self._overview.workstreams(self.project_id))
+    # --- looking -------------------------------------------------------------------------------
 
     async def show(self, workstream: str) -> WorkstreamView:
         """Return how a workstream stands. Raises NotFoundError."""
         name = parse_workstream(workstream)
-        await self._recover()
 
         def look() -> WorkstreamView:
             view = self._overview.workstream(self.project_id, name)
             if view is None:
-                raise self._addresses.unknown(name)
+                raise self._unknown(name)
             return view
 
-        return await self._system.in_thread(look)
-
-    async def _require(self, workstream: str) -> None:
-        await self._system.in_thread(lambda: self._addresses.require(workstream))
-
-    async def role(self, address: str) -> RoleView:
-        """Return how one conversation stands. Raises NotFoundError."""
-        await self._recover()
-        parsed = await self.parse(address)
-
-        return await self._system.in_thread(lambda: self._overview.role(self._found(parsed)))
+        return await self.read(look)
 
     async def session(self, address: str) -> tuple[Conversation, Link | None]:
         """Return a conversation and its open link, None without one. Raises NotFoundError.
 
         The one look that scripts take before each of their own: nothing else is read.
         """
-        await self._recover()
-        parsed = await self.parse(address)
 
-        def resolved() -> Resolved:
-            found = self._addresses.resolved(parsed)
+        def look() -> tuple[Conversation, Link | None]:
+            found = self._resolved(address)
             # By their seals, which finding them does not look at: what is damaged is refused.
             self.store.links(found.conversation.conversation_id)
-            return found
+            return found.conversation, found.link
 
-        found = await self._system.in_thread(resolved)
-        return found.conversation, found.link
+        return await self.read(look)
 
     async def conversation(self, address: str) -> tuple[Message, ...]:
         """Return a conversation's messages, oldest first. Raises NotFoundError."""
-        await self._recover()
-        parsed = await self.parse(address)
-        return await self._system.in_thread(
-            lambda: self.store.messages(self._found(parsed).conversation_id)
-        )
+        return await self.read(lambda: self.store.messages(self._found(address).conversation_id))
 
     async def effects(self, conversations: Sequence[Conversation]) -> tuple[RecordedEffect, ...]:
         """Return what was done to the world in conversations, one after the other."""
@@ -209,9 +175,8 @@ class Project(Assembly):
 
         By any role of the workstream, in the order of each; nothing of it is done again before.
         """
-        await self._recover()
         name = parse_workstream(workstream)
-        return await self.read(lambda: tuple(self._doubts_now(name)))
+        return await self.read(lambda: self._doubts_now(name))
 
     async def effects_held(self, workstream: str) -> tuple[RecordedEffect, ...]:
         """Return what nobody does again before a person has said something of it.
@@ -219,10 +184,8 @@ class Project(Assembly):
         That is what is in doubt, and then what was done by turns that were cut off. Raises
         NotFoundError for a workstream that is not there.
         """
-        await self._recover()
         name = parse_workstream(workstream)
-        await self._require(name)
-        return await self._system.in_thread(lambda: self._settlements.held(name))
+        return await self.read(lambda: self._held(name))
 
     async def settle_effect(
         self,
@@ -237,13 +200,25 @@ class Project(Assembly):
         Raises UsageError where a model says it or it is unclear which is meant, NotFoundError where
         nothing of that id is held back.
         """
-        await self._recover()
         name, actor = parse_workstream(workstream), by or self._actor
-        await self._require(name)
-        user = user_name(self._environment)
-        return await self._system.in_thread(
-            lambda: self._settlements.settle(name, said, effect_id, by=actor, user=user)
-        )
+
+        # Before anything is looked up: with its own word a model could have its push done again.
+        yours = f"look yourself, at your own terminal: {effects_command(name)}"
+        refuse_models(actor, what=_NOT_SETTLED, hint=yours)
+
+        def settle() -> RecordedEffect:
+            meant = the_one_named(self._held(name), name, effect_id)
+            act = settlement(
+                meant.conversation.conversation_id,
+                meant.effect.call_id,
+                said,
+                by_user=actor.for_user(user_name(self._environment)),
+                at_ms=self.now_ms(),
+            )
+            self.store.commit([act])
+            return meant
+
+        return await self.read(settle)
 
     async def unseen(self, conversations: Sequence[Conversation]) -> Unseen:
         """Return what of conversations is not on record, so that its effects are not known."""
@@ -312,12 +287,6 @@ class Project(Assembly):
         if link is None:
             return NO_SESSION
         return await self._system.in_thread(lambda: self._own_interfaces.of(link))
-
-    async def parse(self, text: str) -> Address:
-        """Return the address a person meant: `spec-42/planner`, or an instance name."""
-        if "/" in text:
-            return parse_address(text)
-        return await self._system.in_thread(lambda: self._addresses.by_instance_name(text))
 
     async def agent_for(self, address: str, *, named: str | None = None) -> str:
         """Return the agent that would be told. Raises UsageError where none is clear."""
@@ -402,8 +371,7 @@ class Project(Assembly):
 
         The only thing that ends a conversation. Raises LeaseHeldError while a turn is running.
         """
-        parsed = await self.parse(address)
-        old = await self._system.in_thread(lambda: self._found(parsed))
+        old = await self._system.in_thread(lambda: self._found(address))
         async with self._leases.held(conversation_request(old.key, "reset")) as fence:
             minting = self._system.in_thread(
                 lambda: self._conversations.mint(
@@ -417,9 +385,9 @@ class Project(Assembly):
 
         Raises UsageError where no such agent holds it.
         """
-        parsed, user = await self.parse(address), user_name(self._environment)
+        user = user_name(self._environment)
         await self._system.in_thread(
-            lambda: free(self.store, self._system, self._found(parsed), by_user=user)
+            lambda: free(self.store, self._system, self._found(address), by_user=user)
         )
 
     async def agree(self, items: Sequence[Item] | None = None) -> None:
@@ -464,7 +432,7 @@ class Project(Assembly):
                 break
             request = await self._request(result.conversation.key.address, "", options)
             request.listener.limited(result)
-            await wait_until(result.parked.reset_at_ms, self._system)
+            await self._system.wait_until(result.parked.reset_at_ms)
             result = await self._turns.go_on(request, result.turn_id)
         return result
 
@@ -477,10 +445,8 @@ class Project(Assembly):
         if own is not None:
             request.listener.notice(notice_of(workstream, own))
 
-    def _found(self, address: Address) -> Conversation:
-        return self._addresses.resolved(address).conversation
 
-
+_NOT_SETTLED: Final = "what came of an action nobody says from inside an agent's turn"
 _NOT_ERASED: Final = "what was said nobody erases from inside an agent's turn"
 _ERASE_YOURSELF: Final = "do it yourself, at your own terminal"
 

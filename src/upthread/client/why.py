@@ -11,8 +11,8 @@ from upthread.client.agents.own_interfaces import opens_sub_agents
 from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS
+from upthread.core.decision.examined import Reading
 from upthread.core.decision.handshake import HandshakeInputs, decide
-from upthread.core.decision.read_coverage import Reading
 from upthread.core.decision.rollover import is_refused_for_good
 from upthread.core.decision.rules import CANNOT_RESUME
 from upthread.core.decision.words import FRAMEWORK
@@ -21,8 +21,8 @@ from upthread.core.roles.role import Role
 from upthread.core.runs.stops import NEW_REFUSED
 from upthread.core.states import Standing, State
 from upthread.core.text import visible_line
+from upthread.core.turns.recognition import CutOffTurn
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
-from upthread.core.turns.stored_session import CutOffTurn
 from upthread.core.types import Decision, JsonValue, Link, Outcome
 from upthread.errors import StoreError
 from upthread.runtime.record.turn_views import (

@@ -44,12 +44,14 @@ from upthread.core.turns.spent_tokens import (
     passes,
     spent_on_prompt,
     stopped_in_words,
+    together,
+    unfinished,
+    usage_of_prompt,
 )
 from upthread.core.turns.turn import TurnView
-from upthread.core.turns.usage import together, unfinished, usage_of_prompt
 from upthread.core.types import CHILD_SLOT, Conversation, Link, Part, ToolCallPart
 from upthread.runtime.record.briefing import briefing_inputs
-from upthread.runtime.record.events import turn_view
+from upthread.runtime.record.turn_views import turn_view
 from upthread.store.base import Store
 
 ESTIMATED_MESSAGES_MAX: Final = 256

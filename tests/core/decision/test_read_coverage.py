@@ -2,8 +2,7 @@
 
 import pytest
 
-from upthread.core.decision.examined import ExaminedFile
-from upthread.core.decision.read_coverage import Reading, reading_of
+from upthread.core.decision.examined import ExaminedFile, Reading, reading_of
 from upthread.core.types import ErasedPart, TextPart, ToolCallPart, ToolResultPart
 
 ROOT = "/srv/project"

@@ -8,9 +8,19 @@ from msgspec import structs
 
 from upthread.core.events import RunEnded, RunEvent, RunResumed, RunStarted, StepEnded, StepStarted
 from upthread.core.roles.reports import Report, Verdict
-from upthread.core.runs.pipeline import Finish, Pipeline, RunStep, Step, as_data, fold, next_command
+from upthread.core.runs.pipeline import (
+    Finish,
+    Pipeline,
+    RunStep,
+    Step,
+    VerdictView,
+    as_data,
+    final_approval,
+    fold,
+    holds,
+    next_command,
+)
 from upthread.core.runs.run_view import RunView
-from upthread.core.runs.verdicts import VerdictView, final_approval, holds
 from upthread.core.types import Outcome
 
 PIPELINE = Pipeline(

@@ -104,7 +104,7 @@ def as_data(pipeline: Pipeline) -> JsonValue:
 
 
 class Handed(Struct, frozen=True, kw_only=True):
-    """A report as handed back, with what it was based on; see core/runs/verdicts.py."""
+    """A report as handed back, with what it was based on; see core/runs/pipeline.py."""
 
     role: str
     report: Report

@@ -50,7 +50,7 @@ from upthread.core.types import (
 )
 from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
-from upthread.runtime.record.events import turn_view
+from upthread.runtime.record.turn_views import turn_view
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Conversations
 from upthread.store.base import Store

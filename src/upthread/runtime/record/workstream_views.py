@@ -18,9 +18,8 @@ from upthread.core.events import AnswerSuggested, Question
 from upthread.core.roles.reports import Report
 from upthread.core.roles.role import Role
 from upthread.core.runs import pipeline as pipelines
-from upthread.core.runs.pipeline import RunView
+from upthread.core.runs.pipeline import RunView, VerdictView, holds
 from upthread.core.runs.stops import OURS, Ending, Source, ending_of
-from upthread.core.runs.verdicts import VerdictView, holds
 from upthread.core.states import (
     RoleFacts,
     RunFacts,
@@ -32,7 +31,7 @@ from upthread.core.states import (
     with_doubts,
 )
 from upthread.core.turns import turn as turns
-from upthread.core.turns.stored_session import CutOffTurn
+from upthread.core.turns.recognition import CutOffTurn
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     CHILD_SLOT,

@@ -39,9 +39,10 @@ from upthread.core.runs.pipeline import (
     RunStep,
     RunView,
     Wait,
+    final_approval,
+    holds,
     queue_of,
 )
-from upthread.core.runs.verdicts import final_approval, holds
 from upthread.core.turns.turn import fold as fold_turn
 from upthread.core.types import (
     Durability,
@@ -53,23 +54,23 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, ConflictError, NotFoundError, RefusedError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
-from upthread.runtime.record.events import events_by_turn, run_events, run_view
-from upthread.runtime.record.turn_views import spent_on_run
-from upthread.runtime.runs.answers import answered_by
-from upthread.runtime.runs.host_affinity import Placing
+from upthread.runtime.record.turn_views import events_by_turn, run_events, run_view, spent_on_run
 from upthread.runtime.runs.live_run import (
     Answer,
     LiveRun,
+    Placing,
     RunRequest,
     StepRequest,
     Transition,
+    answered_by,
+    digest_of,
     parked_in_doubt,
+    step_ended,
+    step_of,
 )
-from upthread.runtime.runs.steps import digest_of, step_ended, step_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Conversations
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.limit_wait import wait_until
 from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.turns.turns import Turns
 from upthread.store.base import Store
@@ -287,7 +288,7 @@ class Runs:
         """Let the time pass that the agent asked for, and go on; nothing for any other stop."""
         if live.view.parked is None or live.view.parked.reset_at_ms is None:
             return
-        await wait_until(live.view.parked.reset_at_ms, self._system)
+        await self._system.wait_until(live.view.parked.reset_at_ms)
         await self._commit(live, request, RunResumed(because=LIMIT_PASSED))
 
     def _wait_ms(self, parked: RunParked) -> int:

@@ -25,6 +25,7 @@ from upthread.core.events import (
     TurnIntended,
 )
 from upthread.core.quotas import TurnQuota
+from upthread.core.turns.recognition import UNANSWERED, CutOffCall, StoredSession, StoredTurn
 from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.replayed_history import (
     NOTHING_LACKED,
@@ -38,7 +39,6 @@ from upthread.core.turns.replayed_history import (
     lacked,
     redacted_history,
 )
-from upthread.core.turns.stored_session import UNANSWERED, CutOffCall, StoredSession, StoredTurn
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     Link,
@@ -50,8 +50,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import QuotaExceededError, StoreError
-from upthread.runtime.record.events import turn_view
-from upthread.runtime.record.turn_views import last_attached
+from upthread.runtime.record.turn_views import last_attached, turn_view
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.examination import Examiner
 from upthread.store.base import Store

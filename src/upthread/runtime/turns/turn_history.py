@@ -44,8 +44,7 @@ from upthread.core.types import (
 )
 from upthread.runtime.record.briefing import briefing_inputs
 from upthread.runtime.record.effects import RecordedEffect, effects_in_doubt, left_open
-from upthread.runtime.record.events import turn_events, turn_view
-from upthread.runtime.record.turn_views import totals_of
+from upthread.runtime.record.turn_views import totals_of, turn_events, turn_view
 from upthread.runtime.turns.examination import Examiner, first_file_after
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.store.base import Store

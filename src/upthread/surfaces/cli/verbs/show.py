@@ -16,8 +16,8 @@ import click
 from upthread.boundary import files, programs
 from upthread.client.briefing import Briefing
 from upthread.client.project import Project
+from upthread.core.decision.examined import Reading
 from upthread.core.decision.handshake import in_words, reasons_in_words
-from upthread.core.decision.read_coverage import Reading
 from upthread.core.decision.words import became_in_words, lacking_in_words
 from upthread.core.roles.limits import in_words as limits_in_words
 from upthread.core.sessions import OwnInterface
