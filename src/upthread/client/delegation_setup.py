@@ -37,7 +37,6 @@ from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     ConversationId,
     ConversationKey,
-    Durability,
     Link,
     RecordMode,
     UpstreamSessionId,
@@ -48,15 +47,13 @@ from upthread.role_files import instructions_in
 from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.record.turn_views import last_attached, run_view
 from upthread.runtime.turns.conversation import ClaimRequest
-from upthread.runtime.turns.delegation import OpenOptions, SeenVersion, TellRequest
-from upthread.runtime.turns.handshake_inputs import freshness_settings
+from upthread.runtime.turns.delegation import SeenVersion, TellRequest
 from upthread.runtime.turns.older_record import OwnSessions, look, look_at_all
 from upthread.runtime.turns.progress import SILENT
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 
 if TYPE_CHECKING:
     from upthread.runtime.permissions.policy import PermissionPolicy
-    from upthread.runtime.runs.live_run import StepRequest
 
 
 class Preparing:
@@ -239,18 +236,18 @@ class Preparing:
         """Return the request for one delegation. Blocking."""
         role = self._settings.role(address.role, agent)
         place = self.place_of(address.workstream)
-        options = self._open_options(agent, self._policy.of_role(role.name), place)
-        if options.ignores_project:
+        opening = self._open_request(agent, self._policy.of_role(role.name), place)
+        if opening.ignores_project:
             task = with_unverified(task, *instructions_in(place, agent))
-        request = self._request(address, task, chosen, agent=agent, role=role, options=options)
+        request = self._request(address, task, chosen, agent=agent, role=role, opening=opening)
         return structs.replace(request, adapter=self._adapter_for(address, agent))
 
     def called(self, address: Address, task: Task, *, role: Role, call: AgentsCall) -> TellRequest:
         """Return the request for a call that an agent's own tool makes. Blocking."""
         place = self._settings.working_directory
-        options = OpenOptions(working_directory=place, stderr_path=None)
+        opening = OpenRequest(working_directory=place, stderr_path=None)
         request = self._request(
-            address, task, TellOptions(), agent=call.agent, role=role, options=options
+            address, task, TellOptions(), agent=call.agent, role=role, opening=opening
         )
         # Nobody waits for a working tree here: the agent has its own word on who writes when.
         claim = structs.replace(request.claim, tree=None, opens_sub_agents=True)
@@ -264,7 +261,7 @@ class Preparing:
         *,
         agent: str,
         role: Role,
-        options: OpenOptions,
+        opening: OpenRequest,
     ) -> TellRequest:
         claim = ClaimRequest(
             project_id=self._project_id,
@@ -273,7 +270,7 @@ class Preparing:
             agent=agent,
             doing=f"tell {address.workstream}/{address.role}",
             when_busy=chosen.when_busy,
-            tree=options.working_directory if role.is_writing else None,
+            tree=opening.working_directory if role.is_writing else None,
             is_waiting_for_tree=chosen.when_busy == "wait",
             callers=self.callers,
             depth_max=self._settings.depth_max,
@@ -281,22 +278,17 @@ class Preparing:
             opens_sub_agents=opens_sub_agents(self._settings, agent),
             on_wait=(chosen.listener or SILENT).waiting,
         )
-        is_strict = self._settings.durability == "strict"
         return TellRequest(
             claim=claim,
             task=task,
             adapter=None,
-            open=options,
+            open=opening,
             redactor=self._redactor_of(role.name),
-            permissions=partial(self._permissions, options.working_directory, role),
+            permissions=partial(self._permissions, opening.working_directory, role),
             options=chosen,
             is_handed_back=bool(chosen.key),
-            durability=Durability.SYNCED if is_strict else Durability.PROCESS,
             condition=self.condition(address.workstream, role),
-            injection=self._settings.injection(agent),
-            rolls_over_when_empty=self._settings.rolls_over_when_empty(agent),
-            freshness=freshness_settings(self._settings),
-            outward_patterns=self._settings.outward_patterns,
+            settings=self._settings,
             own_sessions=self.own_sessions,
             tested=partial(self._tested, agent),
         )
@@ -304,15 +296,17 @@ class Preparing:
     def step(
         self,
         workstream: str,
-        step: StepRequest,
+        view: pipelines.RunView,
+        command: pipelines.RunStep,
         chosen: RunOptions,
         *,
         agent: str,
     ) -> TellRequest:
         """Return the request for one step of a run. Blocking, reads a few rows."""
+        step = command.step
         request = self.tell(
             Address(workstream=workstream, role=step.role),
-            step.task,
+            command.task,
             TellOptions(when_busy="wait", tokens_max=chosen.tokens_max, listener=chosen.listener),
             agent=agent,
         )
@@ -321,26 +315,17 @@ class Preparing:
             # What was said for this run holds: the role's condition would overrule it.
             role = structs.replace(role, continuity=chosen.continuity, resume_if=None)
         # The report is missing in that very session: another one would have to do the work again.
-        if step.is_asked_again:
+        if command.asked_again:
             role = structs.replace(role, continuity="resume")
-        condition = step.condition_role(role.resume_if) if role.resume_if else None
+        judged = step.on_rejected
         return structs.replace(
             request,
             claim=structs.replace(request.claim, role=role, is_waiting_for_tree=chosen.is_waiting),
-            fences=step.fences,
-            run_id=step.run_id,
-            condition=condition,
+            condition=view.report_digest(role.resume_if) if role.resume_if else None,
             is_handed_back=chosen.is_handed_back,
-            at_intent=step.at_intent,
-            at_end=step.at_end,
-            is_tree_judged=self._is_tree_judged(step),
-            at_park=step.at_park,
+            # A step that judges the work of a role that writes judges the working tree.
+            is_tree_judged=judged is not None and self._settings.role(judged).is_writing,
         )
-
-    def _is_tree_judged(self, step: StepRequest) -> bool:
-        """Whether a step judges the work of a role that writes, and so the working tree."""
-        judged = step.judged_role
-        return judged is not None and self._settings.role(judged).is_writing
 
     def require_recorded(self, pipeline: pipelines.Pipeline) -> None:
         """Refuse a run that could not go on: each role reads what the one before it reported."""
@@ -356,8 +341,7 @@ class Preparing:
         runs = self._store.runs(self._project_id, workstream) if role.resume_if else ()
         if not runs or role.resume_if is None:
             return None
-        report = run_view(self._store, runs[-1].run_id).report(role.resume_if)
-        return report.digest if report else None
+        return run_view(self._store, runs[-1].run_id).report_digest(role.resume_if)
 
     def place_of(self, workstream: str) -> str:
         """Return the directory a workstream is worked on in: its own working tree's, if it has one.
@@ -374,24 +358,15 @@ class Preparing:
 
     def open_request(self, agent: str, *, place: str | None = None) -> OpenRequest:
         """Return how to start an agent outside a turn: nobody is there to allow anything."""
-        from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415  # as above
-
         # No role is known here, so the strictest of all holds.
         mode = self._policy.strictest
-        options = self._open_options(agent, mode, place or self._settings.working_directory)
-        return OpenRequest(
-            working_directory=options.working_directory,
-            stderr_path=options.stderr_path,
-            redactor=None if mode == "full" else self._redactor,
-            environment=options.environment,
-            ignores_project=options.ignores_project,
-            answer_permission=PermissionPolicy().answer,
-        )
+        return self._open_request(agent, mode, place or self._settings.working_directory)
 
-    def _open_options(self, agent: str, mode: RecordMode, place: str) -> OpenOptions:
+    def _open_request(self, agent: str, mode: RecordMode, place: str) -> OpenRequest:
         log = log_path(Path(self._settings.home), agent, self._now_ms())
-        return OpenOptions(
+        return OpenRequest(
             working_directory=place,
+            redactor=None if mode == "full" else self._redactor,
             # What an agent writes to stderr may quote the prompt, and of `index` no word is kept.
             stderr_path=None if mode == "index" else str(log),
             # All of it: an agent started by upthread sees what it sees when a person starts it.

@@ -25,7 +25,7 @@ from upthread.core.turns.prompt import Task, continuation
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.types import Conversation, Link, Message
 from upthread.errors import UsageError
-from upthread.runtime.continuity_probe import Probed
+from upthread.runtime.continuity_probe import Probed, probe
 from upthread.runtime.lease import conversation_request, free
 from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.record.effects import RecordedEffect, recorded_effects, the_one_named
@@ -362,9 +362,9 @@ class Project(Assembly):
         Its sessions stay with it. Raises UsageError for an agent nobody knows, UpstreamError for
         one that does not start.
         """
-        from upthread.client.agents.probe import probe_agent  # noqa: PLC0415  # rarely asked for
-
-        return await probe_agent(self._preparing, agent, rate_limit_prompt=rate_limit_prompt)
+        opening = self._preparing.open_request(agent)
+        adapter = self._preparing.adapter(agent)
+        return await probe(adapter, opening, rate_limit_prompt=rate_limit_prompt)
 
     async def reset(self, address: str) -> Conversation:
         """Close a conversation and mint a new one under the same key; old rows stay.

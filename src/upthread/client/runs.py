@@ -118,8 +118,8 @@ class PipelineRuns:
             project_id=self._project_id,
             workstream=workstream,
             pipeline=self._settings.pipeline,
-            prepare_step=lambda step: self._preparing.step(
-                workstream, step, chosen, agent=agents[step.role]
+            prepare_step=lambda view, command: self._preparing.step(
+                workstream, view, command, chosen, agent=agents[command.step.role]
             ),
             tree_now=lambda: self._tree_now(workstream),
             make_ready=lambda: self._make_ready(workstream, chosen),

@@ -25,6 +25,7 @@ from upthread.core.turns.recognition import CutOffTurn
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.types import Decision, JsonValue, Link, Outcome
 from upthread.errors import StoreError
+from upthread.runtime.cost import Subject
 from upthread.runtime.record.turn_views import (
     is_of_sub_agent,
     last_attached,
@@ -33,7 +34,7 @@ from upthread.runtime.record.turn_views import (
 )
 from upthread.runtime.record.workstream_views import RoleView, record_inputs
 from upthread.runtime.turns.external_calls import RESUMING
-from upthread.runtime.turns.handshake_inputs import gathered, subject_of
+from upthread.runtime.turns.handshake_inputs import gathered
 
 _OTHER_WORDS: Final = "(other words)"
 
@@ -212,9 +213,15 @@ class Whys:
         )
 
     def _gathered(self, view: RoleView, role: Role, known: HandshakeInputs) -> HandshakeInputs:
-        place = self._preparing.place_if_there(view.conversation.key.workstream)
-        now_ms = self._system.now_ms()
-        subject = subject_of(view, role, self._settings, working_directory=place, now_ms=now_ms)
+        subject = Subject(
+            conversation=view.conversation,
+            link=view.link,
+            role=role,
+            agent=known.agent,
+            working_directory=self._preparing.place_if_there(view.conversation.key.workstream),
+            settings=self._settings,
+            now_ms=self._system.now_ms(),
+        )
         return gathered(self._store, known, subject)
 
 

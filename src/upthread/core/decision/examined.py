@@ -2,8 +2,8 @@
 
 Decides from a call alone; the files are looked at by runtime/turns/examination.py. A session knows
 what it read as it was then, and what it wrote itself in its new content. Commands name no files:
-what they changed is found by the time of the change. What a test run, a script or a search has shown
-of other files is not known, and people are told so.
+what they changed is found by the time of the change. What a script or a search has shown of other
+files is not known, and people are told so.
 """
 
 from __future__ import annotations

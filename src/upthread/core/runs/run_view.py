@@ -166,3 +166,8 @@ class RunView(Struct, frozen=True, kw_only=True):
         """Return the role's newest report."""
         handed = self.handed.get(role)
         return handed.report if handed else None
+
+    def report_digest(self, role: str) -> str | None:
+        """Return the digest of the role's newest report, None before the first."""
+        report = self.report(role)
+        return report.digest if report else None

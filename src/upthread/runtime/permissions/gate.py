@@ -14,13 +14,13 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from upthread.agents.base import CallAnswer, PermissionAnswer, PermissionRequest
+from upthread.agents.base import NOBODY, CallAnswer, PermissionAnswer, PermissionRequest
 from upthread.core.events import TurnParked
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.shell.expected_call import Foreseen, foreseen
 from upthread.core.turns.effects import TITLE_CHARACTERS_MAX, Effect, Settlement, must_hold_back
 from upthread.core.turns.turn import HELD_BACK
-from upthread.runtime.permissions.policy import NOBODY, PermissionPolicy
+from upthread.runtime.permissions.policy import PermissionPolicy
 
 Keep: TypeAlias = Callable[[PermissionRequest], Awaitable[None]]
 

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, field, structs
 
-from upthread.agents.base import PermissionAnswer, PermissionRequest
+from upthread.agents.base import PermissionAnswer, PermissionRequest, nobody_answers
 from upthread.boundary import files
 from upthread.core.roles.calls import called_with
 from upthread.core.roles.limits import NO_LIMITS, LimitedCall, RoleLimits, limited
@@ -25,8 +25,6 @@ from upthread.core.shell.expected_call import judged, places_of
 
 PermissionRule: TypeAlias = Rule
 AskPerson: TypeAlias = Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
-
-NOBODY = "nobody"
 
 _ALLOWS: Final = ("allow_once",)
 """A rule is about one call. What holds for ever the agent would not ask about again."""
@@ -76,7 +74,7 @@ class PermissionPolicy(Struct, frozen=True, kw_only=True):
     async def asked(self, request: PermissionRequest) -> PermissionAnswer:
         """Return a person's answer; `answered_by` is NOBODY where there is none to ask."""
         if self.ask_person is None:
-            return PermissionAnswer(option_id=None, answered_by=NOBODY)
+            return await nobody_answers(request)
         return await self.ask_person(plain_options(request))
 
     def limited(self, request: PermissionRequest) -> tuple[Rule, str]:

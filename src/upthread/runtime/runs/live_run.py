@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import msgspec
 from msgspec import Struct, field
 
 from upthread.core.actors import Actor
-from upthread.core.commands import Write
 from upthread.core.events import (
     AnswerSuggested,
     QuestionAnswered,
     RunParked,
     StepEnded,
     TurnEnded,
-    TurnParked,
 )
 from upthread.core.names import shown
 from upthread.core.roles.reports import MalformedReportError, Report, check_length, read_report
-from upthread.core.runs.pipeline import Pipeline, RunView, Step
-from upthread.core.turns.prompt import Task
+from upthread.core.runs.pipeline import Pipeline, RunStep, RunView, Step
 from upthread.core.turns.turn import HELD_BACK
 from upthread.core.types import (
     MAIN_SLOT,
@@ -54,26 +51,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     is_suggestion: bool = False
 
 
-class StepRequest(Struct, frozen=True, kw_only=True):
-    """What a run asks of whoever knows roles and agents: a TellRequest for one step.
-
-    `is_asked_again` asks for a report that is missing: in the same session, whatever the role's
-    continuity. `judged_role` is whose work the step judges, None for a step that judges none.
-    """
-
-    role: str
-    task: Task
-    run_id: RunId
-    fences: tuple[Fence, ...]
-    condition_role: Callable[[str], str | None]
-    at_intent: Callable[[TurnId], Sequence[Write]]
-    at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]]
-    at_park: Callable[[TurnId, TurnParked], Sequence[Write]]
-    is_asked_again: bool = False
-    judged_role: str | None = None
-
-
-PrepareStep = Callable[[StepRequest], TellRequest]
+PrepareStep = Callable[[RunView, RunStep], TellRequest]
+"""Returns the request for one step of a run, for example by the role's settings."""
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
@@ -112,7 +91,10 @@ class Transition(Struct, frozen=True, kw_only=True):
 class LiveRun:
     """A run in the hands of this process."""
 
-    def __init__(self, *, run_id: RunId, view: RunView, fences: tuple[Fence, ...]) -> None:
+    def __init__(
+        self, *, request: RunRequest, run_id: RunId, view: RunView, fences: tuple[Fence, ...]
+    ) -> None:
+        self.request = request
         self.run_id = run_id
         self.view = view
         self.fences = fences
@@ -129,7 +111,7 @@ def parked_in_doubt(store: Store, tell: TellRequest) -> RunParked | None:
         store,
         claim.project_id,
         claim.address.workstream,
-        outward_patterns=tell.outward_patterns,
+        outward_patterns=tell.settings.outward_patterns,
     )
     role = claim.address.role
     for each in found:
@@ -260,9 +242,3 @@ def _fault_of(step: Step, ended: TurnEnded) -> str:
     except MalformedReportError as error:
         return str(error)
     return ""
-
-
-def digest_of(view: RunView, role: str) -> str | None:
-    """Return the digest of a role's newest report, None before the first."""
-    report = view.report(role)
-    return report.digest if report else None

@@ -133,7 +133,7 @@ class LiveTurn:
         request = self.request
         return Gate(
             request.permissions(),
-            outward_patterns=request.outward_patterns,
+            outward_patterns=request.settings.outward_patterns,
             redactor=request.redactor,
         )
 
@@ -226,21 +226,17 @@ class LiveTurn:
 
     def open_request(self) -> OpenRequest:
         """Return how to start the agent, with this turn answering for permissions."""
-        options = self.request.open
+        plain = self.request.open
         # A delegation from inside this turn must know which conversations wait for it.
         callers = (*self.request.claim.callers, self.conversation_id)
-        return OpenRequest(
-            working_directory=options.working_directory,
-            stderr_path=options.stderr_path,
+        return structs.replace(
+            plain,
             redactor=self.request.redactor,
             answer_permission=self.gate.answer,
             hold_call=self.gate.hold,
-            environment={**options.environment, CALLERS_VARIABLE: ",".join(callers)},
-            start_timeout_s=options.start_timeout_s,
-            prompt_timeout_s=options.prompt_timeout_s,
+            environment={**plain.environment, CALLERS_VARIABLE: ",".join(callers)},
             title=self.conversation.key.address,
             limits=self.request.claim.role.limits,
-            ignores_project=options.ignores_project,
         )
 
     def notice(self, kind: str, text: str, **about: str) -> None:
@@ -341,7 +337,7 @@ class LiveTurn:
             return False
         last = self.claim.last[1].ended if self.claim.last else None
         return must_inject(
-            self.request.injection,
+            self.request.settings.injection(self.request.claim.agent),
             is_same_session=self.telling not in NEW_SESSION_DECISIONS,
             has_last_turn_ended=self.has_last_turn_ended and not self.has_unheard,
             was_compacted=(last is not None and last.was_compacted)

@@ -15,11 +15,10 @@ from typing import Final, TypeVar
 import anyio
 from msgspec import Struct
 
-from upthread.agents.base import PermissionAnswer, PermissionRequest
+from upthread.agents.base import NOBODY, PermissionAnswer, PermissionRequest
 from upthread.boundary import files
 from upthread.boundary.git.places import untrusted_around
 from upthread.errors import SeveralAgentsError, UsageError
-from upthread.runtime.permissions.policy import NOBODY
 from upthread.surfaces.cli.call import is_person
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
