@@ -8,15 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from upthread.client.adoption import AdoptSession, ForkConversation
 from upthread.client.agent_calls import AgentCalls
-from upthread.client.agents.own_interfaces import OwnInterfaces
 from upthread.client.briefing import Briefings
 from upthread.client.delegation_setup import Preparing
 from upthread.client.file_permissions import log_path
+from upthread.client.fork import ForkConversation
 from upthread.client.once import DoOnce
 from upthread.client.parts import ProjectParts
-from upthread.client.runs import PipelineRuns
 from upthread.client.why import Whys
 from upthread.client.worktrees import WorktreesOfProject
 from upthread.core.decision.freshness import change_lines
@@ -26,7 +24,6 @@ from upthread.errors import NotFoundError
 from upthread.runtime.lease import Leases
 from upthread.runtime.record.effects import RecordedEffect, effects_held, effects_in_doubt
 from upthread.runtime.record.erasure import Forgetting
-from upthread.runtime.record.fork import Forks
 from upthread.runtime.record.workstream_views import Overview, RoleView, WorkstreamView
 from upthread.runtime.runs.runs import Runs
 from upthread.runtime.system import host_name
@@ -173,38 +170,14 @@ class Assembly:
         return Whys(self._parts, preparing=self._preparing, role=self.role)
 
     @cached_property
-    def runs(self) -> PipelineRuns:
-        """Pipelines taken over workstreams."""
-        runs = Runs(
-            store=self.store,
-            system=self._system,
-            leases=self._leases,
-            conversations=self._conversations,
-            turns=self._turns,
-            host=self._host,
-        )
-        return PipelineRuns(
-            self._parts,
-            runs=runs,
-            preparing=self._preparing,
-            overview=self._overview,
-            worktrees=self._worktrees,
-            tree_now=self._tree_digest,
-        )
-
-    @cached_property
     def fork(self) -> ForkConversation:
         """Branches a conversation off."""
-        forks = Forks(self.store, self._system, self._leases, self._conversations)
-        return ForkConversation(forks, preparing=self._preparing, parse=self.parse)
-
-    @cached_property
-    def _adoption(self) -> AdoptSession:
-        return AdoptSession(
+        return ForkConversation(
             self._parts,
             self._leases,
             conversations=self._conversations,
             preparing=self._preparing,
+            parsed=self._parsed,
         )
 
     # --- what stands behind them ----------------------------------------------------------------
@@ -222,6 +195,17 @@ class Assembly:
         return Turns(self.store, self._system, self._conversations)
 
     @cached_property
+    def _runs(self) -> Runs:
+        return Runs(
+            store=self.store,
+            system=self._system,
+            leases=self._leases,
+            conversations=self._conversations,
+            turns=self._turns,
+            host=self._host,
+        )
+
+    @cached_property
     def _worktrees(self) -> Worktrees:
         # New ones under upthread's home.
         folder = Path(self.settings.home) / "worktrees" / self.project_id
@@ -230,10 +214,6 @@ class Assembly:
     @cached_property
     def _preparing(self) -> Preparing:
         return Preparing(self._parts, worktrees=self._worktrees, host=self._host)
-
-    @cached_property
-    def _own_interfaces(self) -> OwnInterfaces:
-        return OwnInterfaces(self._parts)
 
     @cached_property
     def _overview(self) -> Overview:

@@ -19,8 +19,8 @@ from upthread.agents import registry, stored
 from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.boundary import private_files
 from upthread.boundary.own_home import installed_path
-from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.file_permissions import log_path
+from upthread.client.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS, name_of, one_of
 from upthread.core.config_file import AgentSettings
@@ -36,7 +36,6 @@ from upthread.core.turns.replayed_history import Lacked
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     ConversationId,
-    ConversationKey,
     Link,
     RecordMode,
     UpstreamSessionId,
@@ -92,14 +91,6 @@ class Preparing:
         # Nothing is asked on a store of one machine: there every session is here.
         return None if host == self._host else host
 
-    def key(self, address: Address) -> ConversationKey:
-        """Return the key behind an address of this project."""
-        return key_of(self._project_id, address)
-
-    def require_role(self, name: str) -> Role:
-        """Return a role by its name. Raises NotFoundError."""
-        return self._settings.role(name)
-
     def agent_for(
         self, address: Address, *, named: str | None, otherwise: str | None = None
     ) -> str:
@@ -107,7 +98,7 @@ class Preparing:
 
         `otherwise` is what a run under way has used, for a role that comes for the first time.
         """
-        resolved = self._store.resolve(self.key(address))
+        resolved = self._store.resolve(key_of(self._project_id, address))
         # Also after its last session has ended: the agent that had it goes on.
         links = self._store.links(resolved.conversation.conversation_id) if resolved else ()
         held = links[-1].agent if links else None
@@ -133,15 +124,11 @@ class Preparing:
             hint='name one with --agent, or write agent = "…" into upthread.toml',
         )
 
-    def adapter(self, agent: str) -> AgentAdapter:
-        """Return the adapter for an agent's name; raises UsageError for one nobody knows."""
-        return adapter_for(self._settings, agent)
-
     def _adapter_for(self, address: Address, agent: str) -> AgentAdapter:
         try:
-            return self.adapter(agent)
+            return adapter_for(self._settings, agent)
         except UsageError as error:
-            resolved = self._store.resolve(self.key(address))
+            resolved = self._store.resolve(key_of(self._project_id, address))
             if resolved and resolved.link and resolved.link.agent == agent:
                 error.message += f", which has the session {resolved.link.upstream_session_id}"
                 error.hint = f"go on with another one by --agent; {error.hint}"

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from upthread.client.agent_calls import InUse
-from upthread.client.assembly import Assembly
 from upthread.client.consent import decide, refuse_models
+from upthread.client.own_interfaces import adapter_for, command_of, own_interface_of
+from upthread.client.runs import RunningProject
 from upthread.client.worktrees import notice_of
 from upthread.core.actors import Actor, model_of
 from upthread.core.acts import settlement
@@ -16,7 +17,6 @@ from upthread.core.decision.examined import Reading
 from upthread.core.decision.price import Tokens
 from upthread.core.names import parse_workstream, shown
 from upthread.core.redaction.placeholder import has_placeholder
-from upthread.core.runs.pipeline import RunView
 from upthread.core.sessions import NO_SESSION, OwnInterface
 from upthread.core.states import LOOK, effects_command
 from upthread.core.trust import Item, ignored_notice
@@ -27,7 +27,7 @@ from upthread.core.types import Conversation, Link, Message
 from upthread.errors import UsageError
 from upthread.runtime.continuity_probe import Probed, probe
 from upthread.runtime.lease import conversation_request, free
-from upthread.runtime.options import RunOptions, TellOptions
+from upthread.runtime.options import TellOptions
 from upthread.runtime.record.effects import RecordedEffect, recorded_effects, the_one_named
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
 from upthread.runtime.record.timeline import Timeline
@@ -47,7 +47,7 @@ from upthread.runtime.turns.progress import TurnResult
 Result = TypeVar("Result")
 
 
-class Project(Assembly):
+class Project(RunningProject):
     """An open project. Made by `open_project`; all calls are async."""
 
     @property
@@ -91,34 +91,6 @@ class Project(Assembly):
         await self._tell_place(request)
         result = await self._turns.go_on(request)
         return await self._waited_out(result, options)
-
-    async def run(
-        self, workstream: str, specification: str | None = None, options: RunOptions | None = None
-    ) -> RunView:
-        """Take the pipeline over a workstream as far as it goes by itself.
-
-        Without a specification the newest run goes on. Raises as `runtime.runs.runs.Runs.run` does.
-        """
-        name = parse_workstream(workstream)
-        return await self.runs.run(name, specification, options)
-
-    async def answer(
-        self,
-        workstream: str,
-        text: str,
-        *,
-        question_id: str | None = None,
-        by: Actor | None = None,
-    ) -> RunView:
-        """Answer an open question; without an id the only open one.
-
-        `by` is who answers, else whoever the project was opened for. A model's answer is kept as a
-        suggestion, and the question stays open, unless the person's own configuration allows it.
-        Raises NotFoundError when there is none, UsageError when it is unclear which is meant.
-        """
-        return await self.runs.answer(
-            workstream, text, question_id=question_id, by=by or self._actor
-        )
 
     # --- the working tree ------------------------------------------------------------------------
 
@@ -273,8 +245,9 @@ class Project(Assembly):
         None where there is none, and for an agent that the configuration no longer names.
         """
         links = [role.link for role in roles if role.link]
-        command_of = self._own_interfaces.command_of
-        return await self._system.in_thread(lambda: {link: command_of(link) for link in links})
+        return await self._system.in_thread(
+            lambda: {link: command_of(self._parts, link) for link in links}
+        )
 
     async def reading(self, link: Link | None) -> Reading | None:
         """Return how much is known of what a link's session read; None without one."""
@@ -286,7 +259,7 @@ class Project(Assembly):
         """Return how a link's session is opened in its agent's own interface."""
         if link is None:
             return NO_SESSION
-        return await self._system.in_thread(lambda: self._own_interfaces.of(link))
+        return await self._system.in_thread(lambda: own_interface_of(self._parts, link))
 
     async def agent_for(self, address: str, *, named: str | None = None) -> str:
         """Return the agent that would be told. Raises UsageError where none is clear."""
@@ -330,32 +303,6 @@ class Project(Assembly):
                 found.append(each.workstream)
         return tuple(found)
 
-    async def adopt(
-        self, address: str, upstream_session_id: str, *, agent: str | None = None
-    ) -> Link:
-        """Take an existing session of an agent in as the conversation's current one.
-
-        The agent is asked whether it has the session. Raises UpstreamError when it has not,
-        UsageError when another conversation holds it.
-        """
-        return await self._adoption.adopt(address, upstream_session_id, agent=agent)
-
-    async def keep(self, address: str, upstream_session_id: str, *, agent: str) -> Link:
-        """Copy what was said in an agent's session into a new conversation, redacted as all is.
-
-        From then on it is there whatever the agent deletes; while the session is there, it is gone
-        on in. Raises UsageError for an address that has a past, NotFoundError for no such session.
-        """
-        return await self._adoption.keep(address, upstream_session_id, agent=agent)
-
-    async def catch_up(self, upstream_session_id: str) -> int:
-        """Take in what a session on record has by now and the record lacks.
-
-        Returns how many turns that were. What was forgotten stays so. Raises NotFoundError for a
-        session that no conversation has.
-        """
-        return await self._adoption.catch_up(upstream_session_id)
-
     async def probe(self, agent: str, *, rate_limit_prompt: str | None = None) -> Probed:
         """Try an agent out in a directory of its own: two prompts to its model, three starts.
 
@@ -363,7 +310,7 @@ class Project(Assembly):
         one that does not start.
         """
         opening = self._preparing.open_request(agent)
-        adapter = self._preparing.adapter(agent)
+        adapter = adapter_for(self.settings, agent)
         return await probe(adapter, opening, rate_limit_prompt=rate_limit_prompt)
 
     async def reset(self, address: str) -> Conversation:

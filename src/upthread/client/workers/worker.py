@@ -253,7 +253,7 @@ class Worker:
         self, project: Project, run: Run, transition: Transition, attempts: int
     ) -> None:
         try:
-            wait_ms = await project.runs.advance(
+            wait_ms = await project.advance_run(
                 run.workstream, transition, partial(self._tell_event, run), self._listener(run)
             )
         except FencedError as error:
@@ -269,7 +269,7 @@ class Worker:
             if attempts < ATTEMPTS_MAX and not is_for_people:
                 raise
             detail = str(error) if is_for_people else f"{type(error).__name__}: {error}"
-            await project.runs.park(run.workstream, transition, detail=detail)
+            await project.park_run(run.workstream, transition, detail=detail)
             return
         if wait_ms:
             raise Again(after_s=wait_ms / 1000)
