@@ -22,7 +22,7 @@ from upthread.core.roles.role import Role
 from upthread.core.turns.prompt import Task
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.lease import Leases
-from upthread.runtime.permissions.policy import PermissionPolicy
+from upthread.runtime.permissions import PermissionPolicy
 from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import ClaimRequest, Conversations

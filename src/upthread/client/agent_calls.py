@@ -388,8 +388,10 @@ class AgentCalls:
 
     def held(self, agent: str, session: str, request: PermissionRequest) -> str:
         """Return why a call must not run, by the guard that `tell` has; empty where it may."""
-        from upthread.runtime.permissions.gate import Gate  # noqa: PLC0415  # other events need none
-        from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415  # as above
+        from upthread.runtime.permissions import (  # noqa: PLC0415  # other events need none
+            Gate,
+            PermissionPolicy,
+        )
         from upthread.runtime.record import effects  # noqa: PLC0415  # as above
 
         self.recover_dead()

@@ -175,7 +175,6 @@ class Assembly:
         return ForkConversation(
             self._parts,
             self._leases,
-            conversations=self._conversations,
             preparing=self._preparing,
             parsed=self._parsed,
         )
@@ -200,7 +199,6 @@ class Assembly:
             store=self.store,
             system=self._system,
             leases=self._leases,
-            conversations=self._conversations,
             turns=self._turns,
             host=self._host,
         )

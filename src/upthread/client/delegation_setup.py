@@ -52,7 +52,7 @@ from upthread.runtime.turns.progress import SILENT
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 
 if TYPE_CHECKING:
-    from upthread.runtime.permissions.policy import PermissionPolicy
+    from upthread.runtime.permissions import PermissionPolicy
 
 
 class Preparing:
@@ -75,7 +75,7 @@ class Preparing:
         self._host = host
 
     def _permissions(self, tree: str, role: Role) -> PermissionPolicy:
-        from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415  # no hook's
+        from upthread.runtime.permissions import PermissionPolicy  # noqa: PLC0415  # no hook's
 
         rules, ask = self._settings.permissions, self._ask_person
         return PermissionPolicy(rules=rules, ask_person=ask, tree=tree, limits=role.limits)

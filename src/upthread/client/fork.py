@@ -54,7 +54,7 @@ from upthread.core.types import (
 from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
 from upthread.runtime.record.turn_views import turn_view
-from upthread.runtime.turns.conversation import Conversations
+from upthread.runtime.turns.conversation import name_workstream
 
 
 class ForkPlan(Struct, frozen=True, kw_only=True):
@@ -93,7 +93,6 @@ class ForkConversation:
         parts: ProjectParts,
         leases: Leases,
         *,
-        conversations: Conversations,
         preparing: Preparing,
         parsed: Callable[[str], Address],
     ) -> None:
@@ -102,7 +101,6 @@ class ForkConversation:
         self._settings = parts.settings
         self._project_id = parts.project_id
         self._leases = leases
-        self._conversations = conversations
         self._preparing = preparing
         self._parsed = parsed
 
@@ -191,7 +189,9 @@ class ForkConversation:
             conversation_id=ConversationId(self._system.new_id("con")),
             key=key,
             generation=1,
-            base_name=self._conversations.name_workstream(key.project_id, key.workstream),
+            base_name=name_workstream(
+                self._store, key.project_id, key.workstream, now_ms=self._system.now_ms
+            ),
             opened_at_ms=self._system.now_ms(),
         )
         link = None

@@ -67,7 +67,7 @@ from upthread.runtime.runs.live_run import (
     step_of,
 )
 from upthread.runtime.system import System
-from upthread.runtime.turns.conversation import Conversations
+from upthread.runtime.turns.conversation import name_workstream
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.turns.turns import Turns
@@ -88,14 +88,12 @@ class Runs:
         store: Store,
         system: System,
         leases: Leases,
-        conversations: Conversations,
         turns: Turns,
         host: str = "",
     ) -> None:
         self._store = store
         self._system = system
         self._leases = leases
-        self._conversations = conversations
         self._turns = turns
         self._placing = Placing(store, host)
 
@@ -226,7 +224,8 @@ class Runs:
 
     def _start(self, request: RunRequest, fence: Fence, last: RunView | None) -> LiveRun:
         assert request.specification is not None
-        self._conversations.name_workstream(request.project_id, request.workstream)
+        where = (request.project_id, request.workstream)
+        name_workstream(self._store, *where, now_ms=self._system.now_ms)
         run_id = RunId(self._system.new_id("run"))
         started = RunStarted(
             specification=request.specification,

@@ -21,7 +21,7 @@ from upthread.runtime.turns.progress import SILENT, Listener
 
 if TYPE_CHECKING:
     from upthread.core.redaction.redactor import Redactor
-    from upthread.runtime.permissions.policy import PermissionPolicy
+    from upthread.runtime.permissions import PermissionPolicy
 
 
 class SeenVersion(Struct, frozen=True, kw_only=True):

@@ -55,7 +55,7 @@ from upthread.runtime.turns.progress import Notice
 from upthread.store.base import Store
 
 if TYPE_CHECKING:
-    from upthread.runtime.permissions.gate import Gate
+    from upthread.runtime.permissions import Gate
     from upthread.runtime.turns.recorder import Answer, Recording
 
 Result = TypeVar("Result")
@@ -128,7 +128,7 @@ class LiveTurn:
     @cached_property
     def gate(self) -> Gate:
         """What answers the agent's requests in this turn."""
-        from upthread.runtime.permissions.gate import Gate  # noqa: PLC0415  # a hook asks for none
+        from upthread.runtime.permissions import Gate  # noqa: PLC0415  # a hook asks for none
 
         request = self.request
         return Gate(

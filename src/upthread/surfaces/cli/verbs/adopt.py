@@ -8,8 +8,8 @@ from typing import cast
 import click
 
 from upthread.agent_stores.outline import SessionOutline
+from upthread.client.parts import Surroundings
 from upthread.client.project import Project
-from upthread.client.surroundings import Surroundings
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options

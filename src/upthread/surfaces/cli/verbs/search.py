@@ -14,8 +14,8 @@ from upthread.agent_stores.homes import store_of
 from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agent_stores.text_search import Searched, Words
 from upthread.agents.searches import searched_sessions
+from upthread.client.parts import Surroundings
 from upthread.client.project import Project
-from upthread.client.surroundings import Surroundings
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.search import Hit, found_in, own_hits
