@@ -22,7 +22,6 @@ from upthread.core.roles.role import Role
 from upthread.core.turns.prompt import Task
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.lease import Leases
-from upthread.runtime.permissions import PermissionPolicy
 from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import ClaimRequest, Conversations
@@ -124,7 +123,6 @@ def test_it_is_written_in_the_commits_of_the_runtime(tmp_path):
             task=Task(text="Go on."),
             adapter=ToolTakingAgent(upstream, events),
             open=OpenRequest(working_directory=str(tmp_path), stderr_path=str(tmp_path / "err")),
-            permissions=PermissionPolicy,
             settings=load_settings(tmp_path, environment={"HOME": str(tmp_path)}),
             own_sessions=OwnSessions(**dict.fromkeys(OwnSessions.__struct_fields__, lambda *_: "")),
         )

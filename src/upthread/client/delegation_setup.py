@@ -46,13 +46,13 @@ from upthread.role_files import instructions_in
 from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.record.turn_views import last_attached, run_view
 from upthread.runtime.turns.conversation import ClaimRequest
-from upthread.runtime.turns.delegation import SeenVersion, TellRequest
+from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.older_record import OwnSessions, look, look_at_all
-from upthread.runtime.turns.progress import SILENT
+from upthread.runtime.turns.progress import SILENT, Notice
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 
 if TYPE_CHECKING:
-    from upthread.runtime.permissions import PermissionPolicy
+    pass
 
 
 class Preparing:
@@ -73,12 +73,6 @@ class Preparing:
         self._worktrees = worktrees
         self._now_ms = parts.system.now_ms
         self._host = host
-
-    def _permissions(self, tree: str, role: Role) -> PermissionPolicy:
-        from upthread.runtime.permissions import PermissionPolicy  # noqa: PLC0415  # no hook's
-
-        rules, ask = self._settings.permissions, self._ask_person
-        return PermissionPolicy(rules=rules, ask_person=ask, tree=tree, limits=role.limits)
 
     @property
     def callers(self) -> tuple[ConversationId, ...]:
@@ -199,8 +193,11 @@ class Preparing:
         row = AGENTS.get(agent)
         return row is not None and row.setup_name in installed.get("agents", {})
 
-    def _tested(self, agent: str, calls_itself: str) -> SeenVersion | None:
-        """What is started by a command line is known by what it calls itself, if at all."""
+    def _version_notice(self, agent: str, calls_itself: str, version: str) -> Notice | None:
+        """Return what a person is told of an agent in another version than was tested.
+
+        What is started by a command line is known by what it calls itself, if at all.
+        """
         configured = self._settings.agents.get(agent)
         is_command = (
             configured and configured.command
@@ -208,9 +205,11 @@ class Preparing:
         row = (
             registry.seen_way_called(calls_itself) if is_command else registry.seen_way_here(agent)
         )
-        if row is None:
+        text = row.warning(version, called=agent) if row else ""
+        if row is None or not text:
             return None
-        return SeenVersion(version=row.version, warning=partial(row.warning, called=agent))
+        about = {"agent": agent, "version": version, "tested_with": row.version}
+        return Notice(kind="agent_version", text=text, about=about)
 
     def tell(  # the one place where all that a delegation needs comes together
         self,
@@ -271,13 +270,13 @@ class Preparing:
             adapter=None,
             open=opening,
             redactor=self._redactor_of(role.name),
-            permissions=partial(self._permissions, opening.working_directory, role),
+            ask_person=self._ask_person,
             options=chosen,
             is_handed_back=bool(chosen.key),
             condition=self.condition(address.workstream, role),
             settings=self._settings,
             own_sessions=self.own_sessions,
-            tested=partial(self._tested, agent),
+            version_notice=partial(self._version_notice, agent),
         )
 
     def step(

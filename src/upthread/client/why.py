@@ -13,6 +13,7 @@ from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS
 from upthread.core.decision.examined import Reading
 from upthread.core.decision.handshake import HandshakeInputs, decide
+from upthread.core.decision.model import RecordFacts
 from upthread.core.decision.rollover import is_refused_for_good
 from upthread.core.decision.rules import CANNOT_RESUME
 from upthread.core.decision.words import FRAMEWORK
@@ -32,7 +33,7 @@ from upthread.runtime.record.turn_views import (
     reading_in,
     refusals_in_row,
 )
-from upthread.runtime.record.workstream_views import RoleView, record_inputs
+from upthread.runtime.record.workstream_views import RoleView
 from upthread.runtime.turns.external_calls import RESUMING
 from upthread.runtime.turns.handshake_inputs import gathered
 
@@ -203,13 +204,19 @@ class Whys:
         return is_of_sub_agent(self._store, view.link)
 
     def _known(self, view: RoleView, role: Role, agent: str) -> HandshakeInputs:
-        return record_inputs(
-            view,
-            role,
-            agent,
+        """Return what the record says before a prompt to `role` through `agent`. Blocking."""
+        facts = RecordFacts(
+            conversation_id=view.conversation.conversation_id,
+            turns=view.turns,
+            link=view.link,
+            last=view.last_turn,
+            other_host=self._preparing.other_host(view.link),
+        )
+        return facts.inputs(
+            continuity=role.continuity,
+            agent=agent,
             depth_max=self._settings.depth_max,
-            condition_of=self._preparing.condition,
-            other_host=self._preparing.other_host,
+            condition_now=self._preparing.condition(view.conversation.key.workstream, role),
         )
 
     def _gathered(self, view: RoleView, role: Role, known: HandshakeInputs) -> HandshakeInputs:

@@ -17,18 +17,11 @@ from upthread.core.types import Durability, Fence, RunId, TurnId
 from upthread.runtime.options import TellOptions
 from upthread.runtime.turns.conversation import ClaimRequest
 from upthread.runtime.turns.older_record import OwnSessions
-from upthread.runtime.turns.progress import SILENT, Listener
+from upthread.runtime.turns.progress import SILENT, Listener, Notice
 
 if TYPE_CHECKING:
     from upthread.core.redaction.redactor import Redactor
-    from upthread.runtime.permissions import PermissionPolicy
-
-
-class SeenVersion(Struct, frozen=True, kw_only=True):
-    """The version of an agent that was tested; `warning` is empty where another does not differ."""
-
-    version: str
-    warning: Callable[[str], str]
+    from upthread.runtime.permissions import AskPerson
 
 
 def _no_writes(*_: object) -> Sequence[Write]:
@@ -38,12 +31,11 @@ def _no_writes(*_: object) -> Sequence[Write]:
 class TellRequest(Struct, frozen=True, kw_only=True):
     """One delegation. `at_intent`, `at_end` and `at_park` add a run's writes to the turn's commits.
 
-    `condition` is the digest of what `resume_if` looks at.
-    `redactor` is what the turn is recorded with, None where it is recorded as it is.
+    `condition` is the digest of what `resume_if` looks at. `ask_person` is None where nobody is
+    there to ask. `redactor` is what the turn is recorded with, None where it is recorded as it is.
     `options` are the caller's; `spent` gives what was spent so far of their `tokens_max`, blocking,
-    None: all of this conversation. `tested` is asked with what the agent calls itself, None for one
-    that nobody tested. `is_tree_judged` for a turn whose verdict is passed on the working tree.
-    One that `is_handed_back` is not ended when it is cancelled, so that another process goes on.
+    None: all of this conversation. `version_notice` is given what the agent calls itself and its
+    version. `is_tree_judged` for a turn whose verdict is passed on the working tree. One that `is_handed_back` is not ended when it is cancelled, so that another process goes on.
     `own_sessions` is how the session is compared with the record before the prompt leaves. `call`
     is what began a turn that the agent itself drives; such a turn has no adapter.
     """
@@ -52,13 +44,13 @@ class TellRequest(Struct, frozen=True, kw_only=True):
     task: Task
     adapter: AgentAdapter | None
     open: OpenRequest
-    permissions: Callable[[], PermissionPolicy]
     settings: Settings
+    ask_person: AskPerson | None = None
     options: TellOptions = field(default_factory=TellOptions)
     fences: tuple[Fence, ...] = ()
     run_id: RunId | None = None
     is_tree_judged: bool = False
-    tested: Callable[[str], SeenVersion | None] = lambda _: None
+    version_notice: Callable[[str, str], Notice | None] = lambda *_: None
     spent: Callable[[], Tokens] | None = None
     condition: str | None = None
     redactor: Redactor | None = None

@@ -128,11 +128,20 @@ class LiveTurn:
     @cached_property
     def gate(self) -> Gate:
         """What answers the agent's requests in this turn."""
-        from upthread.runtime.permissions import Gate  # noqa: PLC0415  # a hook asks for none
+        from upthread.runtime.permissions import (  # noqa: PLC0415  # a hook asks for none
+            Gate,
+            PermissionPolicy,
+        )
 
         request = self.request
+        policy = PermissionPolicy(
+            rules=request.settings.permissions,
+            ask_person=request.ask_person,
+            tree=request.open.working_directory,
+            limits=request.claim.role.limits,
+        )
         return Gate(
-            request.permissions(),
+            policy,
             outward_patterns=request.settings.outward_patterns,
             redactor=request.redactor,
         )
