@@ -56,9 +56,8 @@ from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.external_calls import main_id_of, session_of, turn_id_of
 from upthread.runtime.turns.external_progress import CallEnded, ExternalTurns
 from upthread.runtime.turns.external_turn import AskedOf, Begun
-from upthread.runtime.working_tree.git_worktrees import Worktrees
+from upthread.runtime.working_tree.git_worktrees import Worktrees, use_workstream, used_workstream
 from upthread.runtime.working_tree.repository import default_branch, git_facts
-from upthread.runtime.working_tree.used import use_workstream, used_workstream
 from upthread.store.address import file_path, is_postgres
 from upthread.store.sqlite.write_queue import forget_missed, missed
 

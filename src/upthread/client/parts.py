@@ -65,6 +65,7 @@ def redactor_for(settings: Settings, key: bytes) -> Redactor:
 
 
 # --- before anything is opened --------------------------------------------------------------------
+# For what only reads the agents' own stores. Nothing is made: neither our home nor our record.
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):

@@ -286,7 +286,7 @@ class Project(RunningProject):
                 workstream=name,
             )
         await self._recover()
-        from upthread.client.daily_backup import remove_daily_backups  # noqa: PLC0415  # seldom
+        from upthread.client.database_files import remove_daily_backups  # noqa: PLC0415  # seldom
 
         forgotten = await self.forgetting.forget(selection)
         await self._system.in_thread(lambda: remove_daily_backups(self.settings))

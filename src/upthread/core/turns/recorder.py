@@ -379,6 +379,10 @@ def _permission(event: events.PermissionAnswered) -> JsonValue:
 
 
 # --- sub-agents -----------------------------------------------------------------------------------
+# The depth is a counter beside the routing, as an alarm, and changes nothing: counting starts and
+# ends alone would have to guess when sub-agents run at once or one inside the other, and an end
+# without a start would leave the counter wrong for good. Each alarm is reported with the depth at
+# that moment. A hand-off within a session is no delegation and does not move the counter.
 
 
 def child_named(event: AgentEvent) -> UpstreamSessionId | None:

@@ -280,6 +280,9 @@ def ended_well(view: TurnView) -> bool:
 
 
 # --- figure by figure -----------------------------------------------------------------------------
+# Nothing is estimated here. A sum is known only while every request in it was reported: a request
+# that was not makes the sum None, which is shown as "not told". So a figure can be held against a
+# bill.
 
 
 def with_request(usage: Usage, told: UsageReported, *, is_own: bool) -> Usage:

@@ -35,7 +35,8 @@ class TellRequest(Struct, frozen=True, kw_only=True):
     there to ask. `redactor` is what the turn is recorded with, None where it is recorded as it is.
     `options` are the caller's; `spent` gives what was spent so far of their `tokens_max`, blocking,
     None: all of this conversation. `version_notice` is given what the agent calls itself and its
-    version. `is_tree_judged` for a turn whose verdict is passed on the working tree. One that `is_handed_back` is not ended when it is cancelled, so that another process goes on.
+    version. `is_tree_judged` for a turn whose verdict is passed on the working tree. One that
+    `is_handed_back` is not ended when it is cancelled, so that another process goes on.
     `own_sessions` is how the session is compared with the record before the prompt leaves. `call`
     is what began a turn that the agent itself drives; such a turn has no adapter.
     """
