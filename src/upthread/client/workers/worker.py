@@ -334,10 +334,10 @@ class Worker:
 
 
 # --- lost workers ---------------------------------------------------------------------------------
-# One loop a worker; of several workers, one at a time recovers. A worker on this host is known to be
-# dead by its pid, at once. Of others the server's clock says how long they have been silent, so that
-# nobody has to watch them: whoever takes a run over knows it already, and takes its lease without
-# waiting.
+# One loop a worker; of several workers, one at a time recovers. A worker on this host is known to
+# be dead by its pid, at once. Of others the server's clock says how long they have been silent, so
+# that nobody has to watch them: whoever takes a run over knows it already, and takes its lease
+# without waiting.
 
 
 RECOVER_EVERY_S: Final = 0.5

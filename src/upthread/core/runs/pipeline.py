@@ -417,8 +417,8 @@ def _digest(*words: str) -> str:
 
 # --- verdicts -------------------------------------------------------------------------------------
 # A verdict is bound to what its role was given (the specification and the reports it needs) and,
-# where it judged work in the working tree, to that tree's content as it was when the verdict came. A
-# tree that was judged and cannot be read now is not the tree that was judged.
+# where it judged work in the working tree, to that tree's content as it was when the verdict came.
+# A tree that was judged and cannot be read now is not the tree that was judged.
 
 
 class VerdictView(Struct, frozen=True, kw_only=True):

@@ -337,8 +337,8 @@ def _user_messages(events: Sequence[AgentEvent | None]) -> list[_Prompt]:
 
 # --- a session as its agent's own store has it ----------------------------------------------------
 # When an agent is killed, nobody sees its turn end. What the turn was asked and did lies in the
-# agent's own store, as a session that may hold earlier and later turns as well. The store is read by
-# agents/stored.py.
+# agent's own store, as a session that may hold earlier and later turns as well. The store is read
+# by agents/stored.py.
 
 
 PROMPT_CHARACTERS_MAX: Final = 300
