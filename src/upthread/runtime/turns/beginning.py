@@ -14,6 +14,7 @@ from upthread.core.events import TurnEnded, TurnIntended
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, wants_fresh, without_fresh
 from upthread.core.turns.replayed_history import Lacked
 from upthread.core.turns.spent_tokens import cost_of
+from upthread.core.turns.turn import TurnView
 from upthread.core.types import Decision, Message, Outcome, Speaker, TextPart, TurnId
 from upthread.errors import StoreError
 from upthread.runtime.cost import Subject
@@ -179,7 +180,7 @@ def intent(
     What mints a new conversation is among them.
     """
     request = live.request
-    live.begin(turn_id or TurnId(live.system.new_id("trn")))
+    live.take_up(turn_id or TurnId(live.system.new_id("trn")), TurnView())
     # `fresh:` is said to upthread, and is no part of what is asked.
     prompt = TextPart(text=without_fresh(request.task.text))
     prompt_seq = live.next_seq

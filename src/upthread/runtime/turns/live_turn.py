@@ -361,12 +361,8 @@ class LiveTurn:
 
     # --- its events -------------------------------------------------------------------------------
 
-    def begin(self, turn_id: TurnId) -> None:
-        """Start a new turn after the newest one."""
-        self.take_up(turn_id, turns.TurnView())
-
     def take_up(self, turn_id: TurnId, view: turns.TurnView) -> None:
-        """Go on with a turn as another process left it."""
+        """Continue a turn as another process left it; a new turn has an empty view."""
         self.turn_id, self.view = turn_id, view
 
     @property
