@@ -51,7 +51,7 @@ class TellRequest(Struct, frozen=True, kw_only=True):
     fences: tuple[Fence, ...] = ()
     run_id: RunId | None = None
     is_tree_judged: bool = False
-    version_notice: Callable[[str, str], Notice | None] = lambda *_: None
+    version_notice: Callable[[str, str], Notice | None] = lambda _calls_itself, _version: None
     spent: Callable[[], Tokens] | None = None
     condition: str | None = None
     redactor: Redactor | None = None
