@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.live.asked import last_request
 from tests.live.shell import ADDRESS, PATIENCE_S, only
 from tests.support.sets import EXTENDED
 
@@ -42,6 +43,20 @@ def test_a_mistake_ends_the_turn_at_once_in_the_agents_own_words(shell, spoil, r
     stopped = ended["parked"] or {"reason": ended["outcome"], "detail": ended["detail"]}
     assert stopped["reason"] == reason
     assert says in stopped["detail"]
+
+
+@EXTENDED
+@pytest.mark.parametrize("name", ["claude-code"])
+def test_a_prompt_that_a_persons_hook_blocks_is_told_in_its_words_and_not_told_again(shell, model):
+    shell.tell("Plan.")
+    settings = shell.home / ".claude" / "settings.json"
+    blocking = {"type": "command", "command": "echo 'every prompt needs a ticket' >&2; exit 2"}
+    settings.write_text(json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [blocking]}]}}))
+    blocked = only(shell.lines("tell", ADDRESS, "Blocked words.", exit_code=None), "turn_ended")
+    assert blocked["detail"] == "refusal: every prompt needs a ticket"
+    settings.unlink()
+    assert shell.tell("Go on.")["reasons"] == ["unchanged"]
+    assert "Blocked words." not in last_request(model)
 
 
 @pytest.mark.parametrize("name", ["codex"])

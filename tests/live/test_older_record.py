@@ -83,6 +83,19 @@ def test_the_turns_that_an_older_record_misses_are_reported_and_read(name, shell
     assert pushes.words in effects[0]["title"]
 
 
+@EXTENDED
+@pytest.mark.parametrize("name", ["claude-code"])
+def test_after_a_restore_the_next_prompt_reads_back_what_the_session_has(name, shell, model):
+    shell.tell("Remember KIWI-1.")
+    copy = str(shell.home / "copy.db")
+    shell.run(*shell.command("backup", copy))
+    shell.tell("Remember KIWI-2.")
+    shell.run(*shell.command("restore", copy, "--yes"))
+    told = shell.tell("Go on.", exit_code=4)  # until a person settles what the restore left open
+    assert (told["decision"], OLDER in told["reasons"]) == ("resume", True)
+    assert shell.one("show", ADDRESS)["turns"] == 3
+
+
 @pytest.mark.parametrize("way", ["native", pytest.param("acp", marks=EXTENDED)])
 @pytest.mark.parametrize("name", spread(AGENTS, first=["claude-code", "codex"]))
 def test_a_session_that_lost_its_last_turns_is_told_them(

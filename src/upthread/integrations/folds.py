@@ -86,14 +86,24 @@ class Folds(Generic[FoldT]):
         """Append entries, whatever comes before them."""
         self._append(log, lambda: (log.stands(), entries))
 
-    def append(self, log: EntryLog, make: Callable[[FoldT], NewEntry | None]) -> None:
+    def append(
+        self,
+        log: EntryLog,
+        make: Callable[[FoldT], NewEntry | None],
+        *,
+        continues: bool = False,
+    ) -> None:
         """Append the entry that is made from a log's fold as it is in this moment, if there is any.
 
-        It is made anew where another process appends first.
+        It is made anew where another process appends first. With `continues` the first attempt
+        takes the fold as this process knows it, without a read: for work that began with a read.
+        After a reset meanwhile the entry belongs to the conversation in which the work began.
         """
+        known = self._followed.get(log.key.address) if continues else None
 
         def made() -> tuple[Stands, Sequence[NewEntry]]:
-            followed = self.of(log)
+            nonlocal known
+            followed, known = known or self.of(log), None
             entry = make(followed.fold)
             return followed.stands, () if entry is None else (entry,)
 

@@ -172,10 +172,14 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
             channel: (version, self._stored(values[channel]) if channel in values else None)
             for channel, version in new_versions.items()
         }
-        thread = self._thread(thread_id)
-        texts, speaker = self._said(thread, namespace, stored, values)
-        entry = thread.put_entry(namespace, saved, stored)
-        self._log(thread_id).append((NewEntry(value=entry, text=texts, speaker=speaker),))
+
+        def made(thread: CheckpointThread) -> NewEntry:
+            thread.thread_id = thread_id
+            text, speaker = self._said(thread, namespace, stored, values)
+            value = thread.put_entry(namespace, saved, stored)
+            return NewEntry(value=value, text=text, speaker=speaker)
+
+        self._folds.append(self._log(thread_id), made, continues=True)
         return _config(thread_id, namespace, checkpoint["id"])
 
     def put_writes(
@@ -199,8 +203,8 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
             for index, (channel, value) in enumerate(writes)
         )
         if saved:
-            entry = CheckpointThread.writes_entry(namespace, checkpoint_id, saved)
-            self._log(thread_id).append((NewEntry(value=entry),))
+            entry = NewEntry(value=CheckpointThread.writes_entry(namespace, checkpoint_id, saved))
+            self._folds.append(self._log(thread_id), lambda _: entry, continues=True)
 
     def delete_thread(self, thread_id: str) -> None:
         """Erase a thread: what was in it is gone from the record, not only out of sight."""

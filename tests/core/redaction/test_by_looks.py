@@ -54,6 +54,7 @@ def test_a_secret_without_a_form_of_its_own_is_found(text):
         f'"node_id": "{ALONE}"',
         f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{ALONE} anna",
         "toolu_01AbC9dEfGh2JkLmNpQrStUv is the call",
+        """env 'CODEX_HOME=/srv/V8-cZ2x/Q9dR/it'"'"'s mine' upthread tell""",
         "socket.J1939_PGN_PDU1_MAX and Options.OP_NO_TLSv1_3",
         "VGhpcyBpcyB0aGUgd2F5IG9mIHRoZSB3b3JsZA==",
         f"{CERTIFICATE_LINE}\n{CERTIFICATE_LINE[:-4]}\n",

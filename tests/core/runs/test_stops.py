@@ -85,6 +85,7 @@ def test_the_cure_names_an_agents_last_words_only_where_there_are_some():
 
 def test_the_cure_of_a_refusal_names_what_the_agent_spoke_of():
     assert "close it there" in stop_in_words(Outcome.UNKNOWN, "the session is locked").cure
+    assert "upthread reset" in stop_in_words(Outcome.UNKNOWN, "content filter").cure
     found = stop_in_words("permission", "`Edit a.py` (edit): nobody was there to allow it")
     assert 'edit = "allow"' in found.cure
 

@@ -289,7 +289,10 @@ class ClaudeCodeConnection(Connection):
             detail = f"it was answered in session {answered_in}, which was not asked"
             return PromptResult(outcome=Outcome.UNKNOWN, detail=detail)
         return result_of(
-            self._result, error_kind=self._translator.error_kind, reset_at_ms=self._reset_at_ms
+            self._result,
+            error_kind=self._translator.error_kind,
+            refused_by=self._translator.refused_by,
+            reset_at_ms=self._reset_at_ms,
         )
 
     # --- what arrives --------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any, Final
 from upthread.agents._json_lines import member, text_at, texts_at
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, OF_ERROR_KIND, outcome_of_refusal
 from upthread.agents.base import PromptResult
+from upthread.core.runs.stops import REFUSAL
 from upthread.core.types import Outcome
 
 _OF_REASON: Final[Mapping[str, Outcome]] = {
@@ -34,17 +35,22 @@ _WRITTEN: Final = ("output_tokens",)
 
 
 def result_of(
-    frame: Mapping[str, Any], *, error_kind: str = "", reset_at_ms: int | None = None
+    frame: Mapping[str, Any],
+    *,
+    error_kind: str = "",
+    refused_by: str = "",
+    reset_at_ms: int | None = None,
 ) -> PromptResult:
     """Say how a turn ended from its `result` frame.
 
-    `error_kind` is the kind of the last error among the answers, `reset_at_ms` what was said of a
-    limit of the subscription.
+    `error_kind` is the kind of the last error among the answers, `refused_by` the words of a hook
+    that blocked the prompt, `reset_at_ms` what was said of a limit of the subscription.
     """
     outcome, usage = _outcome(frame, error_kind), frame.get("usage")
+    refusal = f"{REFUSAL}{refused_by}"[:DETAIL_CHARACTERS_MAX] if refused_by else ""
     return PromptResult(
         outcome=outcome,
-        detail=_detail(frame, outcome, error_kind),
+        detail=refusal or _detail(frame, outcome, error_kind),
         reset_at_ms=reset_at_ms if outcome is Outcome.RATE_LIMITED else None,
         tokens_used=tokens_of(usage),
         tokens_in=tokens_of(usage, _READ),

@@ -137,6 +137,8 @@ class Translator:
 
     def __init__(self) -> None:
         self.error_kind = ""
+        self.refused_by = ""
+        """Why a person's own hook did not let the prompt through."""
         self._children = Children()
         self._streamed: dict[str, None] = {}
         self._speaking: dict[UpstreamSessionId, str] = {}
@@ -146,7 +148,7 @@ class Translator:
 
     def begin(self) -> None:
         """Forget the last turn's error: another prompt is about to be sent."""
-        self.error_kind = ""
+        self.error_kind = self.refused_by = ""
 
     def translate(self, frame: object) -> _Events:
         """Return what one frame says."""
@@ -324,6 +326,9 @@ class Translator:
                     if title
                     else ()
                 )
+            case "informational" if why := text_at(frame, "prompt_submit_outcome", "reason"):
+                self.refused_by = why
+                return ()
             case str(subtype) if subtype in SILENT_SUBTYPES:
                 return ()
             case subtype:

@@ -85,6 +85,7 @@ _ORDINARY: Final = (
     rb"(?:[a-z]{2,}[_-])+0?[0-9A-Za-z]+|(?:[A-Z][A-Za-z]+[0-9]?-)+-?[a-z0-9]+"  # `toolu_01…`
     rb"|.*[.][a-z]{2,4}|[A-Z]{1,4}(?:_[A-Za-z0-9]{1,14})+|[\w/-]+[.]\w+:[0-9]+"  # files, macros
     rb"|[A-Za-z]+:[0-9]+|(?:[a-z_.-]+|[A-Z_]+)=.{0,8}|[A-Za-z_.-]+=[0-9.]+|ChaCha20-.*|.*EXAMPLE.*"
+    rb"|[A-Z_]+=/[\w.-]+/.*"  # a directory in an environment
     rb"|[A-Za-z]+[+][A-Z]+[0-9]?|AAAA[BCE]3Nza.*|[A-Z]{2}[0-9a-f]{32}"  # of GitHub, SSH, Twilio
     rb"|.*%(?:2[0-9ACDE]|3[0-9A-CEF]|[014-9A-F][0-9A-F]).*"  # percent-encoding, except of base64
     rb"|(?!.*[.][A-Z][a-z]{2,}[_-][0-9]+\Z)"

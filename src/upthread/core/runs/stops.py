@@ -83,6 +83,9 @@ _CURE_OF_USE: Final = (
 )
 _UNALLOWED: Final = re.compile(r" \(([a-z_]+)\): nobody was there to allow it$")
 _ELSE: Final = "if it goes on so, try --fresh or another --agent"
+_ELSE_OF_TEXT: Final = (
+    f"{_ELSE}; if a text in the conversation is what is refused, upthread reset begins without it"
+)
 
 _STOPS: Final[Mapping[str, tuple[str, str]]] = {
     Outcome.OK: ("it ended well", ""),
@@ -105,7 +108,7 @@ _STOPS: Final[Mapping[str, tuple[str, str]]] = {
     Outcome.TRANSIENT: ("the agent failed for a moment", "tell it again"),
     Outcome.UNKNOWN: (
         "the agent failed",
-        f"mend what it says, if it says why, and tell it again; {_ELSE}",
+        f"mend what it says, if it says why, and tell it again; {_ELSE_OF_TEXT}",
     ),
     "blocked": ("it says that it is blocked", "give it what it lacks, then go on"),
     "no_report": (

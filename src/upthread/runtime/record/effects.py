@@ -179,7 +179,9 @@ def left_open(
                 outward_patterns=outward_patterns,
                 is_asked=asked.__contains__,
             )
-            found += [each for each in done if _was_cut_off(each, left[each.effect.turn_id])]
+            # The gap of a restore is of no turn.
+            of_turns = (each for each in done if each.effect.turn_id in left)
+            found += [each for each in of_turns if _was_cut_off(each, left[each.effect.turn_id])]
     return tuple(found)
 
 

@@ -25,6 +25,7 @@ from upthread.core.events import (
     TurnIntended,
 )
 from upthread.core.quotas import TurnQuota
+from upthread.core.runs.stops import REFUSAL
 from upthread.core.turns.recognition import UNANSWERED, CutOffCall, StoredSession, StoredTurn
 from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.replayed_history import (
@@ -173,7 +174,9 @@ def _gone(store: Store, link: Link, prompts: Iterable[Message]) -> str:
             break  # the agent itself left out what was said
         # An agent need not keep a command such as `/compact` as a prompt.
         is_command = prompt.sent_text.partition(" ")[0].rfind("/") == 0
-        if ended is not None and ended.outcome is Outcome.OK and not is_command:
+        # Nor one that its hook or its model refused.
+        is_refused = ended is not None and ended.detail.startswith(REFUSAL)
+        if ended and ended.outcome is Outcome.OK and not (is_command or is_refused):
             found.add(prompt.turn_id)
     turns = store.turns(link.conversation_id) if found else ()
     numbers = [number for number, each in enumerate(turns, 1) if each.turn_id in found]
