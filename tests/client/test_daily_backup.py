@@ -11,12 +11,7 @@ import pytest
 from msgspec import structs
 
 from upthread.client import database_files
-from upthread.client.database_files import (
-    back_up_daily,
-    daily_backups,
-    remove_daily_backups,
-    restore,
-)
+from upthread.client.database_files import back_up_daily, daily_backups, remove_daily_backups
 from upthread.client.encryption import key_of
 from upthread.client.file_permissions import redaction_key
 from upthread.config import load_settings
@@ -69,7 +64,7 @@ def test_a_backup_takes_the_place_of_the_database(settings):
     store = SqliteStore(path, key=key_of(settings))
     store.commit([samples.said(2)])
     store.close()
-    assert restore(settings, made).lacking == ()
+    assert database_files.restore(settings, made).lacking == ()
     store = SqliteStore(path, key=key_of(settings))
     assert store.message_count(samples.CONVERSATION) == 1
     store.close()
