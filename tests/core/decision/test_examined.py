@@ -226,10 +226,7 @@ def test_calls_whose_words_were_forgotten_are_told_apart():
     [
         (Reading(files=0), "no file"),
         (Reading(files=1), "1 file"),
-        (
-            Reading(files=12, commands_not_known=2),
-            "12 files; 2 commands whose reading is not known",
-        ),
+        (Reading(files=2, commands_not_known=2), "2 files; 2 commands whose reading is not known"),
         (
             Reading(files=3, commands_not_known=1, searches_not_known=2, calls_not_kept=1),
             "3 files; 1 command and 2 searches whose reading is not known; 1 call not kept",
