@@ -287,8 +287,8 @@ def held_error(request: LeaseRequest, lease: Lease) -> LeaseHeldError:
         f"{request.name} is held by {holder}",
         holder=holder,
         hint=(
-            "wait for it with --wait; a holder that has died is taken over at once, one that has "
-            f"stopped answering after {STALE_AFTER_S:.0f} s"
+            "wait for it (`tell` and `run`: --wait); a holder that has died is taken over at once, "
+            f"one that has stopped answering after {STALE_AFTER_S:.0f} s"
         ),
         lease=request.name,
     )

@@ -312,6 +312,8 @@ class Translator:
     # --- the rest --------------------------------------------------------------------------------
 
     def _system(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
+        if why := text_at(frame, "prompt_submit_outcome", "reason"):
+            self.refused_by = why
         match frame.get("subtype"):
             case "task_started":
                 return self._children.started(frame, session)
@@ -326,9 +328,6 @@ class Translator:
                     if title
                     else ()
                 )
-            case "informational" if why := text_at(frame, "prompt_submit_outcome", "reason"):
-                self.refused_by = why
-                return ()
             case str(subtype) if subtype in SILENT_SUBTYPES:
                 return ()
             case subtype:

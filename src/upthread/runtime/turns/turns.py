@@ -90,8 +90,8 @@ class Turns:
         address = live.claim.conversation.key.address
         if last is None or last[1].ended or (turn_id is not None and last[0] != turn_id):
             raise UsageError(
-                f"{address} has no turn to go on with",
-                hint=f'send a prompt: {command("upthread", "tell", address)} "…"',
+                f"{address} has no turn to go on with: its last turn has ended",
+                hint=f"look at its reply: {command('upthread', 'show', address)}",
                 address=address,
             )
         live.take_up(*last)
