@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from upthread.core.project import (
     is_anybodys,
+    is_unrelated,
     match_project,
     normalise_remote,
     project_id_for,
@@ -181,6 +182,15 @@ def test_what_was_merged_in_is_not_what_the_repository_becomes():
     merged = replace(HERE, root_commit="older")
     both = [*known(HERE), (other, replace(merged, path="/elsewhere"))]
     assert match_project(merged, both, held={HERE.root_commit}) == OURS
+
+
+def test_what_may_be_a_release_of_a_project_is_not_unrelated_to_it():
+    theirs, held = ProjectIdentity(path="/b", root_commit="b", remote="b"), {"c0ffee", "held"}
+    assert is_unrelated(HERE, [theirs], held=held)
+    assert not is_unrelated(HERE, [theirs], held=()), "git does not answer"
+    assert is_unrelated(replace(HERE, remote=None), [replace(theirs, remote=None)], held=held)
+    for root, remote in (("held", "b"), (None, "b"), ("b", HERE.remote)):
+        assert not is_unrelated(HERE, [replace(theirs, root_commit=root, remote=remote)], held=held)
 
 
 def test_of_a_root_that_is_known_here_nothing_else_is_asked():

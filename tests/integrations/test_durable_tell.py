@@ -287,20 +287,22 @@ def test_a_step_that_was_stopped_in_a_sibling_is_continued_there(home, monkeypat
 
 
 def test_a_step_is_not_begun_again_in_a_release_that_is_another_project(
-    home, tmp_path, monkeypatch
+    place, tmp_path, monkeypatch
 ):
-    environment, release = ActivityEnvironment(), tmp_path / "release-2"
-    release.mkdir()
-    tell = tell_of(home, "[[rehearse: say hello]]")
+    for name, value in place.environment.items():
+        monkeypatch.setenv(name, value)
+    environment = ActivityEnvironment()
+    tell = tell_of(place, "[[rehearse: say hello]]")
     first = asyncio.run(environment.run(upthread_tell, tell))
-    moved = dataclasses.replace(tell, directory=str(release))
+    moved = dataclasses.replace(tell, directory=str(tmp_path))
+    run_as(moved, activity_id="another")
     with pytest.raises(ApplicationError, match="is another one") as caught:
         asyncio.run(environment.run(upthread_tell, moved))
     assert not caught.value.non_retryable
     (project,) = re.findall("UPTHREAD_PROJECT=(prj_[0-9a-f]+)", str(caught.value))
     monkeypatch.setenv("UPTHREAD_PROJECT", project)
     assert asyncio.run(environment.run(upthread_tell, moved)) == first
-    assert turns(home) == 1
+    assert turns(place) == 1
 
 
 def test_a_parked_step_goes_on_also_where_another_prompt_took_its_place(home):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 from pathlib import Path
@@ -11,7 +12,7 @@ import anyio
 import pytest
 from tests.support.sets import EXTENDED, spread
 from tests.support.upthread_process import AtCommit
-from tests.support.world import World, eventually
+from tests.support.world import World, eventually, git, make_repository
 
 import upthread
 from upthread.client.database_files import back_up, restore
@@ -271,6 +272,53 @@ async def test_a_key_is_a_name_and_must_have_been_begun_to_be_settled(world: Wor
                 await project.once(key, Action())
         with pytest.raises(NotFoundError, match="never begun"):
             await project.once.forget("release")
+
+
+@pytest.fixture
+async def releases(world, tmp_path):
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    async with world.open(tmp_path / "old") as old, world.open(tmp_path / "new") as new:
+        yield old, new
+
+
+async def test_a_key_of_another_release_is_refused_whatever_became_of_it(releases):
+    old, new = releases
+    await old.once("done", Action(1))
+    await attempt(old, "failed", Action(UsageError("no")))
+    with anyio.move_on_after(0.5):
+        await old.once("unknown", anyio.sleep_forever)
+    for key in ("done", "failed", "unknown"):
+        with pytest.raises(UsageError, match=f"nothing is done .*PROJECT={old.project_id},"):
+            await new.once(key, Action(2), recover=Action(2))
+
+
+async def attempt(project, key, action):
+    with contextlib.suppress(UsageError):
+        await project.once(key, action)
+
+
+async def test_of_two_releases_at_once_one_does_it(releases):
+    action = Action()
+    async with anyio.create_task_group() as tasks:
+        for each in releases:
+            tasks.start_soon(attempt, each, "key", action)
+    assert action.calls == 1
+
+
+@pytest.mark.parametrize("is_release", [False, True])
+async def test_only_unrelated_whole_clones_may_have_equal_keys(world, tmp_path, is_release):
+    begun, action = make_repository(tmp_path / "other"), Action()
+    for directory in (world.project, begun):
+        git(directory, "commit", "-qm", "more", "--allow-empty")
+        git(directory, "remote", "add", "origin", f"https://host/{directory.name}")
+    if is_release:
+        begun = tmp_path / "release"
+        git(tmp_path, "clone", "-q", "--depth=1", f"file://{world.project}", str(begun))
+    async with world.open(begun) as one, world.open() as other:
+        for project, key in ((one, "a"), (other, "a"), (other, "b"), (one, "b")):
+            await attempt(project, key, action)
+    assert action.calls == (2 if is_release else 4)
 
 
 def test_code_that_is_not_async_does_it_once_too(world, monkeypatch):

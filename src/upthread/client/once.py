@@ -18,6 +18,7 @@ from msgspec import structs
 
 from upthread.client.encryption import key_of
 from upthread.client.parts import ProjectParts
+from upthread.client.project_identity import PROJECT_VARIABLE, is_of_another_repository
 from upthread.client.stores import open_store
 from upthread.core.codec import decode_json, encode_json
 from upthread.core.commands import OnceState, RecordOnce
@@ -50,6 +51,10 @@ _SETTLED: Final = "upthread: settled the restore of"
 Action = Callable[[], Awaitable[JsonValue]]
 
 
+class BegunElsewhereError(UsageError):
+    """Another project of the database has the key. Nothing was done."""
+
+
 class DoOnce:
     """Does actions once in a project. Made by `Project`, as `up.once`."""
 
@@ -79,6 +84,10 @@ class DoOnce:
         that `recover` returns, and stays unknown if `recover` raises. It is also what is tried
         again where an attempt has failed.
 
+        A key that another project of the database has is a BegunElsewhereError, because a
+        directory of a new release may be a new project. Only a whole clone may use a key of another
+        repository, if the two have no common commit and not the same remote.
+
         After an `upthread restore` that could not read the database which it replaced, each key
         without a receipt is a UsageError until `confirm` or `forget`, because its action may have
         been done after the backup was made. `settle_restore` settles all keys that the backup has
@@ -97,11 +106,13 @@ class DoOnce:
                 known = _LOOK_AT_ROLE if is_told(about) else _LOOK
                 raise _maybe_done(key, known if stands else _LOOK_AT_ALL)
             if stands is None:
-                return await self._attempt(key, action, fence, about)
+                attempt_id = await self._begin(key, fence, about)
+                return await self._attempt(key, attempt_id, action, about)
             if stands.state != "done" and stands.receipt not in (None, about) and about:
                 raise _begun_otherwise(key, stands.receipt)
             if stands.state == "failed":
-                return await self._attempt(key, recover or action, fence, about)
+                attempt_id = await self._intend(key, (fence,), about)
+                return await self._attempt(key, attempt_id, recover or action, about)
             if stands.state == "done":
                 return stands.receipt
             # An intent without an end, and its lease was free:
@@ -109,23 +120,6 @@ class DoOnce:
             if recover is None:
                 raise _unknown(stands)
             return await self._done(key, stands.attempt_id, await recover())
-
-    async def begun_elsewhere(self, key: str) -> ProjectId | None:
-        """Return the other project of the database in which an action was begun under a key.
-
-        Only a project without workstreams looks: a new release's directory may be a new project,
-        and a step that was begun before the release would be done twice. Projects that were worked
-        in may have equal keys.
-        """
-        return await self._system.in_thread(partial(self._begun_elsewhere, key))
-
-    def _begun_elsewhere(self, key: str) -> ProjectId | None:
-        own, settings = self._project_id, self._settings
-        if self._store.once(own, key) or self._store.workstreams(own):
-            return None
-        with closing(open_store(settings.database, key=key_of(settings))) as store:
-            others = [head.project_id for head in store.heads(None, "once") if head.name == key]
-        return next((ProjectId(each) for each in others if each != own), None)
 
     async def confirm(self, key: str, receipt: JsonValue) -> None:
         """Settle an unknown outcome: you have seen that it was done. The receipt is yours to give.
@@ -152,11 +146,49 @@ class DoOnce:
             raise NotFoundError("no restore left a gap", hint="there is nothing to settle")
         await self._settle(f"{_SETTLED} {self._store.restored_at_ms}", "done", None)
 
-    async def _attempt(self, key: str, action: Action, fence: Fence, about: JsonValue) -> JsonValue:
+    async def _begin(self, key: str, fence: Fence, about: JsonValue) -> str:
+        """Begin what was never begun, in one project of the database alone; return the attempt.
+
+        Raises BegunElsewhereError.
+        """
+        # Two releases may begin at the same moment, and only their own projects' leases are theirs.
+        lease = LeaseRequest(name=f"begin once {key}", doing=f"once {shown(key)}", wait_s=None)
+        async with self._leases.held(lease) as alone:
+            other = await self._system.in_thread(partial(self._begun_elsewhere, key))
+            if other is None:
+                return await self._intend(key, (fence, alone), about)
+        # The project may be another person's: only its id is shown.
+        what, here = "step" if is_told(about) else "action", self._settings.working_directory
+        raise BegunElsewhereError(
+            f"the {what} {shown(key)} was begun in the project {other}, and {here} is another one,"
+            f" {self._project_id}: nothing is done",
+            hint=f"set {PROJECT_VARIABLE}={other}, or open the directory that it was begun in; if"
+            f" it is another {what}, give it a key of its own",
+            key=key,
+        )
+
+    def _begun_elsewhere(self, key: str) -> ProjectId | None:
+        """Return the other project of the database that has a key, and may be this one's."""
+        settings = self._settings
+        # Opened anew, because the project's own store has no row of another.
+        with closing(open_store(settings.database, key=key_of(settings))) as store:
+            for other in (ProjectId(head.name) for head in store.heads(None, "project")):
+                if other == self._project_id or not store.once(other, key):
+                    continue
+                if not is_of_another_repository(settings, store.identities(other)):
+                    return other
+        return None
+
+    async def _intend(self, key: str, fences: tuple[Fence, ...], about: JsonValue) -> str:
         attempt_id = self._system.new_id("att")
         # Before the action: killed between the two, it is
         # shown as unknown and never done again by itself.
-        await self._record(key, attempt_id, "intent", receipt=about, fences=(fence,))
+        await self._record(key, attempt_id, "intent", receipt=about, fences=fences)
+        return attempt_id
+
+    async def _attempt(
+        self, key: str, attempt_id: str, action: Action, about: JsonValue
+    ) -> JsonValue:
         try:
             returned = await action()
         # Not what cancels or ends the process, or loses a lease: nobody knows how far it got.

@@ -8,16 +8,25 @@ owners may be anybody's, so it is given to nobody until a person says whose it i
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, structs
 
+from upthread.config import Settings
 from upthread.core.commands import RecordProject
 from upthread.core.names import shown
-from upthread.core.project import is_anybodys, match_project, project_id_for, roots_before
+from upthread.core.project import (
+    is_anybodys,
+    is_unrelated,
+    match_project,
+    project_id_for,
+    roots_before,
+)
 from upthread.core.types import ProjectId, ProjectIdentity
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.system import path_owner
+from upthread.runtime.working_tree.repository import find_repository, has_commit
 from upthread.store.address import is_postgres
 from upthread.store.log import LogStore
 
@@ -51,6 +60,17 @@ def identity_in(database: str, identity: ProjectIdentity) -> ProjectIdentity:
     """Return a directory's identity as a database is asked for it."""
     # A file is one person's own: there a path needs no owner (ADR 64).
     return structs.replace(identity, owner=path_owner()) if is_postgres(database) else identity
+
+
+def is_of_another_repository(settings: Settings, others: tuple[ProjectIdentity, ...]) -> bool:
+    """Return whether a directory is certainly no release of the project known by `others`.
+
+    Blocking. Starts git. Raises as `find_repository`.
+    """
+    found = find_repository(Path(settings.working_directory), home=Path(settings.home))
+    roots = {each.root_commit for each in (found.identity, *others)}
+    held = {root for root in roots if root and has_commit(found.root, root)}
+    return found.has_all_history and is_unrelated(found.identity, others, held=held)
 
 
 def know_project(

@@ -87,6 +87,22 @@ def match_project(
     return _only((exact & here) or exact or here or near or without_commit, identity.path)
 
 
+def is_unrelated(
+    own: ProjectIdentity, others: Collection[ProjectIdentity], *, held: Collection[str]
+) -> bool:
+    """Return whether a repository is another than the project that is known by `others`.
+
+    `held` are the root commits among all these that a whole clone of the repository has. Its own
+    is among them if git answers. A project with the same remote, or with a path outside of git, is
+    never unrelated, because the repository may be its next release.
+    """
+    roots = {each.root_commit for each in others}
+    remotes = {each.remote for each in others}
+    if own.root_commit not in held or not roots.isdisjoint({None, *held}):
+        return False
+    return own.remote is None or own.remote not in remotes
+
+
 def is_anybodys(
     identity: ProjectIdentity, known: Iterable[tuple[ProjectId, ProjectIdentity]]
 ) -> tuple[ProjectId, ...]:

@@ -18,8 +18,8 @@ from typing import Final, NamedTuple, TypedDict, cast
 
 from msgspec import structs
 
+from upthread.client.once import BegunElsewhereError
 from upthread.client.project import Project
-from upthread.client.project_identity import PROJECT_VARIABLE
 from upthread.core.events import TurnIntended, TurnParked
 from upthread.core.names import shown
 from upthread.core.redaction.placeholder import has_placeholder
@@ -108,19 +108,11 @@ async def tell_once(
     """Tell a role once under a key, and return its reply; again under the same key, the same one.
 
     What is in doubt is read anew each time, because a person may have settled it.
-    Raises NotToldError for a turn that failed, was parked, declined, or answered with nothing,
-    RefusedError for one that must not be, and UsageError where another address or text was told
-    under this key, or its reply forgotten.
+    Raises NotToldError for a turn that failed, was parked, declined, or answered with nothing, and
+    for a step that another project began, RefusedError for one that must not be, and UsageError
+    where another address or text was told under this key, or its reply forgotten.
     """
     chosen = structs.replace(options or TellOptions(), key=key)
-    if other := await up.once.begun_elsewhere(key):
-        here = up.settings.working_directory
-        raise NotToldError(
-            f"the step {shown(key)} was begun in the project {other}, and {here} is another one,"
-            f" {up.project_id}: nothing is sent",
-            hint=f"set {PROJECT_VARIABLE}={other}, or open the directory that it was begun in",
-            is_retried=True,
-        )
 
     async def tell() -> JsonValue:
         return await _told(up, address, text, await up.tell(address, text, chosen), key)
@@ -131,7 +123,11 @@ async def tell_once(
         return await _recovered(up, address, text, waiting)
 
     about: JsonValue = {"address": address, "text_sha256": digest(text)}
-    found = await up.once(key, tell, recover=recover, about=about)
+    try:
+        found = await up.once(key, tell, recover=recover, about=about)
+    except BegunElsewhereError as error:
+        # A worker of the release that began it may take the next attempt.
+        raise NotToldError(error.message, hint=error.hint, is_retried=True) from error
     if not isinstance(found, dict) or "address" not in found:
         raise UsageError(
             f"the key {shown(key)} is that of an action of `once`, and nothing was told",

@@ -63,6 +63,8 @@ _FOUND: Final = (
 )
 _NEWEST: Final = f"{_FOUND} DESC LIMIT 1"
 _HEADS: Final = f"SELECT {_HEAD} FROM {{{{at}}}}head AS h WHERE h.kind = '{{}}'{{}} ORDER BY h.id"
+# Through an index, because the table has the state of every stream, and may have a million.
+_OF_ALL: Final = " AND h.id IN (SELECT id FROM {{at}}head WHERE kind = '{}')"
 # As bytes, because a damaged text cannot be read as text. Tags first and heads last: then a stream
 # that is opened meanwhile is among the heads.
 _ALL_TAGS: Final = "SELECT CAST(tag AS {bytes}), nth, stream, seq FROM {at}tag"
@@ -216,8 +218,8 @@ class LogStore(Store):
 
     def heads(self, project_id: str | None, kind: StreamKind) -> tuple[Head, ...]:
         some = () if project_id is None else (self.column(project_id),)
-        rows = self.read(_HEADS.format(kind, " AND h.project = $1" if some else ""), *some)
-        return tuple(map(head_of, rows))
+        where = " AND h.project = $1" if some else _OF_ALL.format(kind)
+        return tuple(map(head_of, self.read(_HEADS.format(kind, where), *some)))
 
     def streams(self, project_id: ProjectId) -> Iterator[Head]:
         """Yield the heads of a project's streams, in the order in which they can be made."""

@@ -33,10 +33,14 @@ _Roots: TypeAlias = tuple[str, tuple[str, ...]]
 
 
 class Repository(Struct, frozen=True, kw_only=True):
-    """A directory's identity and the root agents work in: the worktree's, else itself."""
+    """A directory's identity and the root agents work in: the worktree's, else itself.
+
+    `has_all_history` is False for a shallow clone, and outside of git.
+    """
 
     identity: ProjectIdentity
     root: Path
+    has_all_history: bool = False
 
 
 class WorkingTree(Struct, frozen=True, kw_only=True):
@@ -69,7 +73,8 @@ def find_repository(
         root_commit=root_commit,
         remote=normalise_remote(remote) if remote else None,
     )
-    return Repository(identity=identity, root=Path(place.top))
+    is_shallow = os.path.lexists(f"{place.common_directory}/shallow")
+    return Repository(identity=identity, root=Path(place.top), has_all_history=not is_shallow)
 
 
 def has_commit(directory: Path, commit: str) -> bool:
