@@ -7,6 +7,7 @@ agent="claude-code")`, `await up.fork("spec/planner", "other/planner")`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
@@ -27,6 +28,9 @@ from upthread.runtime.lease import Leases, conversation_request
 from upthread.runtime.record.fork import Fork, ForkPlan, ForkRequest, Forks
 from upthread.runtime.turns.conversation import Claim, Conversations
 from upthread.runtime.turns.older_record import read_back
+
+_Found: TypeAlias = tuple[str, str, str, bool]
+"""Where a session was found: agent, its version, the profile, and whether its command set it."""
 
 
 class AdoptSession:
@@ -56,10 +60,10 @@ class AdoptSession:
         place = await self._system.in_thread(lambda: self._preparing.place_of(parsed.workstream))
         # Before the lease is taken: an agent takes seconds
         # to start, and nobody has to wait for that.
-        version = await self._confirm(name, upstream, place)
+        found = await self._confirm(name, upstream, place)
         async with self._leases.held(conversation_request(key, "adopt")) as fence:
             return await self._system.in_thread(
-                lambda: self._bank_adopted(key, fence, (name, version), upstream)
+                lambda: self._bank_adopted(key, fence, found, upstream)
             )
 
     async def keep(self, address: str, upstream_session_id: str, *, agent: str) -> Link:
@@ -98,8 +102,8 @@ class AdoptSession:
                 upstream_session_id=upstream,
             )
 
-    async def _confirm(self, agent: str, upstream: UpstreamSessionId, place: str) -> str:
-        """Ask the agent for the session; returns its version."""
+    async def _confirm(self, agent: str, upstream: UpstreamSessionId, place: str) -> _Found:
+        """Ask the agent for the session."""
         request = self._preparing.open_request(agent, place=place)
         async with self._preparing.adapter(agent).open(request) as connection:
             capabilities = connection.capabilities
@@ -119,7 +123,8 @@ class AdoptSession:
                 await connection.resume_session(upstream)
             else:
                 await connection.load_session(upstream)
-            return capabilities.version
+            own = self._preparing.own_sessions
+            return agent, capabilities.version, *own.profile_in(agent, connection)
 
     def _bank_lacking(self, key: ConversationKey, fence: Fence, upstream: UpstreamSessionId) -> int:
         claim = self._conversations.leased(key, (fence,))
@@ -151,7 +156,7 @@ class AdoptSession:
         self,
         key: ConversationKey,
         fence: Fence,
-        agent: tuple[str, str],
+        found: _Found,
         upstream: UpstreamSessionId,
     ) -> Link:
         resolved = self._store.resolve(key)
@@ -162,7 +167,7 @@ class AdoptSession:
         if held is not None and held.upstream_session_id == upstream:
             return held
         links = self._store.links(conversation.conversation_id)
-        link = self._link(conversation, agent, upstream, seq=len(links) + 1)
+        link = self._link(conversation, found, upstream, seq=len(links) + 1)
         writes: list[Write] = [OpenLink(link=link)]
         if held is not None:
             end = EndLink(
@@ -194,7 +199,8 @@ class AdoptSession:
                 upstream_session_id=upstream,
             )
         conversation = self._conversations.mint(key, fences=(fence,))
-        link = self._link(conversation, (agent, ""), upstream, seq=1)
+        profile = self._preparing.own_sessions.profile(agent, agent, {})
+        link = self._link(conversation, (agent, "", profile, False), upstream, seq=1)
         claim = Claim(
             conversation=conversation,
             link=link,
@@ -210,20 +216,23 @@ class AdoptSession:
     def _link(
         self,
         conversation: Conversation,
-        agent: tuple[str, str],
+        found: _Found,
         upstream: UpstreamSessionId,
         *,
         seq: int,
     ) -> Link:
+        agent, version, profile, chose_profile = found
         return Link(
             conversation_id=conversation.conversation_id,
             seq=seq,
             upstream_session_id=upstream,
-            agent=agent[0],
-            agent_version=agent[1],
+            agent=agent,
+            agent_version=version,
             working_directory=self._preparing.place_of(conversation.key.workstream),
             opened_because=ADOPTED,
             opened_at_ms=self._system.now_ms(),
+            agent_profile=profile,
+            chose_profile=chose_profile,
         )
 
 
@@ -251,10 +260,10 @@ class ForkConversation:
         plan = await self._forks.plan(request)
         # Nothing to branch off at the agent: then none is started.
         if plan.link is None:
-            return await self._forks.fork(request, None, None)
-        agent = plan.link.agent
-        adapter, opening = self._preparing.adapter(agent), self._preparing.open_request(agent)
-        return await self._forks.fork(request, adapter, opening)
+            return await self._forks.fork(request)
+        preparing, agent = self._preparing, plan.link.agent
+        adapter, opening = preparing.adapter(agent), preparing.open_request(agent)
+        return await self._forks.fork(request, (adapter, opening, preparing.own_sessions))
 
     async def plan(self, address: str, into: str, *, at_message: int | None = None) -> ForkPlan:
         """Return what the call would do, and do nothing. Raises as it does."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from msgspec import Struct, structs
 
@@ -53,6 +54,7 @@ from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
 from upthread.runtime.record.events import turn_view
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Conversations
+from upthread.runtime.turns.older_record import OwnSessions
 from upthread.store.base import Store
 
 
@@ -92,6 +94,13 @@ class ForkRequest(Struct, frozen=True, kw_only=True):
     at_message: int | None = None
 
 
+_Made: TypeAlias = tuple[UpstreamSessionId, str, bool]
+"""The session that an agent made, its profile, and whether the agent's command set that."""
+
+_Agent: TypeAlias = tuple[AgentAdapter, OpenRequest, OwnSessions]
+"""The agent that has the session, how it is opened, and how its store is read."""
+
+
 class Forks:
     """Makes forks."""
 
@@ -107,9 +116,7 @@ class Forks:
         """Return what a fork would do. Raises NotFoundError, UsageError."""
         return await self._system.in_thread(lambda: self._plan(request))
 
-    async def fork(
-        self, request: ForkRequest, adapter: AgentAdapter | None, open_request: OpenRequest | None
-    ) -> Fork:
+    async def fork(self, request: ForkRequest, agent: _Agent | None = None) -> Fork:
         """Make it. Raises as `plan` does, and LeaseHeldError while a turn of either is running."""
         doing = f"fork {request.source.address}"
         async with (
@@ -119,7 +126,7 @@ class Forks:
             # Again, under both leases: a person may have
             # been shown a plan of what has changed since.
             plan = await self.plan(request)
-            forked, why = await _forked_by_agent(plan.link, adapter, open_request)
+            forked, why = await _forked_by_agent(plan.link, agent)
             return await self._system.in_thread(lambda: self._commit(plan, fence, forked, why))
 
     def _plan(self, request: ForkRequest) -> ForkPlan:
@@ -158,9 +165,7 @@ class Forks:
         ended = turn_view(self._store, last.conversation_id, last.turn_id).ended
         return ended is not None and ended.outcome is Outcome.OK
 
-    def _commit(
-        self, plan: ForkPlan, fence: Fence, forked: UpstreamSessionId | None, why: str
-    ) -> Fork:
+    def _commit(self, plan: ForkPlan, fence: Fence, forked: _Made | None, why: str) -> Fork:
         key = plan.target
         conversation = Conversation(
             conversation_id=ConversationId(self._system.new_id("con")),
@@ -171,13 +176,16 @@ class Forks:
         )
         link = None
         if forked is not None and plan.link is not None:
+            session, profile, chose_profile = forked
             link = structs.replace(
                 plan.link,
                 conversation_id=conversation.conversation_id,
                 seq=1,
-                upstream_session_id=forked,
+                upstream_session_id=session,
                 opened_because=FORKED,
                 opened_at_ms=self._system.now_ms(),
+                agent_profile=profile,
+                chose_profile=chose_profile,
             )
         turn_id = TurnId(self._system.new_id("trn"))
         copied = _writes(plan, conversation, turn_id, link, now_ms=self._system.now_ms())
@@ -186,18 +194,17 @@ class Forks:
         return Fork(plan=plan, conversation=conversation, link=link, why_replay=why)
 
 
-async def _forked_by_agent(
-    link: Link | None, adapter: AgentAdapter | None, request: OpenRequest | None
-) -> tuple[UpstreamSessionId | None, str]:
+async def _forked_by_agent(link: Link | None, agent: _Agent | None) -> tuple[_Made | None, str]:
     """Return the session the agent made, or None and why: then the branch replays."""
-    if link is None or adapter is None or request is None:
+    if link is None or agent is None:
         return None, ""
+    adapter, request, own = agent
     try:
         async with adapter.open(request) as connection:
             if not connection.capabilities.can_fork:
                 return None, f"{link.agent} cannot fork a session"
             forked = await connection.fork_session(link.upstream_session_id)
-            return require_session(forked), ""
+            return (require_session(forked), *own.profile_in(link.agent, connection)), ""
     # The better way and not the only one: without it the branch replays (ADR 21).
     except UpstreamError as error:
         return None, f"{link.agent} did not fork {link.upstream_session_id}: {error}"
