@@ -107,7 +107,7 @@ def attach(request):
     session = request["params"]["sessionId"]
     if WORD == "other_session":
         return answer(request, {"sessionId": "ses_other"})
-    if WORD == "opaque":
+    if WORD in {"opaque", "endless_list"}:
         return refuse(request, -32603, "Internal error")
     if session not in LISTED and REFUSING is None and WORD != "attaches_all":
         return refuse(request, -32002, "Resource not found", {"sessionId": session})
@@ -121,9 +121,10 @@ def attach(request):
 
 def listed(request):
     """One session a page, so that whoever confirms has to turn pages."""
-    page = int(request["params"].get("cursor") or 0)
-    sessions = [{"sessionId": LISTED[page], "cwd": "/", "title": None}]
-    more = {"nextCursor": str(page + 1)} if page + 1 < len(LISTED) else {}
+    page, is_endless = int(request["params"].get("cursor") or 0), WORD == "endless_list"
+    time.sleep(0.2 if is_endless else 0)
+    sessions = [{"sessionId": one, "cwd": "/", "title": None} for one in LISTED[page : page + 1]]
+    more = {"nextCursor": str(page + 1)} if is_endless or page + 1 < len(LISTED) else {}
     answer(request, {"sessions": sessions, **more})
 
 

@@ -379,6 +379,7 @@ def test_a_text_of_an_event_is_not_kept_unless_it_is_known_to_be_a_code(kind, mo
 IDS_CODES_AND_NAMES = frozenset(
     {"project_id", "conversation_id", "turn_id", "run_id", "parent_conversation_id", "attempt_id"}
     | {"child_conversation_id", "workstream", "base_name", "role", "agent", "working_directory"}
+    | {"agent_profile"}
     | {"path", "root_commit", "remote", "owner", "queue", "what", "state", "how", "digest", "key"}
     | {"decision", "reasons", "speaker"}
 )

@@ -317,3 +317,48 @@ async def test_a_profile_that_is_gone_is_named_when_its_session_is_replaced(worl
     assert done.reasons[0] == "missing"
     (told,) = (each.text for each in notices if each.kind == "profile_lost")
     assert f"UPTHREAD_REHEARSAL_HOME={world.sessions}" in told
+
+
+async def imported(world: World, way: str) -> tuple[str, str]:
+    """Put a session on record by a way that sends no prompt; returns its address and its id."""
+    options, address = upthread.TellOptions(agent="rehearsal"), "spec-43/planner"
+    async with world.open() as project:
+        session = (
+            await project.tell(ADDRESS, "[[rehearse: say one]]", options)
+        ).upstream_session_id
+        (file,) = world.session_files()
+        other = file.with_name("ses_other.jsonl")
+        if way == "fork":
+            return address, (await project.fork(ADDRESS, address)).link.upstream_session_id
+        if way == "catch_up":
+            record = {"UPTHREAD_HOME": str(world.directory / "other record")}
+            async with world.open(environment=record) as stranger:
+                await stranger.adopt(ADDRESS, session, agent="rehearsal")
+                await stranger.tell(ADDRESS, "[[rehearse: say two]]", options)
+            assert await project.catch_up(session) == 1
+            return ADDRESS, session
+        other.write_text(file.read_text().replace(session, other.stem))
+        await getattr(project, way)(address, other.stem, agent="rehearsal")
+        return address, other.stem
+
+
+@pytest.mark.parametrize("way", ["adopt", "keep", "fork", "catch_up"])
+async def test_an_imported_session_is_resumed_only_in_the_profile_it_was_found_in(world, way):
+    address, session = await imported(world, way)
+    options = upthread.TellOptions(agent="rehearsal")
+    async with elsewhere(world) as project:
+        assert (await project.why(address)).now.reasons == ("other_profile",)
+        with refused(world):
+            await project.tell(address, "Go on.", options)
+    async with world.open() as project:
+        done = await project.tell(address, "[[rehearse: say on]]", options)
+    assert (done.decision, done.upstream_session_id) == ("resume", session)
+
+
+async def test_an_imported_session_whose_file_is_gone_is_lost_and_never_called_empty(world):
+    address, session = await imported(world, "adopt")
+    world.session_files()[-1].unlink()
+    async with world.open() as project:
+        assert (await project.why(address)).now.decision == "resume"
+        done = await project.tell(address, "Go on.", upthread.TellOptions(agent="rehearsal"))
+    assert (done.reasons[0], done.upstream_session_id == session) == ("missing", False)

@@ -6,6 +6,8 @@ agent="claude-code")`.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from upthread.client.assembly import Assembly
 from upthread.client.own_interfaces import adapter_for
 from upthread.core.acts import ADOPTED
@@ -24,6 +26,9 @@ from upthread.errors import NotFoundError, StoreError, UpstreamError, UsageError
 from upthread.runtime.lease import conversation_request
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.older_record import read_back
+
+_Found: TypeAlias = tuple[str, str, str, bool]
+"""Where a session was found: agent, its version, the profile, and whether its command set it."""
 
 
 class AdoptingProject(Assembly):
@@ -44,10 +49,10 @@ class AdoptingProject(Assembly):
         place = await self._system.in_thread(lambda: self._preparing.place_of(parsed.workstream))
         # Before the lease is taken: an agent takes seconds
         # to start, and nobody has to wait for that.
-        version = await self._confirm(name, upstream, place)
+        found = await self._confirm(name, upstream, place)
         async with self._leases.held(conversation_request(key, "adopt")) as fence:
             return await self._system.in_thread(
-                lambda: self._bank_adopted(key, fence, (name, version), upstream)
+                lambda: self._bank_adopted(key, fence, found, upstream)
             )
 
     async def keep(self, address: str, upstream_session_id: str, *, agent: str) -> Link:
@@ -94,8 +99,8 @@ class AdoptingProject(Assembly):
                 upstream_session_id=upstream,
             )
 
-    async def _confirm(self, agent: str, upstream: UpstreamSessionId, place: str) -> str:
-        """Ask the agent for the session; returns its version."""
+    async def _confirm(self, agent: str, upstream: UpstreamSessionId, place: str) -> _Found:
+        """Ask the agent for the session."""
         request = self._preparing.open_request(agent, place=place)
         async with adapter_for(self.settings, agent).open(request) as connection:
             capabilities = connection.capabilities
@@ -115,7 +120,8 @@ class AdoptingProject(Assembly):
                 await connection.resume_session(upstream)
             else:
                 await connection.load_session(upstream)
-            return capabilities.version
+            own = self._preparing.own_sessions
+            return agent, capabilities.version, *own.profile_in(agent, connection)
 
     def _bank_lacking(self, key: ConversationKey, fence: Fence, upstream: UpstreamSessionId) -> int:
         claim = self._conversations.leased(key, (fence,))
@@ -147,7 +153,7 @@ class AdoptingProject(Assembly):
         self,
         key: ConversationKey,
         fence: Fence,
-        agent: tuple[str, str],
+        found: _Found,
         upstream: UpstreamSessionId,
     ) -> Link:
         resolved = self.store.resolve(key)
@@ -158,7 +164,7 @@ class AdoptingProject(Assembly):
         if held is not None and held.upstream_session_id == upstream:
             return held
         links = self.store.links(conversation.conversation_id)
-        link = self._link(conversation, agent, upstream, seq=len(links) + 1)
+        link = self._link(conversation, found, upstream, seq=len(links) + 1)
         writes: list[Write] = [OpenLink(link=link)]
         if held is not None:
             end = EndLink(
@@ -190,7 +196,8 @@ class AdoptingProject(Assembly):
                 upstream_session_id=upstream,
             )
         conversation = self._conversations.mint(key, fences=(fence,))
-        link = self._link(conversation, (agent, ""), upstream, seq=1)
+        profile = self._preparing.own_sessions.profile(agent, agent, {})
+        link = self._link(conversation, (agent, "", profile, False), upstream, seq=1)
         claim = Claim(
             conversation=conversation,
             link=link,
@@ -206,18 +213,21 @@ class AdoptingProject(Assembly):
     def _link(
         self,
         conversation: Conversation,
-        agent: tuple[str, str],
+        found: _Found,
         upstream: UpstreamSessionId,
         *,
         seq: int,
     ) -> Link:
+        agent, version, profile, chose_profile = found
         return Link(
             conversation_id=conversation.conversation_id,
             seq=seq,
             upstream_session_id=upstream,
-            agent=agent[0],
-            agent_version=agent[1],
+            agent=agent,
+            agent_version=version,
             working_directory=self._preparing.place_of(conversation.key.workstream),
             opened_because=ADOPTED,
             opened_at_ms=self._system.now_ms(),
+            agent_profile=profile,
+            chose_profile=chose_profile,
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct, structs
 
@@ -83,6 +84,10 @@ class Fork(Struct, frozen=True, kw_only=True):
     conversation: Conversation
     link: Link | None
     why_replay: str = ""
+
+
+_Made: TypeAlias = tuple[UpstreamSessionId, str, bool]
+"""The session that an agent made, its profile, and whether the agent's command set that."""
 
 
 class ForkConversation:
@@ -166,7 +171,7 @@ class ForkConversation:
         ended = turn_view(self._store, last.conversation_id, last.turn_id).ended
         return ended is not None and ended.outcome is Outcome.OK
 
-    async def _forked_by_agent(self, link: Link | None) -> tuple[UpstreamSessionId | None, str]:
+    async def _forked_by_agent(self, link: Link | None) -> tuple[_Made | None, str]:
         """Return the session the agent made, or None and why: then the branch replays."""
         if link is None:
             return None, ""
@@ -176,14 +181,13 @@ class ForkConversation:
                 if not connection.capabilities.can_fork:
                     return None, f"{link.agent} cannot fork a session"
                 forked = await connection.fork_session(link.upstream_session_id)
-                return require_session(forked), ""
+                own = self._preparing.own_sessions
+                return (require_session(forked), *own.profile_in(link.agent, connection)), ""
         # The better way and not the only one: without it the branch replays (ADR 21).
         except UpstreamError as error:
             return None, f"{link.agent} did not fork {link.upstream_session_id}: {error}"
 
-    def _commit(
-        self, plan: ForkPlan, fence: Fence, forked: UpstreamSessionId | None, why: str
-    ) -> Fork:
+    def _commit(self, plan: ForkPlan, fence: Fence, forked: _Made | None, why: str) -> Fork:
         key = plan.target
         conversation = Conversation(
             conversation_id=ConversationId(self._system.new_id("con")),
@@ -196,13 +200,16 @@ class ForkConversation:
         )
         link = None
         if forked is not None and plan.link is not None:
+            session, profile, chose_profile = forked
             link = structs.replace(
                 plan.link,
                 conversation_id=conversation.conversation_id,
                 seq=1,
-                upstream_session_id=forked,
+                upstream_session_id=session,
                 opened_because=FORKED,
                 opened_at_ms=self._system.now_ms(),
+                agent_profile=profile,
+                chose_profile=chose_profile,
             )
         turn_id = TurnId(self._system.new_id("trn"))
         copied = _writes(plan, conversation, turn_id, link, now_ms=self._system.now_ms())

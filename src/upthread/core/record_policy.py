@@ -136,7 +136,7 @@ _OURS: Final[Mapping[type[Any], frozenset[str]]] = MappingProxyType(
         types.Conversation: frozenset(
             {"conversation_id", "key", "base_name", "parent_conversation_id"}
         ),
-        types.Link: frozenset({"conversation_id", "agent", "working_directory"}),
+        types.Link: frozenset({"conversation_id", "agent", "working_directory", "agent_profile"}),
         Actor: frozenset({"kind"}),
         ExaminedFile: frozenset({"how", "state", "digest"}),
         events.Question: frozenset({"question_id", "role"}),

@@ -121,7 +121,11 @@ class Conversation(Struct, frozen=True):
 
 
 class Link(Struct, frozen=True):
-    """One upstream session in a conversation's chain. `seq` counts from 1, oldest first."""
+    """One upstream session in a conversation's chain. `seq` counts from 1, oldest first.
+
+    `agent_profile` and `chose_profile` say where an imported or forked session was found, as those
+    of `SessionAttached` do; of any other session its first turn says it.
+    """
 
     conversation_id: ConversationId
     seq: int
@@ -133,6 +137,8 @@ class Link(Struct, frozen=True):
     opened_at_ms: int
     ended_because: str | None = None
     ended_at_ms: int | None = None
+    agent_profile: str = ""
+    chose_profile: bool = False
 
 
 class TextPart(Struct, frozen=True, tag="text", gc=False):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 from tests.agents.acp.conftest import SESSION
 from tests.agents.conftest import SCRIPTED
@@ -43,6 +44,21 @@ async def test_a4_an_opaque_error_is_missing_only_when_no_page_lists_it(scripted
         assert (kept.outcome, "still lists this session" in kept.message) == ("unknown", True)
         gone = await attach_error(connection, "ses_gone")
         assert (gone.outcome, "does not list this session" in gone.message) == ("missing", True)
+
+
+async def test_a4_a_list_whose_pages_do_not_end_has_one_deadline_and_says_of_no_session_it_is_gone(
+    scripted, request_for
+):
+    request = request_for(environment={"SCRIPTED_LISTED": "ses_a,ses_b"}, start_timeout_s=2)
+    unfinished = "scripted did not answer session/list to its end within 2 s"
+    async with scripted("endless_list").open(request) as connection:
+        with anyio.fail_after(20):
+            kept = await attach_error(connection, "ses_b")
+            assert (kept.outcome, "still lists this session" in kept.message) == ("unknown", True)
+            gone = await attach_error(connection, "ses_gone")
+            assert (gone.outcome, unfinished in gone.message) == ("unknown", True)
+            with pytest.raises(UpstreamError, match=unfinished):
+                await connection.list_sessions()
 
 
 async def test_a4_another_session_than_asked_for_is_an_error(scripted, request_for):

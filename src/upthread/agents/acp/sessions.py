@@ -13,7 +13,7 @@ and at most one of a minute.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -66,7 +66,10 @@ class Sessions:
             error = self._peer.opened_another(returned, session)
             await self._confirm(error, session)
             raise error
-        if self._peer.words.quirk.attaches_what_is_gone and await self.is_listed(session) is False:
+        if (
+            self._peer.words.quirk.attaches_what_is_gone
+            and (await self._looked_up(session))[0] is False
+        ):
             raise UpstreamError(
                 f"{self._peer.agent} attached session {session} and does not list it",
                 outcome=Outcome.MISSING,
@@ -109,33 +112,52 @@ class Sessions:
         self, suspected: Outcome, said: str, session: UpstreamSessionId
     ) -> tuple[Outcome, str]:
         """Return what is left of an outcome that words alone suggest, and what the list says."""
-        is_listed = await self.is_listed(session) if suspected in ABOUT_THE_SESSION else None
+        is_listed, because = (
+            await self._looked_up(session) if suspected in ABOUT_THE_SESSION else (None, "")
+        )
         outcome = outcome_of_suspicion(suspected, is_listed=is_listed, is_named=session in said)
-        return outcome, "" if is_listed is None else _IF_LISTED[is_listed]
+        return outcome, because
 
-    async def is_listed(self, session: UpstreamSessionId) -> bool | None:
-        """Whether the agent lists a session, anywhere or here; None when it cannot be asked."""
+    async def _looked_up(self, session: UpstreamSessionId) -> tuple[bool | None, str]:
+        """Return whether the agent lists a session, anywhere or here, and the words for it.
+
+        None when it cannot be asked, or does not end its list in time.
+        """
         if not self.can_list:
-            return None
+            return None, ""
+        # What an agent lists without a directory is its own choice, so it is asked twice.
         try:
-            # What an agent lists without a directory is its own choice, so it is asked twice.
-            for scope in ({}, {"cwd": self._place["cwd"]}):
-                if any(s.upstream_session_id == session for s in await self.listed(scope)):
-                    return True
+            listed = await self.listed({}, {"cwd": self._place["cwd"]}, until=session)
         # Not to be asked is not to lack it: only a list without it makes it missing (A4).
-        except UpstreamError:
-            return None
-        return False
+        except UpstreamError as error:
+            return None, f"; {error.message}" if error.outcome is Outcome.TIMED_OUT else ""
+        is_listed = session in {one.upstream_session_id for one in listed}
+        return is_listed, _IF_LISTED[is_listed]
 
-    async def listed(self, scope: Mapping[str, str]) -> tuple[ListedSession, ...]:
+    async def listed(
+        self, *scopes: Mapping[str, str], until: str = ""
+    ) -> tuple[ListedSession, ...]:
+        """Return the sessions of each scope, or those up to one. All pages have one deadline."""
         listed: list[ListedSession] = []
+        try:
+            with anyio.fail_after(self._peer.timeout_s):
+                for scope in scopes:
+                    async for sessions in self._pages(scope):
+                        listed += sessions
+                        if until in {one.upstream_session_id for one in sessions}:
+                            return tuple(listed)
+        except TimeoutError as error:
+            raise self._peer.timed_out("session/list to its end") from error
+        return tuple(listed)
+
+    async def _pages(self, scope: Mapping[str, str]) -> AsyncGenerator[list[ListedSession]]:
         cursor: str | None = None
         for _ in range(LIST_PAGES_MAX):
             params = {**scope, "cursor": cursor} if cursor else dict(scope)
             page = shaped(await self._peer.call("session/list", params), SessionPage)
             if page is None:
                 raise self._unreadable_list()
-            listed += [
+            yield [
                 ListedSession(
                     upstream_session_id=UpstreamSessionId(one.session_id),
                     title=one.title or "",
@@ -146,7 +168,7 @@ class Sessions:
             ]
             # A cursor that stands still would give the same page for ever.
             if not page.next_cursor or page.next_cursor == cursor:
-                return tuple(listed)
+                return
             cursor = page.next_cursor
         raise self._unreadable_list()
 

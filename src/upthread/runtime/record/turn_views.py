@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.core.decision.examined import Reading, reading_of
 from upthread.core.decision.price import Tokens
@@ -121,7 +121,12 @@ _NOT_KNOWN: Final = SessionAttached(upstream_session_id=UpstreamSessionId(""), h
 
 def last_attached(store: Store, link: Link | None) -> SessionAttached:
     """Return how a link's session was last attached, empty where that is not known. Blocking."""
-    return _last_attached(store, link).attached or _NOT_KNOWN
+    attached = _last_attached(store, link).attached or _NOT_KNOWN
+    if link is None or attached.agent_profile:
+        return attached
+    return structs.replace(
+        attached, agent_profile=link.agent_profile, chose_profile=link.chose_profile
+    )
 
 
 def is_of_sub_agent(store: Store, link: Link | None) -> bool:

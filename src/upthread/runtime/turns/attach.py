@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -134,10 +133,9 @@ def attached_event(
     live: LiveTurn, connection: AgentConnection, attached: Attached
 ) -> SessionAttached:
     """Return the event that names the session and the process that serves it."""
-    process, agent, able = connection.process, live.request.claim.agent, connection.capabilities
-    live.agent_version = able.version
-    profile_with = partial(live.request.own_sessions.profile, agent, able.vendor)
-    profile = profile_with(connection.environment())
+    process, agent = connection.process, live.request.claim.agent
+    live.agent_version = connection.capabilities.version
+    profile, chose_profile = live.request.own_sessions.profile_in(agent, connection)
     return SessionAttached(
         upstream_session_id=attached.upstream_session_id,
         how=attached.how,
@@ -147,7 +145,7 @@ def attached_event(
         # A pid is one only beside its host: whoever takes over ends this agent there alone.
         agent_host=live.host,
         agent_profile=profile,
-        chose_profile=profile != profile_with({}),
+        chose_profile=chose_profile,
     )
 
 

@@ -9,10 +9,13 @@ missing is recorded as turns, in order, as what they did. Blocking.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
+from upthread.agents.base import AgentConnection
+from upthread.core.acts import ADOPTED
 from upthread.core.commands import OpenTurn, RecordParts, RecordTurnEvent, Write
 from upthread.core.decision.rollover import LOST
 from upthread.core.decision.words import READ_BACK, RESUME
@@ -88,6 +91,12 @@ class OwnSessions(Struct, frozen=True, kw_only=True):
     of_call: Callable[[CutOffCall], StoredSession | None]
     version: Callable[[str, UpstreamSessionId], str]
     writer: Callable[[str, UpstreamSessionId], int | None]
+
+    def profile_in(self, agent: str, connection: AgentConnection) -> tuple[str, bool]:
+        """Return the profile of a running agent, and whether its own command set it."""
+        profile_with = partial(self.profile, agent, connection.capabilities.vendor)
+        profile = profile_with(connection.environment())
+        return profile, profile != profile_with({})
 
 
 def look(
@@ -185,9 +194,10 @@ def _gone(store: Store, link: Link, prompts: Iterable[Message]) -> str:
 
 
 def has_answered(store: Store, link: Link, last: TurnView | None) -> bool:
-    """Return whether anything that the session said is on record."""
+    """Return whether the session is known to hold anything: an imported one does."""
+    ended = last.ended if last else None
     # Most often, and without a look at any message.
-    if last is not None and last.ended is not None and last.ended.outcome is Outcome.OK:
+    if link.opened_because == ADOPTED or (ended and ended.outcome is Outcome.OK):
         return True
     newest = store.messages(link.conversation_id, newest=ANSWERS_MESSAGES_MAX)
     return any(
@@ -290,7 +300,7 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
             parts=(TextPart(text=self.turn.prompt),),
         )
         yield from self._done(store, written_at_ns)
-        for seq, event in enumerate(self._life(), start=1):
+        for seq, event in enumerate(self._life(store), start=1):
             yield RecordTurnEvent(
                 conversation_id=conversation.conversation_id,
                 turn_id=self.turn_id,
@@ -339,7 +349,7 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
         assert self.claim.link is not None
         return self.claim.link
 
-    def _life(self) -> Iterator[TurnEvent]:
+    def _life(self, store: Store) -> Iterator[TurnEvent]:
         link, usage = self.link, self.turn.usage
         yield TurnIntended(decision=RESUME, reasons=(READ_BACK,), prompt_seq=self.prompt_seq)
         yield SessionAttached(
@@ -347,6 +357,7 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
             how="resumed",
             agent=link.agent,
             agent_host=self.claim.session_host,
+            agent_profile=last_attached(store, link).agent_profile,
         )
         yield PromptSent(prompt_seq=self.prompt_seq)
         # The person may have closed the agent in the middle of it: its end is then not known.
