@@ -89,6 +89,8 @@ def link(
         working_directory="/srv/project",
         opened_because="first",
         opened_at_ms=3_000,
+        agent_profile="CODEX_HOME=/srv/codex",
+        chose_profile=True,
     )
 
 
