@@ -8,7 +8,7 @@ from tests.support.agent_homes import Months, compressed, make_home
 
 from upthread.agent_stores.outline import look
 from upthread.agent_stores.text_search import Words
-from upthread.agents.searches import searched_sessions
+from upthread.agents.outlines import searched_sessions
 
 FEW = Months(claude_code=6, codex=6, opencode=6, sub_agents=6, session_bytes=20_000)
 

@@ -12,16 +12,17 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import anyio
-from msgspec import Struct, field
+from anyio.abc import TaskGroup
+from msgspec import Struct, field, structs
 
 from upthread.agents._json_lines import as_object, member
-from upthread.agents._outcomes import Failure
+from upthread.agents._permissions import ask_to_hold
 from upthread.agents._process import ChildProcess, ChildStart
 from upthread.agents._process_end import RunningAgent
 from upthread.agents._prompt import Action, Limits, RunningPrompt
@@ -32,6 +33,7 @@ from upthread.agents.base import (
     ListedSession,
     OnEvent,
     OpenRequest,
+    PermissionRequest,
     PromptResult,
 )
 from upthread.boundary.files import read_start
@@ -221,11 +223,8 @@ class Adapter(ABC):
         """What is started, before the words that an adapter adds."""
         return self._command
 
-    def open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
-        return self._open(request)
-
     @abstractmethod
-    def _open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
+    def open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
         """Start the agent and shake hands (A1, A2)."""
 
     def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
@@ -353,7 +352,7 @@ class Connection(ABC):
 
     def _cut_short(
         self, running: RunningPrompt, *, has_died: bool, asked_to: str = "cancel"
-    ) -> Failure | None:
+    ) -> PromptResult | None:
         """Return how a prompt ended that was cancelled or ran out of time, None for any other.
 
         Ours comes first, whatever word an agent has for a turn that was cut short (A10, A11).
@@ -361,16 +360,11 @@ class Connection(ABC):
         if not (running.is_timed_out or running.is_cancelled):
             return None
         outcome, detail = running.aborted(has_died=has_died, asked_to=asked_to)
-        return Failure(outcome=outcome, detail=detail)
+        return PromptResult(outcome=outcome, detail=detail)
 
-    def _failed(self, running: RunningPrompt, failure: Failure | UpstreamError) -> PromptResult:
+    def _with_tokens(self, running: RunningPrompt, failure: PromptResult) -> PromptResult:
         """Return the result of a prompt that failed, with the tokens that were told."""
-        return PromptResult(
-            outcome=Outcome(failure.outcome),
-            detail=failure.detail if isinstance(failure, Failure) else str(failure),
-            reset_at_ms=failure.reset_at_ms,
-            tokens_used=running.seen.tokens_used,
-        )
+        return structs.replace(failure, tokens_used=running.seen.tokens_used)
 
 
 class ServerTurn(Protocol):
@@ -397,14 +391,6 @@ class ServerSessions(Protocol):
     async def fork(self, session: UpstreamSessionId, /) -> UpstreamSessionId: ...
 
 
-class Desk(Protocol):
-    """Who answers what a server asks."""
-
-    async def hold(
-        self, told: Mapping[str, Any], running: RunningPrompt, /
-    ) -> CallAnswer | None: ...
-
-
 TurnT = TypeVar("TurnT", bound=ServerTurn)
 
 
@@ -422,20 +408,30 @@ class ServerPrompt(Struct, Generic[TurnT], kw_only=True):
 
 
 PromptT = TypeVar("PromptT", bound=ServerPrompt[Any])
-SessionsT = TypeVar("SessionsT", bound=ServerSessions)
-DeskT = TypeVar("DeskT", bound=Desk)
 
 
-class ServerConnection(Connection, Generic[PromptT, SessionsT, DeskT]):
-    """One running server: its sessions, and one prompt at a time."""
+class ServerConnection(Connection, Generic[PromptT]):
+    """One running server: its sessions, and one prompt at a time.
+
+    `_tasks` runs beside the reading of what the server sends, while the connection serves.
+    """
 
     def __init__(
-        self, request: OpenRequest, server: RunningAgent, *, sessions: SessionsT, desk: DeskT
+        self, request: OpenRequest, server: RunningAgent, *, sessions: ServerSessions
     ) -> None:
         super().__init__(request, server)
         self._sessions = sessions
-        self._desk = desk
         self._prompt: PromptT | None = None
+        self._tasks: TaskGroup | None = None
+
+    @abstractmethod
+    def _call_request(self, told: Mapping[str, Any]) -> PermissionRequest:
+        """Return a call that is about to run, as what is ours inside the agent reports it."""
+
+    def _begin(self, call: Callable[..., Coroutine[Any, Any, None]], *arguments: object) -> None:
+        """Begin what must not keep the reader waiting."""
+        assert self._tasks is not None, "only while it serves"
+        self._tasks.start_soon(call, *arguments)
 
     async def new_session(self) -> UpstreamSessionId:
         return await self._sessions.new()
@@ -454,11 +450,11 @@ class ServerConnection(Connection, Generic[PromptT, SessionsT, DeskT]):
 
     async def _hold(self, told: Mapping[str, Any]) -> CallAnswer | None:
         """Return what holds back a call that is about to run, None to let it run (A14)."""
-        running = self._running
+        running, hold_call = self._running, self._request.hold_call
         # Outside of a prompt there is no turn to end, to park, or to record an answer in.
-        if running is None:
+        if running is None or hold_call is None:
             return None
-        held = await self._desk.hold(told, running)
+        held = await ask_to_hold(self._call_request(told), running, hold_call)
         # The agent is only told that this call does not run, and would go on with the next.
         if held is not None and held.ends_turn:
             running.request_cancel()

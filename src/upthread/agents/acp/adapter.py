@@ -26,7 +26,7 @@ from upthread.agents._connection import (
     start_of,
 )
 from upthread.agents._json_lines import Unreadable, member
-from upthread.agents._outcomes import Failure
+from upthread.agents._outcomes import failed
 from upthread.agents._permissions import permission
 from upthread.agents._process import ChildProcess, started_child
 from upthread.agents._prompt import RunningPrompt
@@ -214,14 +214,14 @@ class AcpConnection(Connection):
         if cut_short is not None:
             self._aborted_messages |= running.message_ids
             self._settled_at = anyio.current_time() + SETTLE_S
-            return self._failed(running, cut_short)
+            return self._with_tokens(running, cut_short)
         if has_died:
-            return self._failed(running, await self._peer.died("session/prompt"))
+            return self._with_tokens(running, failed(await self._peer.died("session/prompt")))
         if running.error is not None:
-            return self._failed(running, await self._failure_of(running))
+            return self._with_tokens(running, await self._failure_of(running))
         return result_of(running.answer, running.seen, quirk=self._words.quirk)
 
-    async def _failure_of(self, running: RunningPrompt) -> Failure:
+    async def _failure_of(self, running: RunningPrompt) -> PromptResult:
         refusal = self._words.refusal(running.error)
         outcome, detail = refusal.outcome, refusal.detail
         if not refusal.is_certain:
@@ -229,7 +229,7 @@ class AcpConnection(Connection):
             detail = in_agents_words(detail + because) if outcome is Outcome.UNKNOWN else detail
         is_limit = outcome is Outcome.RATE_LIMITED
         reset_at_ms = self._words.reset_at_ms(refusal) if is_limit else None
-        return Failure(outcome=outcome, detail=detail, reset_at_ms=reset_at_ms)
+        return PromptResult(outcome=outcome, detail=detail, reset_at_ms=reset_at_ms)
 
     # --- what arrives --------------------------------------------------------------------------
 
@@ -326,7 +326,7 @@ class AcpAdapter(Adapter):
         return quirk_for(self._agent, *(PurePath(word).name for word in self._command))
 
     @asynccontextmanager
-    async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
+    async def open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
         # The row's last: this adapter relies on what it sets.
         environment = {**request.environment, **self._quirk.environment}
         is_opencode = self._quirk.name == "opencode"

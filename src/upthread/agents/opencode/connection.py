@@ -12,18 +12,22 @@ from functools import partial
 from typing import Any, Final, Self
 
 import anyio
-from anyio.abc import TaskGroup
 from msgspec import field, structs
 
 from upthread.agents._connection import ServerConnection, ServerPrompt, Steps
 from upthread.agents._json_lines import Unreadable, as_object, member, text_at, unknown
-from upthread.agents._outcomes import Failure
 from upthread.agents._permissions import CallListener
 from upthread.agents._prompt import RunningPrompt
-from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
+from upthread.agents.base import (
+    Capabilities,
+    OnEvent,
+    OpenRequest,
+    PermissionRequest,
+    PromptResult,
+)
 from upthread.agents.opencode.outcomes import detail_of_finish
 from upthread.agents.opencode.parts import window_of
-from upthread.agents.opencode.permissions import PermissionDesk
+from upthread.agents.opencode.permissions import PermissionDesk, call_request
 from upthread.agents.opencode.server import (
     ApiError,
     OpenCodeServer,
@@ -64,7 +68,7 @@ class _Prompt(ServerPrompt[Turn], kw_only=True):
     is_listened_for: bool = False
 
 
-class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
+class OpenCodeConnection(ServerConnection[_Prompt]):
     """A running server. Use `serving` around everything else."""
 
     def __init__(
@@ -75,17 +79,12 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
         calls: CallListener | None,
         now_ms: Callable[[], int],
     ) -> None:
-        super().__init__(
-            request,
-            server,
-            sessions=Sessions(server, title=request.title),
-            desk=PermissionDesk(server.client, request),
-        )
+        super().__init__(request, server, sessions=Sessions(server, title=request.title))
+        self._desk = PermissionDesk(server.client, request)
         self._server = server
         self._now_ms = now_ms
         if calls is not None:
             calls.hold = self._hold
-        self._tasks: TaskGroup | None = None
         self._is_listening = anyio.Event()
         self._lost = ""
         self._stale: set[str] = set()
@@ -104,6 +103,9 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
     @property
     def capabilities(self) -> Capabilities:
         return self._capabilities
+
+    def _call_request(self, told: Mapping[str, Any]) -> PermissionRequest:
+        return call_request(told)
 
     # --- its life ------------------------------------------------------------------------------
 
@@ -255,11 +257,10 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
 
     def _stop(self, prompt: _Prompt) -> None:
         """Have the running work aborted; the server's own events say when it has ended."""
-        assert self._tasks is not None
         if self._prompt is prompt and not prompt.turn.is_stopping:
             prompt.turn.is_stopping = True
             until_ended = partial(self._stop_until_ended, again_s=ABORT_AGAIN_S)
-            self._tasks.start_soon(until_ended, prompt, partial(self._abort_all, prompt))
+            self._begin(until_ended, prompt, partial(self._abort_all, prompt))
 
     async def _abort_all(self, prompt: _Prompt) -> None:
         await self._abort(prompt)
@@ -280,12 +281,12 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
             failure = await self._as_damage(prompt, failure)
         if failure is not None:
             self._settled_at = anyio.current_time() + SETTLE_S
-            return self._failed(prompt.running, failure)
+            return self._with_tokens(prompt.running, failure)
         detail = detail_of_finish(prompt.turn.finish)
         tokens_used = prompt.running.seen.tokens_used
         return PromptResult(outcome=Outcome.OK, detail=detail, tokens_used=tokens_used)
 
-    async def _as_damage(self, prompt: _Prompt, failure: Failure) -> Failure:
+    async def _as_damage(self, prompt: _Prompt, failure: PromptResult) -> PromptResult:
         """Return a failure as what it means where the server cannot read the session at all."""
         if not prompt.turn.is_answered:
             try:
@@ -293,24 +294,24 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
             except UpstreamError as error:
                 if error.outcome == Outcome.CORRUPTED:
                     detail = f"{failure.detail}; {error.message}"
-                    return Failure(outcome=Outcome.CORRUPTED, detail=detail)
+                    return PromptResult(outcome=Outcome.CORRUPTED, detail=detail)
         return failure
 
-    async def _failure_of(self, prompt: _Prompt) -> Failure | None:
+    async def _failure_of(self, prompt: _Prompt) -> PromptResult | None:
         running = prompt.running
         cut_short = self._cut_short(running, has_died=bool(self._lost), asked_to="abort")
         if cut_short is not None:
             return cut_short
         if isinstance(running.error, ApiError):
-            return Failure(outcome=running.error.outcome, detail=str(running.error))
+            return PromptResult(outcome=running.error.outcome, detail=str(running.error))
         if isinstance(running.error, TimeoutError):
             waited_s = self._request.start_timeout_s
             detail = f"the server did not take the prompt within {waited_s:g} s"
-            return Failure(outcome=Outcome.TIMED_OUT, detail=detail)
+            return PromptResult(outcome=Outcome.TIMED_OUT, detail=detail)
         if running.error is not None or not prompt.turn.is_over:
             died = await self._server.died("the prompt")
             detail = f"{died} ({self._lost})" if self._server.violation is None else str(died)
-            return Failure(outcome=Outcome(died.outcome), detail=detail)
+            return PromptResult(outcome=Outcome(died.outcome), detail=detail)
         # What was given up comes before the error that our own abort of it leaves.
         return prompt.turn.given_up or prompt.turn.failure
 
@@ -333,12 +334,10 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
             self._stop(prompt)
         if prompt.turn.failure_before is not None and not prompt.is_doubted:
             prompt.is_doubted = True
-            assert self._tasks is not None
-            self._tasks.start_soon(self._end_unbegun, prompt)
+            self._begin(self._end_unbegun, prompt)
         if prompt.turn.has_silent_child and not prompt.is_listened_for:
             prompt.is_listened_for = True
-            assert self._tasks is not None
-            self._tasks.start_soon(self._end_silent, prompt)
+            self._begin(self._end_silent, prompt)
         prompt.end_if_over()
 
     async def _end_silent(self, prompt: _Prompt) -> None:
@@ -368,12 +367,11 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
         self, prompt: _Prompt, kind: str, properties: Mapping[str, Any], directory: str
     ) -> None:
         """Have a question answered in a task of its own: the others are not kept waiting."""
-        assert self._tasks is not None
         if not prompt.turn.has(UpstreamSessionId(text_at(properties, "sessionID"))):
             return
         if kind in {"permission.asked", "question.asked"}:
             self._server.client.allowance.take_request()
         if kind == "permission.asked":
-            self._tasks.start_soon(self._desk.answer, properties, prompt.running, directory)
+            self._begin(self._desk.answer, properties, prompt.running, directory)
         elif kind == "question.asked":
-            self._tasks.start_soon(self._desk.dismiss, properties, prompt.running, directory)
+            self._begin(self._desk.dismiss, properties, prompt.running, directory)

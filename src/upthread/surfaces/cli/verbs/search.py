@@ -13,16 +13,23 @@ from msgspec import Struct, to_builtins
 from upthread.agent_stores.homes import store_of
 from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agent_stores.text_search import Searched, Words
-from upthread.agents.searches import searched_sessions
+from upthread.agents.outlines import searched_sessions
 from upthread.client.project import Project
 from upthread.client.surroundings import Surroundings
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.search import Hit, found_in, own_hits
 from upthread.surfaces.cli.sessions import opening_of
-from upthread.surfaces.cli.terminal.neutral import command as quoted
-from upthread.surfaces.cli.terminal.neutral import midnight_ms, one_line
-from upthread.surfaces.cli.terminal.neutral import since as when
+from upthread.surfaces.cli.terminal.neutral import (
+    command as quoted,
+)
+from upthread.surfaces.cli.terminal.neutral import (
+    midnight_ms,
+    one_line,
+)
+from upthread.surfaces.cli.terminal.neutral import (
+    since as when,
+)
 from upthread.surfaces.cli.terminal.phrases import counted
 
 HITS_MAX: Final = 20
