@@ -17,6 +17,7 @@ from msgspec import field, structs
 from upthread.agents._connection import ServerConnection, ServerPrompt, Steps
 from upthread.agents._json_lines import Unreadable, as_object, member, text_at, unknown
 from upthread.agents._permissions import CallListener
+from upthread.agents._process_end import RefusedByAgentError
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import (
     Capabilities,
@@ -31,7 +32,6 @@ from upthread.agents.opencode.permissions import PermissionDesk, call_request
 from upthread.agents.opencode.server import (
     ApiError,
     OpenCodeServer,
-    RefusedByServerError,
     ServerGoneError,
 )
 from upthread.agents.opencode.sessions import Sessions, path_of, prompt_limits
@@ -139,7 +139,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
     async def _health(self) -> object:
         try:
             return await self._server.get("/global/health")
-        except RefusedByServerError as error:
+        except RefusedByAgentError as error:
             # What is not there is the question, and no session: OpenCode 2 asks it elsewhere.
             raise UpstreamError(
                 f"the server of {self._server.agent} does not speak the API of version "

@@ -228,12 +228,6 @@ def _refused(status: int, answer: object) -> ApiError:
 # --- the server ----------------------------------------------------------------------------------
 
 
-class RefusedByServerError(UpstreamError):
-    """The server answered with an error. `status` is HTTP's."""
-
-    status: int = 0
-
-
 class OpenCodeServer(RunningAgent):
     """A running server. Made by `started_server` only."""
 
@@ -275,18 +269,13 @@ class OpenCodeServer(RunningAgent):
                 return await self.client.get(path, query)
             return await self.client.post(path, body)
         except ApiError as error:
-            raise self._refusal(f"{method} {path}", session or "", error) from error
+            raise self.refused(
+                f"{method} {path}", str(error), outcome=error.outcome, session=session or ""
+            ) from error
         except ServerGoneError as error:
             raise await self.died(f"{method} {path}") from error
         except TimeoutError as error:
             raise self.timed_out(f"{method} {path}") from error
-
-    def _refusal(self, asked: str, session: str, error: ApiError) -> RefusedByServerError:
-        said = self.refused(asked, str(error), outcome=error.outcome, session=session)
-        refusal = RefusedByServerError(said.message, outcome=error.outcome, hint=said.hint)
-        refusal.ids.update(said.ids)
-        refusal.status = error.status
-        return refusal
 
 
 @asynccontextmanager
