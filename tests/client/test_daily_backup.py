@@ -19,7 +19,7 @@ from upthread.config import load_settings
 from upthread.core.types import TextPart
 from upthread.errors import StoreError
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.presence import MAGIC
+from upthread.store.sqlite.files import MAGIC
 from upthread.testing.store_conformance import samples
 
 DAYS = [f"2026112{day}" for day in range(5)]

@@ -167,6 +167,7 @@ def test_an_instance_name_is_base_name_and_role(slot: int, expected: str):
         opened_at_ms=0,
     )
     assert conversation.instance_name == expected
+    assert conversation.address == conversation.key.address
 
 
 @pytest.mark.parametrize("workstream", ["spec-42", "issue-7-export", "x"])

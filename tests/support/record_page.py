@@ -43,7 +43,7 @@ def page_of(place: Path, values: Values) -> str:
 
 async def rendered(project: Project, workstream: str) -> str:
     timeline = await project.audit(workstream)
-    return "".join(pieces(timeline, Asked(project.redactor, MADE_AT_MS, False, {})))
+    return "".join(pieces(timeline, Asked(project.redactor, MADE_AT_MS, False)))
 
 
 class Seen(HTMLParser):

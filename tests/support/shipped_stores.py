@@ -16,7 +16,7 @@ from tests.support.postgres_server import as_owner, as_role, database_at, migrat
 from upthread.store.base import Store
 from upthread.store.postgres import PostgresStore
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.presence import Connection
+from upthread.store.sqlite.connection import Connection
 from upthread.testing.store_conformance import StoreBackend
 from upthread.testing.store_conformance.backend import (
     DAMAGED_MESSAGE,
@@ -122,8 +122,6 @@ def _change_database(address: str, change: str) -> None:
 SQLITE: Final = StoreBackend(
     name="sqlite",
     make=SqliteStore,
-    is_durable=True,
-    is_shared=True,
     mark_newer=lambda place: _in_sqlite(place, "PRAGMA user_version = 999"),
     failing=disk_full,
     tamper=lambda place, tampering: _in_sqlite(place, *_TAMPERINGS[tampering]),
@@ -131,8 +129,6 @@ SQLITE: Final = StoreBackend(
 POSTGRES: Final = StoreBackend(
     name="postgres",
     make=open_postgres,
-    is_durable=True,
-    is_shared=True,
     mark_newer=lambda place: _in_postgres(
         place, "UPDATE upthread.meta SET value = 999 WHERE name = 'schema'"
     ),

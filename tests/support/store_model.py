@@ -14,7 +14,7 @@ from upthread.core import commands, types
 from upthread.core.codec import encode_json
 from upthread.core.context.prior_context import newest_exchanges
 from upthread.errors import ConflictError, FencedError, NotFoundError, UpthreadError
-from upthread.store import values
+from upthread.store.reads import Resolved
 
 
 def given(write):
@@ -265,7 +265,7 @@ class Model:
             return None
         newest = max(found, key=lambda each: each.generation)
         links = [e for e in self.links(newest.conversation_id) if e.ended_because is None]
-        return values.Resolved(
+        return Resolved(
             newest, links[-1] if links else None, self.message_count(newest.conversation_id)
         )
 

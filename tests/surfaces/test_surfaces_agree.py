@@ -41,7 +41,7 @@ from upthread.surfaces.mcp_server.delegations import (
     _stands,
     current_project,
 )
-from upthread.surfaces.mcp_server.tools import server_of
+from upthread.surfaces.mcp_server.server import server_of
 
 
 class InOneProject(Call, kw_only=True):

@@ -35,19 +35,18 @@ Planted = Mapping[tuple[str, str], Mapping[str, Callable[..., Any]]]
 
 
 class Fault(NamedTuple):
-    """`breaks` is the number of the promise that has to fail; `is_shared` tries it in processes."""
+    """`breaks` is the number of the promise that has to fail."""
 
     breaks: str
     what: str
     method: str
     does: Callable[..., Any]
-    is_shared: bool = False
 
     @property
     def backend(self) -> StoreBackend:
         """A backend of stores with this fault."""
         opened = partial(open_broken, self.what)
-        return replace(SQLITE, name=self.what, make=opened, is_shared=self.is_shared)
+        return replace(SQLITE, name=self.what, make=opened)
 
 
 def open_broken(what: str, place: Path) -> SqliteStore:
@@ -739,5 +738,5 @@ FAULTS = (
         for (breaks, method), faults in planted.items()
         for what, does in faults.items()
     ),
-    Fault("S7", "message_count: is not read again", "message_count", _cached, is_shared=True),
+    Fault("S7", "message_count: is not read again", "message_count", _cached),
 )

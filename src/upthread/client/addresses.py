@@ -9,7 +9,7 @@ from upthread.core.names import Address, did_you_mean, key_of, parse_address, pa
 from upthread.core.types import ProjectId
 from upthread.errors import NotFoundError
 from upthread.store.base import Store
-from upthread.store.values import Resolved
+from upthread.store.reads import Resolved
 
 
 class Addresses:

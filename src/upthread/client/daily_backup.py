@@ -22,8 +22,7 @@ from upthread.client.file_permissions import secure_home
 from upthread.config import Settings
 from upthread.store.address import KEY_SUFFIX, file_path, is_postgres, key_path
 from upthread.store.sqlite.backup import copied
-from upthread.store.sqlite.files import sync_file
-from upthread.store.sqlite.presence import size_of
+from upthread.store.sqlite.files import size_of, sync_file
 
 BACKUPS_MAX: Final = 3
 FREE_BYTES_MIN: Final = 1024**3

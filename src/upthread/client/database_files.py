@@ -27,10 +27,8 @@ from upthread.runtime.system import is_dead, now_ms, user_name
 from upthread.store.address import file_path, is_postgres, key_path
 from upthread.store.log import LogStore
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.backup import copied, copy_to, put_in_place
-from upthread.store.sqlite.files import sync_file
-from upthread.store.sqlite.integrity import FileFaults, check_file
-from upthread.store.sqlite.presence import CURE_OF_DAMAGE, size_of
+from upthread.store.sqlite.backup import FileFaults, check_file, copied, copy_to, put_in_place
+from upthread.store.sqlite.files import CURE_OF_DAMAGE, size_of, sync_file
 
 BACKUPS = "backups"
 """The directory of the home where a backup goes that was given no name."""

@@ -25,7 +25,7 @@ from upthread.core.names import shown
 from upthread.core.types import Fence, JsonValue, ProjectId
 from upthread.errors import ConflictError, FencedError, NotFoundError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases
-from upthread.store.values import Once
+from upthread.store.reads import Once
 
 KEY_BYTES_MAX: Final = 1_000
 

@@ -43,7 +43,7 @@ from upthread.runtime.system import user_name
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.limit_wait import wait_until
 from upthread.runtime.turns.progress import TurnResult
-from upthread.store.values import Resolved
+from upthread.store.reads import Resolved
 
 Result = TypeVar("Result")
 

@@ -109,6 +109,11 @@ class Conversation(Struct, frozen=True):
     parent_call_id: str | None = None
 
     @property
+    def address(self) -> str:
+        """`spec-42/planner`: what a person types."""
+        return self.key.address
+
+    @property
     def instance_name(self) -> str:
         """`Kael-planner`: the name a person reads."""
         suffix = f"~{self.key.slot}" if self.key.slot > MAIN_SLOT else ""

@@ -88,7 +88,7 @@ from typing import TypedDict, Unpack
 from upthread.core.commands import Write
 from upthread.core.types import Fence, Holder, Lease, LeaseClaim, ProjectId
 from upthread.store.reads import Reads
-from upthread.store.values import Proof
+from upthread.store.streams import Proof
 
 
 class Leases(TypedDict, total=False):

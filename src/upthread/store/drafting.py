@@ -20,13 +20,16 @@ from upthread.core.record_policy import forgotten
 from upthread.core.types import TurnId
 from upthread.errors import ConflictError, NotFoundError
 from upthread.store import entries, kinds
-from upthread.store.chain import as_bytes, chained, digest_of, hash_of, not_whole
 from upthread.store.entries import (
     Entry,
     Written,
+    as_bytes,
+    chained,
+    digest_of,
+    hash_of,
     kept_of,
+    not_whole,
     place_of,
-    spoken_of,
     written,
     written_event,
     written_parts,
@@ -137,6 +140,8 @@ def changed(head: Head) -> Change:
 
 
 StreamKey = tuple[str, str, str]
+Key = Callable[[Any], object]
+"""Returns what tells an entry of a stream from others of its kind."""
 
 
 class Drafts:
@@ -198,23 +203,26 @@ class Drafts:
             yield from self._reads.entries(Span(change.head.row, kinds, after))
         yield from (each for each in change.entries if each.kind in kinds and each.seq > after)
 
-    def numbered(self, change: Change, entry: Written, seq: int, last: int, what: str) -> None:
-        """Add an entry that has a number of its own, or compare it with the one that is there."""
-        owner = change.head.name
-        if is_next(seq, last=last, what=what, owner=owner):
-            change.add(entry)
-        else:
-            stored = list(self.stored(change, (entry.kind,)))
-            must_be_same(stored[seq - 1], entry, what=f"{what} {seq} of {owner}")
+    def numbered(self, change: Change, entry: Written, key: Key, *, last: int, what: str) -> None:
+        """Add an entry whose key is its number, or compare it with the one that is there."""
+        owner, seq = change.head.name, cast("int", key(entry.value))
+        is_new = is_next(seq, last=last, what=what, owner=owner)
+        self.put(change, entry, key, f"{what} {seq} of {owner}", is_new=is_new)
 
-    def keyed(
-        self, change: Change, entry: Written, key: Callable[[Any], object], what: str
-    ) -> None:
-        """Add an entry that has a key of its own, or compare it with the one that is there."""
+    def put(self, change: Change, entry: Written, key: Key, what: str, *, is_new: bool) -> None:
+        """Add an entry, or compare it with the one that must be there under its key."""
+        if is_new:
+            change.add(entry)
+        elif not self.is_there(change, entry, key, what):
+            raise not_whole(what)
+
+    def is_there(self, change: Change, entry: Written, key: Key, what: str) -> bool:
+        """Return whether an entry with this key is there; ConflictError for other content (S3)."""
         for each in self.stored(change, (entry.kind,)):
             if key(kept_of(each)) == key(entry.value):
-                return must_be_same(each, entry, what=what)
-        return change.add(entry)
+                must_be_same(each, entry, what=what)
+                return True
+        return False
 
     def owner_of(self, text: str, nth: int, *, is_read: bool = True) -> str | None:
         """Return the name of the one stream that has this tag, None where it is free.
@@ -254,10 +262,7 @@ class Drafts:
         known = self.owner_of(tag("turn", turn_id), 0, is_read=self._is_careful)
         what = f"turn {turn_id}"
         must_equal(known or owner, owner, what=what)
-        if known is None:
-            change.add(opening)
-        else:
-            self.keyed(change, opening, attrgetter("turn_id"), what)
+        self.put(change, opening, attrgetter("turn_id"), what, is_new=known is None)
 
     def turn_event(self, write: commands.RecordTurnEvent) -> None:
         """Add an event to a turn, or compare it."""
@@ -265,19 +270,14 @@ class Drafts:
         change = self.with_turn(write.conversation_id, turn_id)
         event = written_event(kinds.TurnMoved(turn_id, seq, write.event), write.recorded_at_ms)
         turn = change.state.turn
-        there: list[Entry] = []
-        last = len(turn.events) if turn is not None and turn.turn_id == turn_id else -1
-        if last < seq - 1 or seq <= last:  # of an older turn, a gap, or there already
-            there = [
-                each
-                for each in self.stored(change, ("turn_event",))
-                if kept_of(each).turn_id == turn_id
-            ]
-            last = len(there)
-        if is_next(seq, last=last, what="turn event", owner=turn_id):
-            change.add(event)
+        if turn is not None and turn.turn_id == turn_id:
+            last = len(turn.events)
         else:
-            must_be_same(there[seq - 1], event, what=f"event {seq} of turn {turn_id}")
+            events = self.stored(change, ("turn_event",))
+            last = sum(kept_of(each).turn_id == turn_id for each in events)
+        is_new = is_next(seq, last=last, what="turn event", owner=turn_id)
+        what = f"event {seq} of turn {turn_id}"
+        self.put(change, event, attrgetter("turn_id", "seq"), what, is_new=is_new)
 
     # --- messages ---------------------------------------------------------------------------------
 
@@ -311,40 +311,25 @@ class Drafts:
 
     def _compare_parts(self, change: Change, write: commands.RecordParts, count: int) -> None:
         """Compare the first `count` parts of a write with those that are stored (S3)."""
-        first, at = write.first_ordinal, write.first_ordinal
+        first = at = write.first_ordinal
         end = first + count
         what = f"message {write.seq} of {write.conversation_id}"
         for entry in self._message(change, write.seq):
-            spoken = spoken_of(entry.kept)
-            low, high = spoken.first_ordinal, spoken.first_ordinal + len(spoken.outline)
-            if low > at or at >= end:
+            parts = list(entries.parts_of(entry.kept, entry.said))
+            low = place_of(entry.kept).first_ordinal
+            high = min(low + len(parts), end)
+            if low > at:
                 break
-            if high <= at:
-                continue
-            given = write.parts[at - first : min(high, end) - first]
-            if (low, len(given)) == (at, high - low):
-                value = _place(write, low)
-                must_be_same(entry, written_parts(value, write.recorded_at_ms, given), what=what)
-            else:
-                self._compare_some(entry, write, given, at - low, what)
-            at += len(given)
+            if at < high:
+                # Of words that were forgotten there is a digest of all alone, so all are compared.
+                parts[at - low : high - low] = write.parts[at - first : high - first]
+                given = written_parts(_place(write, low), write.recorded_at_ms, parts)
+                must_be_same(entry, given, what=what)
+                at = high
         if at < end:  # an earlier message has fewer parts, and can have no more
             raise ConflictError(
                 f"part {at} of {what} would come after a later message", hint="read again"
             )
-
-    @staticmethod
-    def _compare_some(
-        entry: Entry, write: commands.RecordParts, given: Sequence[Any], at: int, what: str
-    ) -> None:
-        """Compare some parts of an entry. Of what was forgotten there is a digest of all alone."""
-        spoken = spoken_of(entry.kept)
-        stored = entries.parts_of(entry.kept, entry.said)[at : at + len(given)]
-        must_equal(
-            (author_of(spoken), entry.at_ms, list(map(encode_json, stored))),
-            (author_of(write), write.recorded_at_ms, list(map(encode_json, given))),
-            what=what,
-        )
 
     def _message(self, change: Change, seq: int) -> Iterator[Entry]:
         """Yield the entries of one message."""

@@ -1,26 +1,36 @@
-"""A store that is one log: what a backend appends, and how a commit is made of it.
+"""A store that is one log, in a database that speaks SQL: how a commit is made, and the statements.
 
 Theory of operation. A commit is drafted before any lock, on the heads that the last commits of
 this store have left, or as they are read. The backend then appends all of it at once, and only
 where each head is still the one that was drafted on, and every lease is held. If some head has
 moved, the commit is drafted again on what is there now. The same algorithm on every backend.
+
+Statements name tables as `{at}head`, and values as `$1`. A backend defines where its tables are,
+what a name is as a column, and how a statement is executed; and it appends, in its own way.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, Unpack
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, Unpack, cast
 
+from upthread.core.codec import Json, encode_plain_json
 from upthread.core.commands import Write
-from upthread.core.types import Durability, Fence, LeaseClaim, ProjectId
-from upthread.errors import ConflictError, UpthreadError
+from upthread.core.types import Durability, Fence, Holder, Lease, LeaseClaim, ProjectId
+from upthread.errors import ConflictError, FencedError, UpthreadError
 from upthread.store.base import Leases, Store
-from upthread.store.drafting import Change, Drafts, StreamKey, joined
-from upthread.store.stream_reads import Rows
-from upthread.store.streams import Head
-from upthread.store.values import Proof
+from upthread.store.drafting import EVERY, Change, Drafts, StreamKey, joined
+from upthread.store.entries import Entry, SpokenRow
+from upthread.store.kinds import FREQUENT, SAID
+from upthread.store.stream_reads import Found, Rows, Span
+from upthread.store.streams import STREAMS, Head, Proof, head_of, text_of
+from upthread.store.tags import StreamKind
 from upthread.store.writes import apply
+
+Row: TypeAlias = tuple[Any, ...]
+"""What a database returns: column types are the schema's, not the type checker's."""
 
 RACES_MAX: Final = 50
 """How often a commit is drafted again because another writer was there first."""
@@ -44,8 +54,64 @@ class StreamMovedError(Exception):
     """A head is not the one that was drafted on, or a name is taken: draft again."""
 
 
+# --- statements -----------------------------------------------------------------------------------
+
+_HEAD: Final = "h.id, h.kind, h.name, h.project, h.last, h.hash, h.state, h.seal"
+_FOUND: Final = (
+    f"SELECT t.seq, t.nth, {_HEAD} FROM {{at}}tag AS t LEFT JOIN {{at}}head AS h"
+    " ON h.id = t.stream WHERE t.tag = $1 ORDER BY t.nth"
+)
+_NEWEST: Final = f"{_FOUND} DESC LIMIT 1"
+_HEADS: Final = f"SELECT {_HEAD} FROM {{{{at}}}}head AS h WHERE h.kind = '{{}}'{{}} ORDER BY h.id"
+# As bytes, because a damaged text cannot be read as text. Tags first and heads last: then a stream
+# that is opened meanwhile is among the heads.
+_ALL_TAGS: Final = "SELECT CAST(tag AS {bytes}), nth, stream, seq FROM {at}tag"
+_ALL_STREAMS: Final = "SELECT DISTINCT stream FROM {at}entry"
+RAW_HEADS: Final = (
+    "SELECT id, CAST(kind AS {bytes}), CAST(name AS {bytes}), CAST(project AS {bytes}), last, hash,"
+    " CAST(state AS {bytes}), seal FROM {at}head ORDER BY id"
+)
+_SPOKEN: Final = "seq, at_ms, kept, said"
+# What proves an entry: the one before it. Messages are proved by `verify` (S33).
+_ENTRY: Final = (
+    "seq, kind, at_ms, kept, said, digest, hash,"
+    " (SELECT b.hash FROM {at}entry AS b WHERE b.stream = $1 AND b.seq = e.seq - 1)"
+)
+FORGET: Final = (
+    "UPDATE {at}entry SET digest = sha256(said), said = NULL"
+    " WHERE stream = $1 AND seq BETWEEN $2 AND $3 AND said IS NOT NULL AND at_ms < $4"
+)
+_LEASE: Final = "SELECT token, heartbeat, holder FROM {at}lease WHERE {key} = $1"
+_HELD_LEASES: Final = (
+    "SELECT name, token, heartbeat, holder FROM {at}lease"
+    " WHERE name >= $1 AND name < $2 AND holder IS NOT NULL ORDER BY name"
+)
+# No time is compared: clocks differ. Whoever asks has measured with a clock of its own for how long
+# a lease has stood still (ADR 10).
+TAKE: Final = (
+    "INSERT INTO {at}lease AS l (name, token, heartbeat, holder) VALUES ($1, 1, 1, $2)"
+    " ON CONFLICT ({key}) DO UPDATE SET"
+    " token = l.token + 1, heartbeat = l.heartbeat + 1, holder = excluded.holder"
+    " WHERE l.holder IS NULL OR (l.token = $3 AND l.heartbeat = $4) RETURNING token, heartbeat"
+)
+_BEAT: Final = (
+    "UPDATE {at}lease SET heartbeat = heartbeat + 1"
+    " WHERE {key} = $1 AND token = $2 AND holder IS NOT NULL RETURNING token"
+)
+RELEASE: Final = (
+    "UPDATE {at}lease SET holder = NULL WHERE {key} = $1 AND token = $2 RETURNING token"
+)
+
+_HOLDER: Final = Json(Holder, "lease")
+
+
 class LogStore(Store):
-    """What a backend has in common with the others. No open project is given the whole of one."""
+    """What a backend has in common with the others. No open project is given the whole of one.
+
+    `index` is how a statement is made to use one.
+    """
+
+    index: ClassVar[str] = ""
 
     def __init__(self) -> None:
         self._heads: dict[StreamKey, Head] = {}
@@ -63,20 +129,35 @@ class LogStore(Store):
         """
 
     @abstractmethod
-    def rows(self) -> Rows:
-        """Return all tags, streams and heads. A damaged row is returned as well."""
-
-    def proofs(
-        self, project_id: str | None = None, workstream: str | None = None
-    ) -> Iterator[Proof]:
-        # Late: a proof is asked for seldom, and reads everything there is.
-        from upthread.store.proof import proofs  # noqa: PLC0415
-
-        return proofs(self, self.rows(), project_id, workstream)
-
-    @abstractmethod
     def act_for(self, project_id: ProjectId) -> None:
         """Serve this one project from now on (S32). For the whole of the store, open it anew."""
+
+    @abstractmethod
+    def read(self, statement: str, *values: Any) -> list[Row]:
+        """Return all rows of a statement that reads."""
+
+    @abstractmethod
+    def write(self, statement: str, *values: Any, is_repeatable: bool = True) -> list[Row]:
+        """Commit a statement of its own, which is not synced, and return its rows.
+
+        Where it is not repeatable, it is not executed again when a connection is lost.
+        """
+
+    @abstractmethod
+    def column(self, name: str) -> str | bytes:
+        """Return a name as a column has it."""
+
+    @abstractmethod
+    def lease_key(self, name: str) -> str | bytes:
+        """Return what a lease is found by."""
+
+    @abstractmethod
+    def among(self, seqs: Sequence[int]) -> tuple[str, Row]:
+        """Return the condition for entries of these numbers, $2 and so on, and its values."""
+
+    def read_each(self, statement: str, *values: Any) -> Iterable[Row]:
+        """Return the rows of a statement that may have more than memory should hold."""
+        return self.read(statement, *values)
 
     # --- a commit ---------------------------------------------------------------------------------
 
@@ -126,3 +207,128 @@ class LogStore(Store):
             self._heads.clear()
         for key, change in drafts.changes.items():
             self._heads[key] = change.head
+
+    # --- reads ------------------------------------------------------------------------------------
+
+    def found(self, text: str, *, newest: bool = False) -> tuple[Found, ...]:
+        rows = self.read(_NEWEST if newest else _FOUND, self.column(text))
+        return tuple([Found(head_of(row[2:], text), row[0], row[1]) for row in rows])
+
+    def heads(self, project_id: str | None, kind: StreamKind) -> tuple[Head, ...]:
+        some = () if project_id is None else (self.column(project_id),)
+        rows = self.read(_HEADS.format(kind, " AND h.project = $1" if some else ""), *some)
+        return tuple(map(head_of, rows))
+
+    def streams(self, project_id: ProjectId) -> Iterator[Head]:
+        """Yield the heads of a project's streams, in the order in which they can be made."""
+        for kind in STREAMS:
+            yield from self.heads(project_id, kind)
+
+    def entries(self, span: Span) -> Sequence[Entry]:
+        if span.only is not None:
+            where, values = self.among(span.only)
+            statement = f"SELECT {_ENTRY} FROM {{at}}entry AS e WHERE stream = $1 AND {where}"
+            return list(map(Entry._make, self.read(f"{statement} ORDER BY seq", span.row, *values)))
+        is_newest = span.newest is not None
+        rows = self.read(_select(_ENTRY, span.kinds, is_newest, self.index), *_bounds(span))
+        return list(map(Entry._make, rows[::-1] if is_newest else rows))
+
+    def spoken(self, span: Span) -> Iterable[SpokenRow]:
+        statement = _select(_SPOKEN, span.kinds, span.newest is not None, self.index)
+        read = self.read if span.limit is not None else self.read_each
+        return cast("Iterable[SpokenRow]", read(statement, *_bounds(span)))
+
+    def proofs(
+        self, project_id: str | None = None, workstream: str | None = None
+    ) -> Iterator[Proof]:
+        # Late: a proof is asked for seldom, and reads everything there is.
+        from upthread.store.proof import proofs  # noqa: PLC0415
+
+        rows = Rows(*map(self.read, (_ALL_TAGS, _ALL_STREAMS, RAW_HEADS)))
+        return proofs(self, rows, project_id, workstream)
+
+    # --- leases -----------------------------------------------------------------------------------
+
+    def acquire_lease(
+        self, name: str, holder: Holder, *, seen: Lease | None = None
+    ) -> Lease | None:
+        values = self.claim_columns(LeaseClaim(name=name, holder=holder, seen=seen))
+        # Not repeatable: it may have been taken, and by us. Nor synced, as heartbeats are not: the
+        # power cut that takes it takes the holder, too.
+        for token, heartbeat in self.write(TAKE, *values, is_repeatable=False):
+            return Lease(name=name, token=token, heartbeat=heartbeat, holder=holder)
+        return None
+
+    def claim_columns(self, claim: LeaseClaim) -> Row:
+        """Return the values of the statement that takes a lease."""
+        seen = (None, None) if claim.seen is None else (claim.seen.token, claim.seen.heartbeat)
+        holder = encode_plain_json(claim.holder).decode()
+        return (self.column(claim.name), self.column(holder), *seen)
+
+    def fence_columns(self, fence: Fence) -> Row:
+        """Return the values by which a lease is known under a token."""
+        return (self.lease_key(fence.name), fence.token)
+
+    def heartbeat(self, fence: Fence) -> None:
+        if not self.write(_BEAT, *self.fence_columns(fence)):
+            raise lost_lease(fence)
+
+    def release_lease(self, fence: Fence) -> None:
+        if not self.write(RELEASE, *self.fence_columns(fence)):
+            raise lost_lease(fence)
+
+    def lease(self, name: str) -> Lease | None:
+        for row in self.read(_LEASE, self.lease_key(name)):
+            return _lease_of(name, *row)
+        return None
+
+    def held_leases(self, project_id: ProjectId) -> tuple[Lease, ...]:
+        first = f"conversation {project_id}"
+        # Between a blank and the character that follows it.
+        rows = self.read(_HELD_LEASES, self.column(f"{first} "), self.column(f"{first}!"))
+        return tuple(_lease_of(*row) for row in rows)
+
+
+@lru_cache(maxsize=100)
+def _select(columns: str, kinds: tuple[str, ...], is_newest: bool, index: str) -> str:  # noqa: FBT001
+    """Return the statement for entries of stream $1, after $2 and before $3, $4 of them."""
+    where = f" AND kind IN ({', '.join(map(repr, kinds))})" if kinds else ""
+    name = "entry_by_place"
+    # A partial index is used only where its condition stands in the statement, word by word.
+    if kinds and not set(kinds) & set(FREQUENT):
+        name = "entry_rare"
+        where += f" AND kind NOT IN ({', '.join(map(repr, FREQUENT))})"
+    elif kinds == (SAID,):
+        name, where = "entry_said", " AND kind = 'said'"
+    return (
+        f"SELECT {columns} FROM {{at}}entry AS e{index.format(name)}"
+        f" WHERE stream = $1 AND seq > $2 AND seq < $3{where}"
+        f" ORDER BY seq {'DESC' if is_newest else 'ASC'} LIMIT $4"
+    )
+
+
+def _bounds(span: Span) -> tuple[int, ...]:
+    return (span.row, span.after, span.before, EVERY if span.limit is None else span.limit)
+
+
+def _lease_of(name: str | bytes, token: int, heartbeat: int, holder: Any) -> Lease:
+    held_by = None if holder is None else _HOLDER.decode(holder)
+    return Lease(name=text_of(name), token=token, heartbeat=heartbeat, holder=held_by)
+
+
+def lost_lease(fence: Fence) -> FencedError:
+    """Return the error of a writer whose lease is no longer held under its token (S4, S14)."""
+    return FencedError(
+        f"another process has taken over {fence.name!r}, so nothing was written",
+        hint="end this process: the other one continues the work",
+        name=fence.name,
+    )
+
+
+def taken_lease(name: str) -> ConflictError:
+    """Return the error of a writer whose commit takes a lease that somebody else holds (S34)."""
+    return ConflictError(
+        f"the lease {name!r} is held by somebody else; nothing was written",
+        hint="read the lease again",
+        name=name,
+    )

@@ -14,14 +14,12 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from upthread.errors import StoreError
-from upthread.store import chain, entries, streams
-from upthread.store.chain import not_whole
-from upthread.store.entries import Entry, kept_of
+from upthread.store import entries, streams
+from upthread.store.entries import Entry, kept_of, not_whole
 from upthread.store.kinds import PARTS, ConversationState
 from upthread.store.stream_reads import Rows, StreamReads
-from upthread.store.streams import STREAMS, Head, head_of, workstream_of
+from upthread.store.streams import STREAMS, Head, Proof, head_of, workstream_of
 from upthread.store.tags import own_tag, tag
-from upthread.store.values import Proof
 
 Tags: TypeAlias = Mapping[tuple[bytes, int], int]
 """The tags of a stream by their texts and places, and the entries that they name."""
@@ -39,7 +37,7 @@ def prove(reads: StreamReads, head: Head, tags: Tags = MappingProxyType({})) -> 
     message = 0
     given: dict[tuple[bytes, int], int] = {}
     for entry in reads.all_entries(head.row):
-        is_next = entry.seq == made.last + 1 and chain.hash_of(entry, made.hash) == entry.hash
+        is_next = entry.seq == made.last + 1 and entries.hash_of(entry, made.hash) == entry.hash
         # Somebody may have written since the head was read.
         if not is_next or (entry.seq == head.last and entry.hash != head.hash):
             raise _damaged(head, entry.seq, message, entry)

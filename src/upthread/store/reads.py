@@ -12,10 +12,11 @@ says how many there are, so that an end that is cut off is noticed too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeVar, cast
+from typing import Final, TypeAlias, TypeVar, cast
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from upthread.core import commands
 from upthread.core.commands import (
     RecordAct,
     RecordDecision,
@@ -36,23 +37,49 @@ from upthread.core.types import (
 )
 from upthread.errors import StoreError
 from upthread.store import entries, streams
-from upthread.store.chain import not_whole
-from upthread.store.entries import Entry
+from upthread.store.entries import Entry, not_whole
 from upthread.store.kinds import ConversationState, Kept, RunState, TurnMoved, WorkstreamState
-from upthread.store.message_reads import MessageReads
-from upthread.store.stream_reads import Span, conversation_state
+from upthread.store.stream_reads import Span, StreamReads, conversation_state
 from upthread.store.streams import Head
 from upthread.store.tags import key_tag, tag
-from upthread.store.values import (
-    KnownProject,
-    Once,
-    Quarantined,
-    Resolved,
-    Run,
-    StoredEdit,
-    Turn,
-    Workstream,
-)
+
+# --- what a store returns: mostly the write that recorded it, without its durability --------------
+
+Turn: TypeAlias = commands.OpenTurn
+"""A turn's identity. Its state is the fold of its events."""
+
+Run: TypeAlias = commands.OpenRun
+"""A run's identity. Its state is the fold of its events."""
+
+Workstream: TypeAlias = commands.OpenWorkstream
+"""A workstream and the base name its instances share."""
+
+KnownProject: TypeAlias = commands.RecordProject
+"""One identity under which a project is known; a project may have several."""
+
+Quarantined: TypeAlias = commands.RecordQuarantine
+"""An event whose owner is unknown."""
+
+Once: TypeAlias = commands.RecordOnce
+"""An action that is to be done once, as its last attempt stands.
+
+`receipt` is what the caller gave, None included: before `done` what the action is about.
+"""
+
+StoredEdit: TypeAlias = commands.RecordBriefingEdit
+"""What a person made of a briefing, and its number."""
+
+
+class Resolved(Struct, frozen=True):
+    """An address as it stands. `link` is the newest one that has not ended, None without one.
+
+    `messages` is the number of the last message, 0 for none.
+    """
+
+    conversation: Conversation
+    link: Link | None
+    messages: int = 0
+
 
 Result = TypeVar("Result")
 
@@ -60,7 +87,7 @@ _EVENTS_AT_ONCE: Final = 8
 """Most turns have fewer, and one more of the next shows that there are no others."""
 
 
-class Reads(MessageReads):
+class Reads(StreamReads):
     """What can be read of a store. What names an unknown id reads as nothing: None, 0 or empty."""
 
     # --- projects, workstreams, conversations, runs -----------------------------------------------
@@ -193,10 +220,8 @@ class Reads(MessageReads):
         turns = conversation_state(head).turns
         if len(found) < (turns if limit is None else min(turns, limit)):
             raise not_whole(f"the list of turns of {conversation_id}")
-        return tuple(
-            _written(Turn, value, conversation_id=conversation_id, opened_at_ms=entry.at_ms)
-            for entry, value in found
-        )
+        more = {"conversation_id": conversation_id}
+        return tuple(_written(Turn, *each, at="opened_at_ms", **more) for each in found)
 
     def turn_events(
         self, conversation_id: ConversationId, turn_id: TurnId
@@ -208,10 +233,10 @@ class Reads(MessageReads):
         return tuple(
             _written(
                 RecordTurnEvent,
+                entry,
                 value,
                 conversation_id=conversation_id,
                 event=entries.event_of(entry, value),
-                recorded_at_ms=entry.at_ms,
             )
             for entry, value in self._turn_entries(head, turn_id, at)
         )
@@ -265,11 +290,7 @@ class Reads(MessageReads):
         _must_count([value.seq for _, value in found], expected, head, "event")
         return tuple(
             _written(
-                RecordRunEvent,
-                value,
-                run_id=run_id,
-                event=entries.event_of(entry, value),
-                recorded_at_ms=entry.at_ms,
+                RecordRunEvent, entry, value, run_id=run_id, event=entries.event_of(entry, value)
             )
             for entry, value in found
         )
@@ -283,25 +304,16 @@ class Reads(MessageReads):
 
     def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
         """Return decisions that led to no turn, oldest first. Their durability is not kept."""
-        return tuple(
-            _written(
-                RecordDecision,
-                value,
-                conversation_id=conversation_id,
-                decided_at_ms=entry.at_ms,
-            )
-            for entry, value in self._values_of(conversation_id, "refusal")
-        )
+        found = self._values_of(conversation_id, "refusal")
+        more = {"conversation_id": conversation_id}
+        return tuple(_written(RecordDecision, *each, at="decided_at_ms", **more) for each in found)
 
     def acts(self, owner: ConversationId | RunId) -> tuple[RecordAct, ...]:
         """Return what people did to a conversation or a run, oldest first (S30)."""
         head = self.head("conversation", owner) or self.head("run", owner)
         found = [] if head is None else self._values(head, Span(head.row, ("act",)))
         own = "conversation_id" if head is not None and head.kind == "conversation" else "run_id"
-        return tuple(
-            _written(RecordAct, value, recorded_at_ms=entry.at_ms, **{own: owner})
-            for entry, value in found
-        )
+        return tuple(_written(RecordAct, *each, **{own: owner}) for each in found)
 
     def quarantined(
         self, conversation_id: ConversationId, turn_id: TurnId
@@ -310,10 +322,10 @@ class Reads(MessageReads):
         found = [
             _written(
                 Quarantined,
+                entry,
                 value,
                 conversation_id=conversation_id,
                 raw=entries.said_of(entry, forgotten=None),
-                recorded_at_ms=entry.at_ms,
             )
             for entry, value in self._values_of(conversation_id, "quarantine")
             if value.turn_id == turn_id
@@ -339,12 +351,7 @@ class Reads(MessageReads):
         """Return the newest edit of a conversation's briefing, None without one (S25)."""
         for entry, value in self._values_of(conversation_id, "edit", newest=1):
             edit = entries.said_of(entry, forgotten=NO_EDIT)
-            return StoredEdit(
-                conversation_id=conversation_id,
-                seq=value.seq,
-                edit=edit,
-                recorded_at_ms=entry.at_ms,
-            )
+            return _written(StoredEdit, entry, value, conversation_id=conversation_id, edit=edit)
         return None
 
     def once(self, project_id: ProjectId, key: str) -> Once | None:
@@ -354,14 +361,7 @@ class Reads(MessageReads):
             return None
         for entry, value in self._values(head, Span(head.row, ("attempt",), newest=1)):
             receipt = entries.said_of(entry, forgotten=value.receipt)
-            return _written(
-                Once,
-                value,
-                project_id=project_id,
-                key=key,
-                receipt=receipt,
-                recorded_at_ms=entry.at_ms,
-            )
+            return _written(Once, entry, value, project_id=project_id, key=key, receipt=receipt)
         return None
 
     # --- proof ------------------------------------------------------------------------------------
@@ -426,9 +426,17 @@ def _is_known_by(known: ProjectIdentity, asked: ProjectIdentity) -> bool:
 # --- entries to values ----------------------------------------------------------------------------
 
 
-def _written(shape: Callable[..., Result], value: Kept, **more: object) -> Result:
-    """Return the write that an entry was made of: what it keeps, and the rest."""
-    return shape(**structs.asdict(value) | more)
+def _written(
+    shape: Callable[..., Result],
+    entry: Entry,
+    value: Kept,
+    /,
+    *,
+    at: str = "recorded_at_ms",
+    **more: object,
+) -> Result:
+    """Return the write that an entry was made of: what it keeps, its time as `at`, and the rest."""
+    return shape(**structs.asdict(value) | {at: entry.at_ms} | more)
 
 
 def _must_count(seqs: Sequence[int], count: int, head: Head, what: str) -> None:

@@ -15,15 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from hashlib import sha256
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, NamedTuple, cast, get_args
 
 from msgspec import Struct
 
 from upthread.core.codec import Json, encode_plain_json
 from upthread.errors import StoreError
-from upthread.store import chain, entries
-from upthread.store.chain import first_hash
-from upthread.store.entries import CURE_OF_DAMAGE, Entry
+from upthread.store import entries
+from upthread.store.entries import CURE_OF_DAMAGE, Entry, as_bytes, first_hash
 from upthread.store.kinds import ConversationState, Kept, RunState, State, WorkstreamState
 from upthread.store.tags import StreamKind, Tag, own_tag
 
@@ -57,6 +56,17 @@ class Head(Struct):
         return moved
 
 
+class Proof(NamedTuple):
+    """A stream of a store, and its damage, None where all of it is what was recorded.
+
+    `head` is None where it is damaged or gone. A damaged message is `seq` of its ids.
+    """
+
+    name: str
+    head: Head | None
+    damage: StoreError | None
+
+
 _STATE: Final = Json(State, "head")
 
 
@@ -83,7 +93,7 @@ def head_of(columns: Sequence[Any], tag: str = "") -> Head:
     try:
         kind, name, project_id = text_of(kind), text_of(raw_name), text_of(raw_project_id)
         first = first_hash(cast("StreamKind", kind), name, project_id)
-        is_whole = _seal(first, last, hashed, chain.as_bytes(state)) == seal
+        is_whole = _seal(first, last, hashed, as_bytes(state)) == seal
     except (AttributeError, TypeError, UnicodeEncodeError, ValueError):
         name, project_id, is_whole, first = str(raw_name), "", False, b""
     if not is_whole:

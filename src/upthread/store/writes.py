@@ -94,7 +94,8 @@ def _open_link(drafts: Drafts, write: commands.OpenLink) -> None:
     # Its end is an entry of its own: a link that has ended since it was opened is the same link.
     opened = structs.replace(link, ended_because=None, ended_at_ms=None)
     entry = written(kinds.LinkOpened(opened), link.opened_at_ms)
-    drafts.numbered(change, entry, link.seq, change.state.links, "link")
+    last = change.state.links
+    drafts.numbered(change, entry, attrgetter("link.seq"), last=last, what="link")
     if link.ended_because is not None:
         _close_link(change, link.seq, link.ended_because, link.ended_at_ms or 0)
 
@@ -116,7 +117,7 @@ def _record_run_event(drafts: Drafts, write: commands.RecordRunEvent) -> None:
     change = drafts.existing("run", write.run_id)
     event = written_event(kinds.RunMoved(write.seq, write.event), write.recorded_at_ms)
     last = change.state.events
-    drafts.numbered(change, event, write.seq, last, "run event")
+    drafts.numbered(change, event, attrgetter("seq"), last=last, what="run event")
 
 
 def _enqueue_transition(drafts: Drafts, write: commands.EnqueueTransition) -> None:
@@ -141,7 +142,8 @@ def _record_quarantine(drafts: Drafts, write: commands.RecordQuarantine) -> None
     value = kinds.Strayed(turn_id, ordinal, write.reason)
     entry = written(value, write.recorded_at_ms, write.raw)
     what = f"quarantined event {ordinal} of turn {turn_id}"
-    drafts.keyed(change, entry, attrgetter("turn_id", "ordinal"), what)
+    if not drafts.is_there(change, entry, attrgetter("turn_id", "ordinal"), what):
+        change.add(entry)
 
 
 def _record_decision(drafts: Drafts, write: commands.RecordDecision) -> None:
@@ -182,21 +184,16 @@ def _compare_files(
 ) -> None:
     """Take files that are there already out of those that are given; compare them (S3)."""
     value = kept_of(entry)
-    places = range(value.first_ordinal, value.first_ordinal + value.count)
-    same = [place for place in places if place in given]
+    first, count = value.first_ordinal, value.count
+    same = [place for place in range(first, first + count) if place in given]
     if value.turn_id != write.turn_id or not same:
         return
+    # Of files that were forgotten there is a digest of all alone, so all are compared.
+    files: list[Any] = list(entries.files_of(entry)) or [None] * count
+    for place in same:
+        files[place - first] = given.pop(place)
     what = f"examined file {same[0]} of turn {write.turn_id}"
-    files = [given.pop(place) for place in same]
-    if len(files) == value.count:  # also of what was forgotten
-        must_be_same(entry, _examined_entry(write, value.first_ordinal, files), what=what)
-        return
-    stored = dict(zip(places, entries.files_of(entry), strict=False))
-    must_equal(
-        (value.upstream_session_id, entry.at_ms, [stored.get(place) for place in same]),
-        (write.upstream_session_id, write.recorded_at_ms, files),
-        what=what,
-    )
+    must_be_same(entry, _examined_entry(write, first, files), what=what)
 
 
 def _examined_entry(
@@ -209,7 +206,8 @@ def _examined_entry(
 def _record_briefing_edit(drafts: Drafts, write: commands.RecordBriefingEdit) -> None:
     change = drafts.existing("conversation", write.conversation_id)
     entry = written(kinds.BriefingEdited(write.seq), write.recorded_at_ms, write.edit)
-    drafts.numbered(change, entry, write.seq, change.state.edits, "briefing edit")
+    last = change.state.edits
+    drafts.numbered(change, entry, attrgetter("seq"), last=last, what="briefing edit")
 
 
 def _record_once(drafts: Drafts, write: commands.RecordOnce) -> None:
@@ -220,14 +218,11 @@ def _record_once(drafts: Drafts, write: commands.RecordOnce) -> None:
     entry = written(value, write.recorded_at_ms, *said)
     # Looked up once: what was not there may be there a moment later.
     change = drafts.opened(key, project_id, written(kinds.OnceOpened(), 0))
-    for each in drafts.stored(change, ("attempt",)):
-        kept = kept_of(each)
-        # First: no step could follow itself, and the same again is accepted (S2).
-        if (kept.attempt_id, kept.state) == (write.attempt_id, write.state):
-            return must_be_same(each, entry, what=f"{write.state} of the action {key!r}")
-    _check_attempt(write, change.state)
-    change.add(entry)
-    return None
+    # First: no step could follow itself, and the same again is accepted (S2).
+    what = f"{write.state} of the action {key!r}"
+    if not drafts.is_there(change, entry, attrgetter("attempt_id", "state"), what):
+        _check_attempt(write, change.state)
+        change.add(entry)
 
 
 def _check_attempt(write: commands.RecordOnce, stands: kinds.ActionState) -> None:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import hmac
 import socket
-from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Mapping
 from typing import Final
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 LOOPBACK: Final = "127.0.0.1"
 OWN_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 CLOSE_S_MAX: Final = 5
 WAITING_MAX: Final = 128
-
-Headers = list[tuple[bytes, bytes]]
 
 
 def listening_socket(port: int) -> socket.socket:
@@ -41,40 +41,38 @@ class Guard:
 
     def __init__(self, inner: ASGIApp, *, token: str, port: int) -> None:
         self._inner = inner
-        self._token = token.encode()
-        self._hosts = {f"{name}:{port}".encode() for name in OWN_NAMES}
-        self._origins = {b"http://" + host for host in self._hosts}
+        self._token = token
+        self._hosts = {f"{name}:{port}" for name in OWN_NAMES}
+        self._origins = {f"http://{host}" for host in self._hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it: 403 for a foreign Host or Origin, 401 without token."""
-        # The server's own, no request: without it the application would not start.
-        if scope["type"] == "lifespan":
-            await self._inner(scope, receive, send)
-            return
-        headers = list(scope.get("headers", []))
-        if not self._is_from_here(headers):
-            await respond(send, 403)
-        elif self._is_known(headers):
-            await self._inner(scope, receive, send)
-        else:
-            await self._unknown(scope, send)
+        answer = self._inner
+        # "lifespan" is the server's own, no request: without it the application would not start.
+        if scope["type"] != "lifespan":
+            asked = HTTPConnection(scope)
+            if not self._is_from_here(asked.headers):
+                answer = _answer(403)
+            elif not self._is_known(asked):
+                answer = self._unknown(asked)
+        await answer(scope, receive, send)
 
     def _is_from_here(self, headers: Headers) -> bool:
-        hosts = named(headers, b"host")
+        hosts = headers.getlist("host")
         is_ours = len(hosts) == 1 and self._hosts.issuperset(hosts)
-        return is_ours and self._origins.issuperset(named(headers, b"origin"))
+        return is_ours and self._origins.issuperset(headers.getlist("origin"))
 
-    def _is_known(self, headers: Headers) -> bool:
-        tokens = named(headers, b"authorization")
-        return len(tokens) == 1 and self._is_token(tokens[0], before=b"Bearer ")
+    def _is_known(self, asked: HTTPConnection) -> bool:
+        tokens = asked.headers.getlist("authorization")
+        return len(tokens) == 1 and self._is_token(tokens[0], before="Bearer ")
 
-    def _is_token(self, given: bytes, *, before: bytes = b"") -> bool:
+    def _is_token(self, given: str, *, before: str = "") -> bool:
         # In constant time: another process of this machine could else guess it byte by byte.
-        return hmac.compare_digest(given, before + self._token)
+        return hmac.compare_digest(given.encode(), f"{before}{self._token}".encode())
 
-    async def _unknown(self, scope: Scope, send: Send) -> None:
-        del scope
-        await respond(send, 401, [(b"www-authenticate", b"Bearer")])
+    def _unknown(self, asked: HTTPConnection) -> Response:
+        del asked
+        return _answer(401, {"www-authenticate": "Bearer"})
 
 
 class BrowserGuard(Guard):
@@ -89,43 +87,22 @@ class BrowserGuard(Guard):
         # Cookies know no ports: two of these on one machine would take each other's.
         self._cookie = f"upthread-{port}"
 
-    def _is_known(self, headers: Headers) -> bool:
-        given: SimpleCookie = SimpleCookie()
-        try:
-            for header in named(headers, b"cookie"):
-                given.load(header.decode("latin-1"))
-        except CookieError:
-            return False
-        found = given.get(self._cookie)
-        return found is not None and self._is_token(found.value.encode())
+    def _is_known(self, asked: HTTPConnection) -> bool:
+        return self._is_token(asked.cookies.get(self._cookie, ""))
 
-    async def _unknown(self, scope: Scope, send: Send) -> None:
-        asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        tokens = [value for name, value in asked if name == "token"]
-        if len(tokens) != 1 or not self._is_token(tokens[0].encode()):
-            await respond(send, 401, body=b"Open the address that upthread web printed.\n")
-            return
-        cookie = f"{self._cookie}={self._token.decode()}; Path=/; HttpOnly; SameSite=Strict"
-        query = urlencode([(name, value) for name, value in asked if name != "token"])
+    def _unknown(self, asked: HTTPConnection) -> Response:
+        tokens = asked.query_params.getlist("token")
+        if len(tokens) != 1 or not self._is_token(tokens[0]):
+            return _answer(401, body="Open the address that upthread web printed.\n")
+        cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+        others = [each for each in asked.query_params.multi_items() if each[0] != "token"]
+        query = f"?{urlencode(others)}" if others else ""
         # Two slashes would begin the name of another machine.
-        place = "/" + quote(scope["path"].lstrip("/")) + (f"?{query}" if query else "")
-        await respond(send, 303, [(b"location", place.encode()), (b"set-cookie", cookie.encode())])
+        place = "/" + quote(asked.scope["path"].lstrip("/")) + query
+        return _answer(303, {"location": place, "set-cookie": cookie})
 
 
-def named(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
-    """Return the values of a header."""
-    return [value for each, value in headers if each.lower() == name]
-
-
-async def respond(
-    send: Send, status: int, headers: Headers | None = None, body: bytes = b""
-) -> None:
-    """Answer without the application."""
-    told = [
-        (b"content-length", str(len(body)).encode()),
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"cache-control", b"no-store"),
-        *(headers or []),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": told})
-    await send({"type": "http.response.body", "body": body})
+def _answer(status: int, headers: Mapping[str, str] | None = None, body: str = "") -> Response:
+    """Return an answer of the guard's own, which no browser keeps."""
+    told = {"cache-control": "no-store", **(headers or {})}
+    return Response(body, status_code=status, headers=told, media_type="text/plain")

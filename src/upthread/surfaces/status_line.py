@@ -52,7 +52,7 @@ def _told(calls: AgentCalls, session: str) -> str:
     told = ["no workstream" if because == NONE else workstream]
     if view is not None:
         running = (role for role in view.roles if role.holder is not None)
-        told += [f"{role.conversation.key.address.rpartition('/')[2]} running" for role in running]
+        told += [f"{role.conversation.address.rpartition('/')[2]} running" for role in running]
         if questions := len(view.open_questions):
             told.append(f"{questions} open question" + ("" if questions == 1 else "s"))
     return " · ".join(told)

@@ -1,4 +1,4 @@
-"""Statements in one exchange: all answered, up to the first that fails."""
+"""Statements in one exchange, all answered up to the first that fails; and by name, prepared."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from upthread.store.postgres.at_once import at_once, blobs
+from upthread.store.postgres.at_once import Prepared, at_once, blobs
 
+ECHO = b"SELECT $1::bytea, $2::bigint, $3::bytea, $4::integer"
 MEGABYTE = 1_000_000
 
 
@@ -71,3 +72,36 @@ def test_much_may_go_both_ways_at_one_time(connection):
     back = (b"SELECT $1::bytea", (bytes(MEGABYTE),))
     rows = at_once(connection, [back] * 10)
     assert [len(content) for ((content,),) in rows] == [MEGABYTE] * 10
+
+
+def names_on(connection):
+    found = connection.execute(b"SELECT name FROM pg_prepared_statements").fetchall()
+    return {name for (name,) in found if name.startswith("upthread_")}
+
+
+def test_a_statement_is_prepared_once_for_each_kind_of_values(connection):
+    statements = Prepared(connection, is_allowed=True)
+    assert statements.rows(b"SELECT unnest($1::bytea[])", (blobs([b"a", b"b"]),)) == [
+        (b"a",),
+        (b"b",),
+    ]
+    for number in range(5):
+        statements.rows(ECHO, (b"a", number, None, 1))
+        statements.rows(ECHO, (b"a", number, b"b", 1))
+    assert len(names_on(connection)) == 3
+
+
+def test_a_statement_prepared_after_the_server_forgot_all_is_in_nobodys_way(connection):
+    statements = Prepared(connection, is_allowed=True)
+    before = [b"SELECT %d + $1::bigint" % number for number in range(3)]
+    for statement in before:
+        statements.rows(statement, (1,))
+    connection.execute(b"DEALLOCATE ALL")
+    later = b"SELECT 10 + $1::bigint"
+    assert statements.rows(later, (1,)) == [(11,)], "prepared before the loss is noticed"
+    for number, statement in enumerate(before):
+        assert statements.rows(statement, (1,)) == [(number + 1,)]
+    for number in range(3):
+        more = b"SELECT 20 + %d + $1::bigint" % number
+        assert statements.rows(more, (1,)) == [(21 + number,)]
+    assert statements.rows(later, (2,)) == [(12,)]

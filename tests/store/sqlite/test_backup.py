@@ -1,4 +1,4 @@
-"""backup.py: a copy is one moment of a database, and no file is lost when it takes its place."""
+"""backup.py: what a check finds, what a copy holds, and how a copy takes a database's place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from upthread.core.commands import OpenConversation
 from upthread.core.types import ConversationId, TextPart, TurnId
 from upthread.errors import StoreError, UsageError
 from upthread.store.sqlite import SqliteStore, backup
-from upthread.store.sqlite.backup import copied, copy_to, put_in_place
+from upthread.store.sqlite.backup import check_file, copied, copy_to, put_in_place
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 
@@ -115,10 +115,20 @@ def test_a_file_that_is_there_is_not_overwritten(path, tmp_path, key):
     assert (tmp_path / "copy.db").read_text() == "mine"
 
 
-def test_of_a_damaged_database_there_is_no_copy(path, tmp_path, key):
+def test_a_file_that_is_not_there_yet_is_sound_and_not_made(tmp_path):
+    assert check_file(tmp_path / "none.db").is_sound
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_damaged_pages_are_named_and_there_is_no_copy(path, tmp_path, key):
     with path.open("r+b") as file:
         file.seek(4096 * 2)
         file.write(os.urandom(4096 * 10))
+    before = path.read_bytes()
+    found = check_file(path, key=key)
+    assert found.faults
+    assert not found.is_sound
+    assert path.read_bytes() == before
     with pytest.raises(StoreError, match=r"damaged|could not be copied"):
         copy_to(path, tmp_path / "copies" / "copy.db", key=key)
     assert list((tmp_path / "copies").iterdir()) == []

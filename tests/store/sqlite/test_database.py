@@ -190,17 +190,6 @@ def test_a_lease_that_a_connection_gave_back_is_seen(pair, giving):
     assert one.message_count(CONVERSATION) == 1
 
 
-def test_what_another_connection_has_said_is_followed(pair):
-    one, other = pair
-    one.commit([samples.said(1)])
-    other.commit([samples.said(2)])
-    with pytest.raises(ConflictError):
-        one.commit([samples.said(2, TextPart(text="another"))])
-    one.commit([samples.said(3)])
-    assert one.message_count(CONVERSATION) == 3
-    assert one.verify(CONVERSATION) is None
-
-
 def test_what_a_commit_that_failed_has_said_is_forgotten(pair):
     one, _ = pair
     one.commit([samples.said(1)])

@@ -15,7 +15,6 @@ from upthread.store.sqlite import SqliteStore
 from upthread.testing.store_conformance import samples
 
 TURNS = 40
-STATEMENTS_MAX = 27  # 5 commits: 10; 2 for `synchronous`; 15 for writes
 LOG_BYTES_MAX = 73_000  # 35 pages of 2 kB
 
 
@@ -45,12 +44,6 @@ def assert_reads_indexes_alone(store, statement, values, *, scan="SCAN"):
 def record_turns(store, place, numbers):
     for number in numbers:
         record_turn(store, place, prepare_turn(place, number))
-
-
-def prior(store, place, *, more=()):
-    sessions = (place.link.upstream_session_id, *more)
-    owner = place.conversation.conversation_id
-    return store.prior_messages(owner, upstream_session_ids=sessions, newest=20)
 
 
 def test_a_turn_is_five_commits_of_which_the_last_is_synced(place):

@@ -1,4 +1,4 @@
-"""What is left of a database is never taken for a new one: presence.py, before it is opened."""
+"""What is left of a database is never taken for a new one: files.py, before it is opened."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from upthread.errors import StoreError
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.integrity import check_file
-from upthread.store.sqlite.presence import header_of, is_cut_short
+from upthread.store.sqlite.backup import check_file
+from upthread.store.sqlite.files import header_of, is_cut_short
 from upthread.testing.store_conformance import samples
 
 KEY = bytes(range(32))

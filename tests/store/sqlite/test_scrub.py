@@ -7,7 +7,6 @@ from upthread.core.commands import EraseConversation
 from upthread.core.types import ErasedPart, TextPart
 from upthread.errors import StoreError
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.scrub import scrub
 from upthread.testing.store_conformance import samples
 
 ERASE = EraseConversation(conversation_id=samples.CONVERSATION)
@@ -40,9 +39,9 @@ def test_a_log_that_somebody_reads_cannot_be_emptied_and_that_is_said(tmp_path):
     store.database.connection.set_busy_timeout(50)
     store.commit([ERASE])
     with pytest.raises(StoreError, match="another process reads it"):
-        scrub(store.database)
+        store.scrub()
     reader.database.connection.execute("ROLLBACK")
-    scrub(store.database)
+    store.scrub()
     files = [*tmp_path.glob("up.db*")]
     assert not [name for name in files if b"Quixotic" in name.read_bytes()]
     reader.close()
@@ -57,7 +56,7 @@ def test_pages_that_were_freed_before_hold_nothing_either(tmp_path):
         store.commit([samples.said(seq, TextPart(text=f"Quixotic {seq} " * (seq * 7 % 300)))])
     size = path.stat().st_size
     store.commit([ERASE])
-    scrub(store.database)
+    store.scrub()
     assert b"Quixotic" not in path.read_bytes()
     assert path.stat().st_size < size
     assert store.database.connection.pragma("integrity_check") == "ok"

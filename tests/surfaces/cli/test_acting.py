@@ -7,7 +7,7 @@ import os
 import pytest
 
 from upthread.core.actors import MARKS, PROGRAM
-from upthread.surfaces.cli.call import is_at_terminal, is_person, who_acts
+from upthread.surfaces.cli.terminal.input import is_at_terminal, who_acts
 
 
 @pytest.fixture
@@ -56,7 +56,6 @@ def test_a_model_in_a_shell_of_its_agent_s_is_no_person_terminal_or_not(asked):
 def test_every_mark_of_an_agent_is_a_model_s(variable):
     acting = who_acts({variable: "1"})
     assert acting.kind == "model"
-    assert not is_person({variable: "1"})
 
 
 def test_what_is_not_in_the_foreground_of_its_terminal_is_a_program():

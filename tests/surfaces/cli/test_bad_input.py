@@ -39,14 +39,11 @@ REHEARSAL = ("--agent", "rehearsal")
         (("run", "w", "--spec", "gone.md"), 2, "No such file"),
         (("run", "w", "--spec", "."), 2, "Is a directory"),
         (("run", "w", "--spec", "a\tb"), 2, "'a\\tb' cannot be read"),
-        (("run", "w", "x", "--steps", "0"), 2, "--steps"),
         (("answer", "w", "hi"), 3, "no run on 'w' yet"),
         (("answer", "w", "a", "b", "c"), 2, "too many words"),
         (("ls", "-C", "gone"), 2, "cannot enter 'gone'"),
         (("ls", "--db", "mysql://x"), 2, "such a mysql address"),
         (("nonsense",), 2, "No such command"),
-        (("tell", "w/planner", "x", "--nonsense"), 2, "No such option"),
-        (("audit", "w", "--format", "pdf"), 2, "--format"),
     ],
 )
 def test_bad_call_is_told_in_a_line(shared, arguments, code, words):

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upthread.core.decision.words import ordinal
-from upthread.surfaces.cli.terminal.neutral import code, fenced, moment, neutral, one_line
 from upthread.surfaces.cli.terminal.output import plain
-from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.phrases import code, counted, fenced, moment, neutral, one_line
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 TRICKY = st.text(st.sampled_from("`~\n\t\r#|ab \x1b\x07\u202e\ud83d\u2028"))

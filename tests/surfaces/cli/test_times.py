@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from upthread.surfaces.cli.terminal.neutral import NEVER, since, until
+from upthread.surfaces.cli.terminal.phrases import NEVER, since, until
 
 NOON_MS = 1_795_176_000_000  # 2026-11-20 12:00:00 UTC
 MINUTE_MS = 60_000

@@ -25,7 +25,7 @@ import upthread
 from upthread.client.project_opener import open_project
 from upthread.core.agents import AGENTS, provider_of
 from upthread.surfaces.cli.terminal.output import plain
-from upthread.surfaces.formats.otel import Sent, document, ended_spans
+from upthread.surfaces.formats.otel import document, ended_spans
 
 OPTIONS = upthread.TellOptions(agent="rehearsal")
 pytestmark = pytest.mark.anyio
@@ -143,15 +143,13 @@ async def test_what_goes_on_is_told_later_and_what_a_newer_turn_followed_at_once
         store = project.store.behind
         place = open_place(store, "w", project=project.project_id)
         record_turn(store, place, prepare_turn(place, 0))
-        sent = Sent()
+        sent: set[str] = set()
 
         async def told() -> list[Any]:
-            timeline = await project.audit("w")
-            return [
-                each.told["upthread.turn_number"]
-                for each in ended_spans(timeline, sent)
-                if each.name.startswith("invoke_agent")
-            ]
+            new = list(ended_spans(await project.audit("w"), sent))
+            sent.update(each.span_id for each in new)
+            agents = [each for each in new if each.name.startswith("invoke_agent")]
+            return [each.told["upthread.turn_number"] for each in agents]
 
         for writes in list(commits_of(place, prepare_turn(place, 1)))[:-1]:
             store.commit(writes)  # it has no end

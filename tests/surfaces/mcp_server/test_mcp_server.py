@@ -21,7 +21,7 @@ from tests.support.sets import spread
 from upthread.client.project_opener import open_project
 from upthread.core.decision.words import FIRST, RESUME
 from upthread.surfaces.mcp_server.delegations import Delegations, current_project
-from upthread.surfaces.mcp_server.tools import server_of
+from upthread.surfaces.mcp_server.server import server_of
 
 TOKEN = "a-token-of-the-tests"
 TOOLS = {"delegate", "wait", "status", "report", "answer", "why"}

@@ -29,7 +29,7 @@ from procrastinate.utils import utcnow
 from psycopg.errors import ForeignKeyViolation
 
 from upthread.errors import LeaseHeldError, StoreError
-from upthread.store.postgres.job_queue import SEARCH_PATH
+from upthread.store.postgres.schema import SEARCH_PATH
 from upthread.store.postgres.server import parameters_of
 
 TASK: Final = "transition"
@@ -206,7 +206,7 @@ def open_app(
     address: str, handle: Callable[[JobContext], Awaitable[None]], registered: Registered
 ) -> App:
     """Return the queue of a database, with `handle` for its jobs. To be opened by the caller."""
-    parameters, prepare_after = parameters_of(address)
+    parameters, prepares = parameters_of(address)
     options = " ".join(
         filter(None, (parameters.get("options"), f"-c search_path={SEARCH_PATH.replace(' ', '')}"))
     )
@@ -218,7 +218,7 @@ def open_app(
             "options": options,
             "application_name": "upthread worker",
             # 5 is psycopg's own; the store's 0 would prepare what is sent once.
-            "prepare_threshold": None if prepare_after is None else 5,
+            "prepare_threshold": 5 if prepares else None,
         },
     )
     app = App(connector=connector)

@@ -44,7 +44,7 @@ from upthread.runtime.runs.live_run import Transition
 from upthread.runtime.system import System, host_name
 from upthread.runtime.turns.progress import Listener
 from upthread.store.postgres.workers import Recovered, Registration, WorkerTable
-from upthread.store.values import Run
+from upthread.store.reads import Run
 from upthread.tasks import task_group
 
 GRACE_S: Final = 30.0

@@ -2,7 +2,7 @@
 
 One table for what agents' turns come to and for what upthread parks for: in plain words, with what
 a person can do. No time is in these words: when a limit ends is dressed where the reader's clock is
-known (surfaces/cli/terminal/neutral.py). Nor is what an agent said of it: that is somebody else's
+known (surfaces/cli/terminal/phrases.py). Nor is what an agent said of it: that is somebody else's
 text, and is shown as such. A state says what somebody has to do; an ending says what became of the
 last prompt, whatever came after it.
 """

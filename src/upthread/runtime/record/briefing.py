@@ -33,7 +33,7 @@ from upthread.core.types import (
 from upthread.runtime.record.events import run_view, turn_view
 from upthread.runtime.record.turn_views import of_turn, turns_cut_off
 from upthread.store.base import Store
-from upthread.store.values import Turn
+from upthread.store.reads import Turn
 
 MESSAGES_MAX: Final = 256
 """How far back replies, plans and actions are looked for, tool results counted."""

@@ -7,7 +7,7 @@ stores hold what they hold, and whoever forgets is told where.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 
 from msgspec import Struct
@@ -20,10 +20,9 @@ from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease, wor
 from upthread.runtime.record.events import run_view
 from upthread.runtime.system import System
 from upthread.store.base import Store
-from upthread.store.chain import as_bytes
-from upthread.store.entries import Entry, spoken_of
+from upthread.store.entries import Entry, as_bytes, spoken_of
 from upthread.store.kinds import PARTS
-from upthread.store.values import Run
+from upthread.store.reads import Run
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -48,6 +47,17 @@ class HeldConversation(Struct, frozen=True, kw_only=True):
     conversation: Conversation
     held: Held
     links: tuple[Link, ...]
+
+
+def summed(conversations: Iterable[HeldConversation]) -> Held:
+    """Return how much content several conversations have."""
+    held = [each.held for each in conversations]
+    times = [each.oldest_at_ms for each in held if each.oldest_at_ms is not None]
+    return Held(
+        parts=sum(each.parts for each in held),
+        content_bytes=sum(each.content_bytes for each in held),
+        oldest_at_ms=min(times, default=None),
+    )
 
 
 class HeldRun(Struct, frozen=True, kw_only=True):

@@ -50,10 +50,10 @@ from upthread.core.types import (
 from upthread.errors import NotFoundError
 from upthread.store.base import Leases, Store
 from upthread.store.entries import Entry, SpokenRow
+from upthread.store.reads import Resolved, Turn
 from upthread.store.stream_reads import Found, Span
-from upthread.store.streams import Head
+from upthread.store.streams import Head, Proof
 from upthread.store.tags import StreamKind, tag
-from upthread.store.values import Proof, Resolved, Turn
 
 Result = TypeVar("Result")
 

@@ -20,7 +20,6 @@ from msgspec import Struct, field
 
 from upthread.core.commands import EnqueueTransition, RecordProject
 from upthread.core.types import (
-    CHILD_SLOT,
     Durability,
     Lease,
     ProjectId,
@@ -28,16 +27,14 @@ from upthread.core.types import (
     RunId,
 )
 from upthread.errors import ConflictError, StoreError
-from upthread.runtime.lease import conversation_lease, workstream_lease
+from upthread.runtime.lease import workstream_lease
 from upthread.store.base import Store
-from upthread.store.chain import as_bytes
 from upthread.store.drafting import changed
-from upthread.store.entries import Entry
 from upthread.store.kinds import RunState
 from upthread.store.log import LogStore
 from upthread.store.proof import prove
 from upthread.store.stream_reads import Span
-from upthread.store.streams import STREAMS, Head, new_head
+from upthread.store.streams import Head, new_head
 
 PAGE_ENTRIES: Final = 200
 """How many entries are read at once, and committed at once."""
@@ -93,7 +90,7 @@ class Move:
         """
         counted: Counter[str] = Counter()
         there = 0
-        streams = tuple(_streams(self._source, project_id))
+        streams = tuple(self._source.streams(project_id))
         for head in streams:
             prove(self._source, head)
             counted.update(each.kind for each in self._source.all_entries(head.row))
@@ -203,7 +200,7 @@ class Move:
         # Read anew from both: what was written is believed no more than what was there.
         both = zip_longest(self._source.all_entries(head.row), self._made.all_entries(twin.row))
         for number, (ours, theirs) in enumerate(both, start=1):
-            if ours is None or theirs is None or _plain(ours) != _plain(theirs):
+            if ours is None or theirs is None or ours.plain() != theirs.plain():
                 raise _not_equal(f"entry {number} of {head.kind} {head.name}")
         prove(self._made, twin)
         if (twin.last, twin.hash) != (head.last, head.hash):
@@ -212,16 +209,11 @@ class Move:
 
 def leases_held(store: LogStore, project_id: ProjectId) -> Iterator[Lease]:
     """Yield the leases that somebody holds on a project's workstreams and conversations."""
+    yield from store.held_leases(project_id)
     for known in store.workstreams(project_id):
-        names = {workstream_lease(project_id, known.workstream)} | {
-            conversation_lease(project_id, each.key.address)
-            for each in store.conversations(project_id, known.workstream)
-            if each.key.slot != CHILD_SLOT
-        }
-        for name in sorted(names):
-            lease = store.lease(name)
-            if lease is not None and lease.holder is not None:
-                yield lease
+        lease = store.lease(workstream_lease(project_id, known.workstream))
+        if lease is not None and lease.holder is not None:
+            yield lease
 
 
 def due_runs(store: Store, project_id: ProjectId, *, before_ms: int) -> list[RunId]:
@@ -231,19 +223,8 @@ def due_runs(store: Store, project_id: ProjectId, *, before_ms: int) -> list[Run
     return [RunId(name) for _, name in due]
 
 
-def _streams(store: LogStore, project_id: ProjectId) -> Iterator[Head]:
-    """Yield all streams of a project, in the order in which they can be made."""
-    for kind in STREAMS:
-        yield from store.heads(project_id, kind)
-
-
 def _due(head: Head) -> tuple[int, int, str] | None:
     return head.state.due if isinstance(head.state, RunState) else None
-
-
-def _plain(entry: Entry) -> tuple[object, ...]:
-    """Return an entry as it is on any backend."""
-    return (*entry[:3], as_bytes(entry.kept), as_bytes(entry.said), entry.digest, entry.hash)
 
 
 def _other_content(head: Head) -> ConflictError:

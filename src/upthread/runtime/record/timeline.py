@@ -38,7 +38,7 @@ from upthread.core.turns.spent_tokens import spent_on_turn, took_by_prompt
 from upthread.core.turns.turn import TurnView
 from upthread.core.turns.usage import together
 from upthread.runtime.record.workstream_views import WorkstreamView
-from upthread.store.values import Quarantined, Run
+from upthread.store.reads import Quarantined, Run
 
 _Asked: TypeAlias = types.ToolCallPart | types.ErasedPart
 _Result: TypeAlias = types.ToolResultPart | types.ErasedPart

@@ -33,7 +33,7 @@ from upthread.runtime.record.events import run_events, turn_events
 from upthread.runtime.record.timeline import Branch, RunNode, Timeline, TurnNode
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.store.base import Store
-from upthread.store.values import Run, Turn
+from upthread.store.reads import Run, Turn
 
 DEPTH_MAX: Final = 32
 """How deep sub-agents are nested; a damaged record may hang more below one another."""

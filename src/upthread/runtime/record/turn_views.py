@@ -42,7 +42,7 @@ from upthread.core.types import (
 )
 from upthread.runtime.record.events import events_by_turn, run_events, turn_events, turn_view
 from upthread.store.base import Store
-from upthread.store.values import Turn
+from upthread.store.reads import Turn
 
 LOOK_BACK_TURNS_MAX: Final = 32
 """How many turns in a row may end before their prompt left, and the session still be known."""

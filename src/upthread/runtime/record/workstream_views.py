@@ -49,8 +49,8 @@ from upthread.runtime.lease import lease_name_of, workstream_lease
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.turn_views import LogOf, cut_off_turn, source_of, turn_count
 from upthread.store.base import Store
-from upthread.store.chain import not_whole
-from upthread.store.values import Workstream
+from upthread.store.entries import not_whole
+from upthread.store.reads import Workstream
 
 ConditionOf: TypeAlias = "Callable[[str, Role], str | None]"
 """Gives the digest that a role's `resume_if` compares, by workstream."""

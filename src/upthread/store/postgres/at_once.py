@@ -21,8 +21,8 @@ from typing import Final, NamedTuple, TypeAlias, cast
 from psycopg import errors, generators, pq
 from psycopg.adapt import Transformer
 
+from upthread.store.log import Row
 from upthread.store.postgres.server import Connection, error_of
-from upthread.store.sql import Row
 
 
 class Array(NamedTuple):
@@ -143,14 +143,11 @@ def rows_of(connection: Connection, result: pq.abc.PGresult) -> list[Row]:
 
 # --- statements that are prepared ----------------------------------------------------------------
 
-PREPARED_MAX: Final = 500
-"""Statements on one connection; further ones are not prepared."""
-
 _DONE: Final = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 
 
 class Prepared:
-    """The statements of one connection. Not for use within a pipeline."""
+    """The statements of one connection, all of them constants. Not for use within a pipeline."""
 
     def __init__(
         self, connection: Connection, *, is_allowed: bool, before: Sequence[Statement] = ()
@@ -158,7 +155,7 @@ class Prepared:
         self.connection = connection
         self._before = before
         """What each statement's own transaction begins with. With it, none is prepared."""
-        self._most = PREPARED_MAX if is_allowed and not before else 0
+        self._prepares = is_allowed and not before
         self._known: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
         self._numbers = count()  # no name a second time: one we forgot may still be there
 
@@ -171,7 +168,7 @@ class Prepared:
         types = tuple([oid for _, oid in given])
         name = self._known.get((statement, types))
         if name is None:
-            if len(self._known) >= self._most:
+            if not self._prepares:
                 return at_once(self.connection, [(statement, values)])[0]
             name = self._prepare(statement, types)
         try:

@@ -1,17 +1,28 @@
 """The schema: made by `upthread migrate` alone, checked at every opening.
 
-The tables of the job queue, another package, are made after our own: job_queue.py.
+The tables of the job queue, Procrastinate's, are made after our own, in our schema. The queue's
+functions name no schema. Each is set to look in ours, so that a store can insert a job without
+changing where its own statements look. The queue keeps no record of its migrations, so a table of
+ours does. Only `migrate` and workers import Procrastinate; a store calls its functions, which are
+versioned.
 """
 
 from __future__ import annotations
 
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from upthread.errors import StoreError
+from upthread.errors import StoreError, UsageError
 from upthread.store.entries import Entry
-from upthread.store.postgres.job_queue import migrate_job_queue
-from upthread.store.postgres.server import ACT_FOR, ALL_PROJECTS, Connection, Server
+from upthread.store.postgres.server import (
+    ACT_FOR,
+    ALL_PROJECTS,
+    Connection,
+    Server,
+    lift_time_limit,
+)
 from upthread.store.streams import LOG_VERSION, SCHEMA_VERSION, refolded
 
 SCHEMA: Final = Path(__file__).with_name("schema.sql")
@@ -27,6 +38,14 @@ FROM upthread.entry WHERE stream = $1 ORDER BY seq
 """
 _REFOLD: Final = b"UPDATE upthread.head SET state = $1, seal = $2 WHERE id = $3"
 _RAISE: Final = b"UPDATE upthread.meta SET value = $1 WHERE name = 'schema'"
+
+# Named last, or the server would look among temporary tables first, which anybody may make.
+SEARCH_PATH: Final = "upthread, pg_temp"
+
+_ROUTINES: Final = b"""
+SELECT p.oid::regprocedure::text FROM pg_proc AS p
+WHERE p.pronamespace = 'upthread'::regnamespace AND p.proname LIKE 'procrastinate%'
+"""
 
 
 class Migrated(NamedTuple):
@@ -65,23 +84,21 @@ def _migrate(connection: Connection, name: str) -> Migrated:
     with connection.transaction():
         # However long the others take.
         connection.execute(b"SET LOCAL lock_timeout = 0")
-        if connection.info.server_version >= 170_000:
-            connection.execute(b"SET LOCAL transaction_timeout = 0")
+        lift_time_limit(connection)
         connection.execute(b"SELECT pg_advisory_xact_lock($1)", (_LOCK,))
         connection.execute(ACT_FOR, (ALL_PROJECTS, True))
         # Under the lock: whoever waited for it finds the schema made.
         before = _version(connection)
         _refuse_others(before, name)
         if not before:
-            # Many statements in one script, which cannot be prepared.
-            connection.execute(SCHEMA.read_text("utf-8").encode(), prepare=False)
+            connection.execute(SCHEMA.read_bytes())
             connection.execute(
                 b"INSERT INTO upthread.meta (name, value) VALUES ('schema', $1)", (SCHEMA_VERSION,)
             )
         elif before < SCHEMA_VERSION:
             _fold_again(connection)
         # In the same transaction: a store that finds our schema calls the queue's functions.
-        migrate_job_queue(connection)
+        _migrate_job_queue(connection)
     return Migrated(name, before, SCHEMA_VERSION)
 
 
@@ -121,3 +138,43 @@ def _refuse_others(version: int, name: str) -> None:
             f"{name} is of an older version, before schema {LOG_VERSION}; it was left as it is",
             hint="convert it: python tools/convert_database.py OLD NEW, in upthread's source",
         )
+
+
+# --- the job queue --------------------------------------------------------------------------------
+
+
+def _migrate_job_queue(connection: Connection) -> None:
+    """Make the queue's tables, or what the installed version of it adds. Within a transaction."""
+    steps = _steps()
+    rows = connection.execute(b"SELECT name FROM upthread.job_queue_migration").fetchall()
+    made = {str(name) for (name,) in rows}
+    connection.execute(f"SET LOCAL search_path = {SEARCH_PATH}".encode())
+    # The schema is that of the newest version: of a new database its steps are only written down.
+    if not made:
+        connection.execute(_sql().joinpath("schema.sql").read_bytes())
+    for name, script in steps.items():
+        if made and name not in made:
+            connection.execute(script)
+    for name in steps.keys() - made:
+        connection.execute(b"INSERT INTO upthread.job_queue_migration (name) VALUES ($1)", (name,))
+    # All of them, each time: a step may have made one anew, and without its setting.
+    for (routine,) in connection.execute(_ROUTINES).fetchall():
+        statement = f"ALTER ROUTINE {routine} SET search_path = {SEARCH_PATH}"
+        connection.execute(statement.encode())
+
+
+def _steps() -> dict[str, bytes]:
+    """Return the scripts that lead from one of the queue's versions to the next, in order."""
+    # Their names begin with the version they came with, two digits a number.
+    found = sorted(_sql().joinpath("migrations").iterdir(), key=lambda each: each.name)
+    return {each.name: each.read_bytes() for each in found if each.name.endswith(".sql")}
+
+
+def _sql() -> Traversable:
+    try:
+        return resources.files("procrastinate").joinpath("sql")
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the schema needs a package that is not here: {error}",
+            hint="pip install 'upthread[postgres]'",
+        ) from error

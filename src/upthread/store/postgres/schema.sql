@@ -96,7 +96,7 @@ CREATE TABLE upthread.worker (
     registered_at_ms BIGINT NOT NULL
 );
 
--- Which steps of the job queue's own schema were made; see store/postgres/job_queue.py.
+-- Which steps of the job queue's own schema were made; see store/postgres/schema.py.
 CREATE TABLE upthread.job_queue_migration (
     name TEXT PRIMARY KEY
 );

@@ -52,6 +52,11 @@ ALL_PROJECTS: Final = "*"
 ACT_FOR: Final = b"SELECT set_config('upthread.project', $1, $2)"
 _ACT_FOR_NOW: Final = b"SELECT set_config('upthread.project', convert_from($1, 'UTF8'), true)"
 
+_SYNC_COMMITS: Final = b"""
+SELECT set_config('synchronous_commit', 'on', false)
+WHERE current_setting('synchronous_commit') = 'off'
+"""
+
 _SESSION: Final[Mapping[str, str]] = MappingProxyType(
     {
         "lock_timeout": "30s",
@@ -124,12 +129,11 @@ class Server:
     def __init__(self, address: str, *, wait_s: float | None = None) -> None:
         self.address = address
         self._wait_s = wait_s
-        self._parameters, self._prepare_after = parameters_of(address)
+        self._parameters, self.prepares = parameters_of(address)
         if wait_s is not None:
             # libpq takes whole seconds, and less than two it takes for two.
             self._parameters["connect_timeout"] = max(2, int(wait_s))
         self.name = _shown(self._parameters)
-        self.prepares = self._prepare_after is not None
         self._is_closed = False
         self._patient_from_s = 0.0
         self._lock = threading.Lock()
@@ -220,12 +224,12 @@ class Server:
         # Typed for the statements of the type checker's day; ours are bytes, with $1 for values.
         connection: Connection = psycopg.connect(
             autocommit=True,
-            prepare_threshold=self._prepare_after,
+            prepare_threshold=None,  # what is asked often is prepared in at_once.py
             cursor_factory=psycopg.RawCursor,
             **self._parameters,
         )
         try:
-            # One type for every number, else each size of number prepares a statement of its own.
+            # One type for every number, whatever its size.
             connection.adapters.register_dumper(int, Int8BinaryDumper)
             self._prepare_session(connection)
         except BaseException:
@@ -245,12 +249,11 @@ class Server:
             settings["statement_timeout"] = f"{self._wait_s:g}s"
         if connection.info.server_version >= _TRANSACTION_TIMEOUT_SINCE:
             settings["transaction_timeout"] = _TRANSACTION_TIMEOUT
-        # Only then: a server may be set to wait for more than its own disk.
-        if _setting(connection, "synchronous_commit") == "off":
-            settings["synchronous_commit"] = "on"
         settings["default_transaction_isolation"] = _ISOLATION
         for name, value in settings.items():
             connection.execute(b"SELECT set_config($1, $2, false)", (name, value))
+        # Only where it is off: a server may be set to wait for more than its own disk.
+        connection.execute(_SYNC_COMMITS)
         self.is_pooled = _is_pooled(connection)
         self._say_project(connection)
 
@@ -278,19 +281,10 @@ def _is_pooled(connection: Connection) -> bool:
     return row != (connection.info.backend_pid,)
 
 
-@contextlib.contextmanager
-def unhurried(connection: Connection) -> Generator[None]:
-    """Lift the limit on a transaction's time for the block, where a server has one (from 17)."""
-    if connection.info.server_version < _TRANSACTION_TIMEOUT_SINCE:
-        yield
-        return
-    connection.execute(b"SET transaction_timeout = 0")
-    try:
-        yield
-    finally:
-        if not connection.closed:
-            again = ("transaction_timeout", _TRANSACTION_TIMEOUT)
-            connection.execute(b"SELECT set_config($1, $2, false)", again)
+def lift_time_limit(connection: Connection) -> None:
+    """Lift the limit on the time of the open transaction, where a server has one (from 17)."""
+    if connection.info.server_version >= _TRANSACTION_TIMEOUT_SINCE:
+        connection.execute(b"SET LOCAL transaction_timeout = 0")
 
 
 def error_of(connection: Connection, result: pq.abc.PGresult) -> psycopg.Error:
@@ -306,8 +300,8 @@ def error_of(connection: Connection, result: pq.abc.PGresult) -> psycopg.Error:
 _ENDS: Final = ("FATAL", "PANIC")
 
 
-def parameters_of(address: str) -> tuple[dict[str, Any], int | None]:
-    """Return what to connect with, and after how many uses a statement is prepared."""
+def parameters_of(address: str) -> tuple[dict[str, Any], bool]:
+    """Return what to connect with, and whether statements are prepared."""
     head, _, query = address.partition("?")
     options = [each for each in query.split("&") if each]
     ours = [each for each in options if each.partition("=")[0] == PREPARED_OPTION]
@@ -319,7 +313,7 @@ def parameters_of(address: str) -> tuple[dict[str, Any], int | None]:
     if not given or _is_misread(given):
         # Why is not said: libpq says it by quoting a piece, which may be of the password.
         raise StoreError("the address of the database cannot be read", hint=_ADDRESS_HINT)
-    return {**_CONNECTION, **given}, None if f"{PREPARED_OPTION}=no" in ours else 0
+    return {**_CONNECTION, **given}, f"{PREPARED_OPTION}=no" not in ours
 
 
 def _is_misread(given: Mapping[str, Any]) -> bool:
@@ -342,12 +336,6 @@ def _shown(parameters: Mapping[str, Any]) -> str:
     at = f"{user}@" if user else ""
     port = f":{parameters['port']}" if "port" in parameters else ""
     return f"postgres://{at}{host}{port}/{parameters.get('dbname', '')}"
-
-
-def _setting(connection: Connection, name: str) -> str:
-    row = connection.execute(b"SELECT current_setting($1)", (name,)).fetchone()
-    assert row is not None, "a SELECT without FROM has one row"
-    return str(row[0])
 
 
 def _in_one_line(error: psycopg.Error, parameters: Mapping[str, Any]) -> str:

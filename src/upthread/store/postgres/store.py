@@ -19,10 +19,21 @@ from psycopg import errors
 
 from upthread.core.codec import encode_text
 from upthread.core.types import Fence, ProjectId
-from upthread.store.chain import as_bytes
 from upthread.store.drafting import Change
+from upthread.store.entries import as_bytes
 from upthread.store.kinds import RunState
-from upthread.store.log import NO_LEASES, StreamMovedError, Terms
+from upthread.store.log import (
+    FORGET,
+    NO_LEASES,
+    RELEASE,
+    TAKE,
+    LogStore,
+    Row,
+    StreamMovedError,
+    Terms,
+    lost_lease,
+    taken_lease,
+)
 from upthread.store.postgres.at_once import (
     Column,
     Prepared,
@@ -32,8 +43,8 @@ from upthread.store.postgres.at_once import (
     texts,
 )
 from upthread.store.postgres.schema import check_schema
-from upthread.store.postgres.server import Connection, Server, unhurried
-from upthread.store.sql import FORGET, RELEASE, TAKE, Row, SqlStore, lost_lease, taken_lease
+from upthread.store.postgres.server import Connection, Server, lift_time_limit
+from upthread.store.postgres.workers import DEFER
 from upthread.store.streams import SCHEMA_VERSION, encoded
 from upthread.store.tags import own_tag
 
@@ -99,17 +110,9 @@ UPDATE upthread.head SET
     due_queue = convert_from($4, 'UTF8')
 WHERE id = {_OF_RUN}
 """.encode()
+_LATER: Final = "CASE WHEN $2::bigint > 0 THEN clock_timestamp() + $2 * interval '1 ms' END"
 _ENQUEUE: Final = f"""
-SELECT upthread.procrastinate_defer_jobs_v1(
-    array_agg(
-        row(
-            h.due_queue, 'transition', 0, NULL, h.id || ':' || h.due_seq,
-            jsonb_build_object('run', h.id, 'seq', h.due_seq),
-            CASE WHEN $2::bigint > 0 THEN clock_timestamp() + $2 * interval '1 ms' END
-        )::upthread.procrastinate_job_to_defer_v1
-    )
-)
-FROM upthread.head AS h WHERE h.id = {_OF_RUN} HAVING count(*) > 0
+SELECT {DEFER.format(_LATER)} FROM upthread.head AS h WHERE h.id = {_OF_RUN} HAVING count(*) > 0
 """.encode()
 # Of the jobs of what is settled those go that nobody has taken.
 _DROP_JOB: Final = f"""
@@ -126,7 +129,7 @@ _MOVED: Final = (errors.DivisionByZero, errors.UniqueViolation, errors.DeadlockD
 """What a commit ends with where another writer was there first."""
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(LogStore):
     """A store in the schema `upthread` of a database. Usable from any thread, one call at a time.
 
     `address` is a libpq URL; nothing of it is read from the environment but what libpq itself
@@ -319,5 +322,6 @@ def _job(change: Change) -> list[Statement]:
 
 
 def _scrub(connection: Connection) -> None:
-    with unhurried(connection):
+    with connection.transaction():
+        lift_time_limit(connection)
         connection.execute(b"SELECT upthread.scrub()")

@@ -17,11 +17,10 @@ from msgspec import Struct
 
 from upthread.core.codec import Json, encode_plain_json
 from upthread.core.types import Holder
+from upthread.store.log import Row
 from upthread.store.postgres.server import Connection, Server
-from upthread.store.reads import run_of
-from upthread.store.sql import Row
+from upthread.store.reads import Run, run_of
 from upthread.store.streams import head_of
-from upthread.store.values import Run
 
 # Four heartbeats: with one a second a killed worker's jobs were taken over after 3.5 to 4.1 s
 # (Procrastinate 3.10.0).
@@ -165,6 +164,16 @@ def _worker_of(row: Row) -> KnownWorker:
 
 # --- statements -----------------------------------------------------------------------------------
 
+# Makes jobs of heads `h` that have a transition; {} is when, NULL: at once.
+DEFER: Final = """upthread.procrastinate_defer_jobs_v1(
+    array_agg(
+        row(
+            h.due_queue, 'transition', 0, NULL, h.id || ':' || h.due_seq,
+            jsonb_build_object('run', h.id, 'seq', h.due_seq), {}
+        )::upthread.procrastinate_job_to_defer_v1
+    )
+)"""
+
 # Say what a worker is and has; $8 is the id it had before, NULL without one.
 _REGISTER: Final = b"""
 WITH forgotten AS (
@@ -240,38 +249,26 @@ RETURNING pg_notify(
     json_build_object('type', 'job_inserted', 'job_id', j.id)::text
 )
 """
-# Transitions that are due and have no job, neither waiting nor with a worker.
-_ENQUEUE_LOST: Final = b"""
-SELECT unnest(upthread.procrastinate_defer_jobs_v1(
-    array_agg(
-        row(
-            h.due_queue, 'transition', 0, NULL, h.id || ':' || h.due_seq,
-            jsonb_build_object('run', h.id, 'seq', h.due_seq), NULL
-        )::upthread.procrastinate_job_to_defer_v1
-    )
-))
+# Transitions that are due and have no job in one of the states {}.
+_DUE_WITHOUT_JOB: Final = """
 FROM upthread.head AS h
 WHERE
     h.due_at_ms <= extract(epoch FROM clock_timestamp()) * 1000
     AND NOT EXISTS (
         SELECT 1 FROM upthread.procrastinate_jobs AS j
-        WHERE j.queueing_lock = h.id || ':' || h.due_seq AND j.status IN ('todo', 'doing')
+        WHERE j.queueing_lock = h.id || ':' || h.due_seq AND j.status IN ({})
     )
-HAVING count(*) > 0
 """
-# Transitions that are due and that no worker has, and the age of the oldest.
-_BACKLOG: Final = b"""
+# Those that have no job, neither waiting nor with a worker.
+_LOST: Final = _DUE_WITHOUT_JOB.format("'todo', 'doing'")
+_ENQUEUE_LOST: Final = f"SELECT unnest({DEFER.format('NULL')}) {_LOST} HAVING count(*) > 0".encode()
+# Those that no worker has, and the age of the oldest.
+_BACKLOG: Final = f"""
 SELECT
     count(*),
     coalesce(max(extract(epoch FROM clock_timestamp()) * 1000 - h.due_at_ms), 0)::bigint
-FROM upthread.head AS h
-WHERE
-    h.due_at_ms <= extract(epoch FROM clock_timestamp()) * 1000
-    AND NOT EXISTS (
-        SELECT 1 FROM upthread.procrastinate_jobs AS j
-        WHERE j.queueing_lock = h.id || ':' || h.due_seq AND j.status = 'doing'
-    )
-"""
+{_DUE_WITHOUT_JOB.format("'doing'")}
+""".encode()
 
 _PROCESS: Final = Json(Holder, "worker")
 _AGENTS: Final = Json(dict[str, str], "worker")

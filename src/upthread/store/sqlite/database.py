@@ -26,13 +26,11 @@ from upthread.boundary.processes import suspended_holder
 from upthread.core.codec import encode_text
 from upthread.errors import StoreError
 from upthread.store.address import KEY_SUFFIX
-from upthread.store.sqlite.encryption import connect, unlock
-from upthread.store.sqlite.files import prepare_file
-from upthread.store.sqlite.presence import (
+from upthread.store.sqlite.connection import Connection, Cursor, connect, unlock
+from upthread.store.sqlite.files import (
     CURE_OF_DAMAGE,
-    Connection,
-    Cursor,
     not_new,
+    prepare_file,
     refuse_remains,
     remains,
 )
@@ -206,6 +204,28 @@ class Database:
             cure = "it is under another key than your encryption_key, or not yet encrypted: "
             cure += f"`upthread encrypt`. If it is damaged: {CURE_OF_DAMAGE}"
         return StoreError(f"could not {doing} the database {self.path}: {error}", hint=cure)
+
+    def scrub(self) -> None:
+        """Write the database anew and empty its log. StoreError when somebody reads or writes it.
+
+        Within a transaction content becomes NULL, and SQLite overwrites what it frees. That leaves
+        the log, and what b-trees have moved about before.
+        """
+        with self.worded("scrub"):
+            # The copy is as large as what is left: on disk it is a file without a name. The engine
+            # would not encrypt that file.
+            self.connection.pragma("temp_store", "memory" if self.is_encrypted else "file")
+            try:
+                self.connection.execute("VACUUM")
+            finally:
+                self.connection.pragma("temp_store", "memory")
+            checkpoint = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        ((is_busy, _, _),) = checkpoint
+        if is_busy:
+            raise StoreError(
+                f"the log of {self.path} still holds what was erased: another process reads it",
+                hint="end what uses upthread, then do it again",
+            )
 
     def close(self) -> None:
         """Close the connection. Idempotent."""

@@ -12,20 +12,21 @@ import apsw
 
 from upthread.core.types import ConversationId, Fence, ProjectId
 from upthread.store.drafting import Change
-from upthread.store.log import NO_LEASES, StreamMovedError, Terms
-from upthread.store.sql import (
+from upthread.store.log import (
     FORGET,
+    NO_LEASES,
     RAW_HEADS,
     RELEASE,
     TAKE,
+    LogStore,
     Row,
-    SqlStore,
+    StreamMovedError,
+    Terms,
     lost_lease,
     taken_lease,
 )
+from upthread.store.sqlite.connection import Connection, faults_in
 from upthread.store.sqlite.database import ENGINE_ERRORS, Database, damaged_file, end, to_column
-from upthread.store.sqlite.integrity import faults_in
-from upthread.store.sqlite.presence import Connection
 from upthread.store.streams import SCHEMA_VERSION, encoded, refolded
 
 BUSY_TIMEOUT_S: Final = 30.0
@@ -57,7 +58,7 @@ _RESTORED: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('restored'
 _REFOLD: Final = "UPDATE head SET state = ?, seal = ? WHERE id = ?"
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(LogStore):
     """A store in one file, made if there is none. Usable from any thread, one call at a time.
 
     The file is 0600 in a directory of yours; StoreError when it is not, when it was written by a
@@ -194,10 +195,7 @@ class SqliteStore(SqlStore):
         return rows
 
     def scrub(self) -> None:
-        # Late: `forget` alone does this, and every look loads the store.
-        from upthread.store.sqlite.scrub import scrub  # noqa: PLC0415
-
-        scrub(self.database)
+        self.database.scrub()
 
     def close(self) -> None:
         self.database.close()

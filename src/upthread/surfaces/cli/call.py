@@ -1,11 +1,6 @@
-"""A call: one invocation of a verb, who makes it, its project, and how a signal ends it.
+"""A call: one invocation of a verb, its project, and how a signal ends it.
 
 Gives verbs their project and their output; knows no verb.
-
-Who calls: a person types; standard input is their terminal, and we are what they run in it. Agents
-give the shells they open variables of their own; where one is found, here or in a process above
-this one, a model is acting, terminal or not. A program that takes pains to look like a person, and
-leaves its agent's processes behind, cannot be told from one: it has the person's rights.
 
 Signals: a verb that talks to agents is ended by each as by Ctrl-C, and says what it was at. The
 turn is cancelled and committed first, by the runtime. SIGTERM and SIGHUP are what supervisors and
@@ -22,12 +17,11 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from msgspec import Struct
 
-from upthread.boundary.processes import environments_above
-from upthread.core.actors import PERSON, PROGRAM, Actor, model_of
+from upthread.core.actors import Actor
 from upthread.errors import UsageError
 from upthread.surfaces.cli.terminal.output import Output
 
@@ -36,6 +30,7 @@ if TYPE_CHECKING:
     from upthread.client.surroundings import Surroundings
     from upthread.config import Settings
     from upthread.runtime.permissions.policy import AskPerson
+    from upthread.surfaces.cli.consent import Needs
 
 Result = TypeVar("Result")
 
@@ -76,7 +71,7 @@ class Call(Struct, kw_only=True):
         use: Callable[[Project], Awaitable[Result]],
         *,
         ask_person: AskPerson | None = None,
-        needs: ConsentNeeds | None = None,
+        needs: Needs | None = None,
         actor: Actor | None = None,
     ) -> Result:
         """Open the project of the working directory, run `use` on it to its end, close it.
@@ -85,6 +80,13 @@ class Call(Struct, kw_only=True):
         asked once about what they have not agreed to; else it is said that it is ignored.
         `actor` is who acts where it is not whoever runs this process.
         """
+        # Late: a line that is refused by its words alone opens nothing.
+        import anyio
+
+        from upthread.client.project_opener import open_project
+        from upthread.surfaces.cli.setup.changes import Installed
+        from upthread.surfaces.cli.terminal.input import who_acts
+
         by = actor or who_acts(os.environ)
         unasked: list[Settings] = []
 
@@ -114,33 +116,11 @@ class Call(Struct, kw_only=True):
                     )
                 return done
 
-        # Late: a line that is refused by its words alone opens nothing.
-        import anyio
-
-        from upthread.client.project_opener import open_project
-        from upthread.surfaces.cli.setup.changes import Installed
-
         done = anyio.run(partial(opened, may_ask=True))
         if unasked and needs:  # with nothing open: a person may take their time
             needs.ask(self.output, unasked[0])
             done = anyio.run(partial(opened, may_ask=False))
         return cast("Result", done)
-
-
-class ConsentNeeds(Protocol):
-    """The repository's settings that a verb would use: `consent.py` implements this."""
-
-    async def is_to_ask(self, project: Project, output: Output) -> bool:
-        """Return whether to ask a person who was not asked yet."""
-        ...
-
-    async def tell(self, project: Project, output: Output) -> None:
-        """Print which settings are ignored."""
-        ...
-
-    def ask(self, output: Output, settings: Settings) -> None:
-        """Ask about all pending settings, and write the answer down."""
-        ...
 
 
 @contextmanager
@@ -171,31 +151,11 @@ def enter_directory(directory: str) -> None:
 def require_person(doing: str, *words: str) -> None:
     """Raise UsageError where a model runs a verb that only a person may; `words` are theirs."""
     from upthread.client.consent import refuse_models
-    from upthread.surfaces.cli.terminal.neutral import command
+    from upthread.surfaces.cli.terminal.input import who_acts
+    from upthread.surfaces.cli.terminal.phrases import command
 
     hint = f"ask the person to do it, at their own terminal: {command('upthread', *words)}"
     refuse_models(who_acts(os.environ), what=f"{doing} from inside an agent's turn", hint=hint)
-
-
-def who_acts(environment: Mapping[str, str]) -> Actor:
-    """Return who runs this process, as far as it can be told."""
-    # The nearest first: a shell that cleaned its environment stands below its agent all the same.
-    models = (model_of(each) for each in chain([environment], environments_above()))
-    return next(filter(None, models), PERSON if is_at_terminal() else PROGRAM)
-
-
-def is_person(environment: Mapping[str, str]) -> bool:
-    """Return whether a person runs this process."""
-    return who_acts(environment).kind == "person"
-
-
-def is_at_terminal(descriptor: int = 0) -> bool:
-    """Return whether standard input is the terminal this process is in the foreground of."""
-    try:
-        # A process in the background of a terminal has no person who types.
-        return os.tcgetpgrp(descriptor) == os.getpgrp()
-    except OSError:  # no terminal, another's, or closed
-        return False
 
 
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP)

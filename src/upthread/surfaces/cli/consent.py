@@ -21,10 +21,9 @@ from upthread.config import Settings
 from upthread.core.trust import Pending, concerning, ignored_notice
 from upthread.errors import UsageError
 from upthread.runtime.turns.progress import Notice
-from upthread.surfaces.cli.call import who_acts
-from upthread.surfaces.cli.terminal.input import can_ask
-from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.input import can_ask, who_acts
 from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import one_line
 
 SHOWN_LINES_MAX: Final = 400
 """A question longer than this is not asked in passing: `upthread trust` shows all of it."""
@@ -53,7 +52,7 @@ KEEPING: Final = ("keep",)
 HOOKS: Final = ("handover", "record", "redaction")
 NOT_TRUSTED: Final = "not_trusted"
 
-_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 _YES: Final = frozenset({"y", "yes"})
 
 
@@ -141,7 +140,7 @@ def show(pending: Sequence[Pending], write: Callable[[str, str], None]) -> None:
     for each in pending:
         write(f"  {one_line(each.item.name)}{_how(each)}", "bold")
         for line in change_of(each):
-            write(f"    {line}", _STYLES.get(line[:1], ""))
+            write(f"    {line}", DIFF_STYLES.get(line[:1], ""))
 
 
 def change_of(pending: Pending) -> Iterator[str]:

@@ -15,6 +15,7 @@ from typing import Final, cast
 from msgspec import Struct, field, structs
 
 from upthread.core.decision.words import REFUSE, done_in_words
+from upthread.core.text import visible_line
 from upthread.errors import (
     ConfigError,
     ConflictError,
@@ -27,8 +28,7 @@ from upthread.errors import (
     UsageError,
 )
 from upthread.surfaces.cli.call import EXIT_OF_SIGNALS, EndedBySignalError
-from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.output import Output, members
 
 EXIT_ERROR: Final = 1
 EXIT_WAITING: Final = 4
@@ -118,7 +118,7 @@ def _of_the_machine(error: OSError) -> Failure:
     """A place where nothing can be written is no bug of ours, whichever step met it first."""
     return Failure(
         kind="error",
-        message=without_secrets(one_line(f"{error.filename or 'the disk'}: {error.strerror}")),
+        message=without_secrets(visible_line(f"{error.filename or 'the disk'}: {error.strerror}")),
         exit_code=EXIT_ERROR,
         hint=_WRITABLE,
     )
@@ -127,12 +127,7 @@ def _of_the_machine(error: OSError) -> Failure:
 def shape(failure: Failure, *, is_stream: bool = False) -> dict[str, object]:
     """Return the failure as JSON; in a stream it is the result."""
     told: dict[str, object] = {
-        "error": {
-            "kind": failure.kind,
-            "message": failure.message,
-            "hint": failure.hint,
-            "ids": failure.ids,
-        },
+        "error": members(failure, "kind message hint ids"),
         "exit_code": failure.exit_code,
     }
     if not is_stream:
@@ -164,7 +159,7 @@ def tell_bug(error: BaseException, output: Output, *, is_stream: bool = False) -
     """Show the traceback of a bug of ours, on standard error."""
     told = without_secrets("".join(traceback.format_exception(error)))
     output.quote_beside("\n".join(told.splitlines()[-TRACEBACK_LINES_MAX:]))
-    message = without_secrets(one_line(f"{type(error).__name__}: {error}"))
+    message = without_secrets(visible_line(f"{type(error).__name__}: {error}"))
     failure = Failure(kind="bug", message=message, hint=_ISSUES, exit_code=EXIT_ERROR)
     return tell(failure, output, is_stream=is_stream)
 
@@ -186,13 +181,13 @@ def _refused(error: UpthreadError) -> str:
     where = error.ids.get("address") or error.ids.get("workstream") or error.ids.get("lease", "")
     if isinstance(error, LeaseHeldError):
         # Leases have the project's id in their names, which no person has ever typed.
-        name = re.sub(r"^(workstream|conversation) \S+ ", "", one_line(where))
+        name = re.sub(r"^(workstream|conversation) \S+ ", "", visible_line(where))
         return f"{name}: {done_in_words(REFUSE, None)}: busy — {error.holder}"
     if isinstance(error, RefusedError):
         from upthread.core.decision.handshake import in_words  # a light verb decides nothing
 
-        reason = error.reasons[0] if error.reasons else "refused"
-        return f"{one_line(where)}: {done_in_words(REFUSE, None)}: {one_line(in_words(reason))}"
+        reason = in_words(error.reasons[0] if error.reasons else "refused")
+        return f"{visible_line(where)}: {done_in_words(REFUSE, None)}: {visible_line(reason)}"
     return ""
 
 

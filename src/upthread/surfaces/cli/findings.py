@@ -6,12 +6,11 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
-from msgspec import Struct, field, structs, to_builtins
+from msgspec import Struct, field, structs
 
 from upthread.agent_stores.base import VendorHistory
 from upthread.agents.registry import find_agent
@@ -22,17 +21,16 @@ from upthread.core.history.model import CURES, Fault, HistoryMessage, faults, is
 from upthread.core.types import RecordMode
 from upthread.errors import StoreError
 from upthread.runtime.continuity_probe import CHECKS, Probed
-from upthread.runtime.record.erasure import HeldWorkstream, Selection
+from upthread.runtime.record.erasure import Selection, summed
 from upthread.store.address import database_files, key_path
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import STARTING, Needs
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Installed, Trust, read_file
-from upthread.surfaces.cli.setup.targets import TARGETS
-from upthread.surfaces.cli.terminal.input import DECLINED, confirm
-from upthread.surfaces.cli.terminal.neutral import command, one_line
+from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.phrases import command, counted, one_line
+from upthread.surfaces.cli.verbs.setup import TARGETS
 
 _IN_WORDS: Final = {
     "every_call_has_a_result": ("call without a result", "calls without a result"),
@@ -169,11 +167,11 @@ class HookState(Struct, frozen=True, kw_only=True):
 
     agent: str
     is_installed: bool
-    is_set_up: bool
-    is_alive: bool | None
-    is_trusted: bool | None
-    fault: str
-    cure: str
+    is_set_up: bool = False
+    is_alive: bool | None = None
+    is_trusted: bool | None = None
+    fault: str = ""
+    cure: str = ""
 
     @property
     def words(self) -> str:
@@ -188,37 +186,33 @@ class HookState(Struct, frozen=True, kw_only=True):
 
 async def hook_states(home: Path, working_directory: str) -> tuple[HookState, ...]:
     """Return how the hooks of each agent are that can be set up; those set up are really asked."""
-    found = await anyio.to_thread.run_sync(partial(_alive, home))
-    return tuple([await _state(agent, working_directory, found) for agent in TARGETS])
+    set_up = await anyio.to_thread.run_sync(lambda: Installed(home).agents())
+    fault = await anyio.to_thread.run_sync(launcher.probe, home) if set_up else ""
+    return tuple(
+        [
+            await _set_up(agent, working_directory, fault) if agent in set_up else _state(agent)
+            for agent in TARGETS
+        ]
+    )
 
 
-def _alive(home: Path) -> tuple[frozenset[str], launcher.Alive | None]:
-    """Return the agents that are set up and, if there are any, whether their launcher is alive."""
-    agents = frozenset(Installed(home).agents())
-    return agents, launcher.probe(home) if agents else None
-
-
-async def _state(
-    agent: str,
-    working_directory: str,
-    found: tuple[frozenset[str], launcher.Alive | None],
-) -> HookState:
-    set_up, alive = found
-    is_set_up = agent in set_up and alive is not None
-    fault, cure = "", ""
-    if is_set_up and alive is not None and alive.fault:
-        fault, cure = alive.fault, command("upthread", "setup", agent)
+async def _set_up(agent: str, working_directory: str, fault: str) -> HookState:
+    """Return how the hooks are that a launcher calls which has this fault, or none."""
     asked = TARGETS[agent].trust
-    trust = await asked(working_directory) if is_set_up and asked else Trust()
-    return HookState(
-        agent=agent,
-        is_installed=find_agent(AGENTS[TARGETS[agent].name]) is not None,
-        is_set_up=is_set_up,
-        is_alive=not fault if is_set_up else None,
+    trust = await asked(working_directory) if asked else Trust()
+    return structs.replace(
+        _state(agent),
+        is_set_up=True,
+        is_alive=not fault,
         is_trusted=trust.is_given,
         fault=fault or trust.fault,
-        cure=cure or trust.cure,
+        cure=command("upthread", "setup", agent) if fault else trust.cure,
     )
+
+
+def _state(agent: str) -> HookState:
+    is_installed = find_agent(AGENTS[TARGETS[agent].name]) is not None
+    return HookState(agent=agent, is_installed=is_installed)
 
 
 # --- probe --------------------------------------------------------------------------------------
@@ -227,7 +221,7 @@ async def _state(
 _STYLES: Final = {"good": "green", "quirk": "yellow"}
 
 
-def probe(call: Call, agent: str, *, rate_limit_prompt: str | None, is_yes: bool) -> int:
+def probe(call: Call, agent: str, *, rate_limit_prompt: str | None, is_yes: bool) -> None:
     """Probe an agent, after asking: it costs two prompts, and leaves a session with the agent."""
     output = call.output
     prompts = "two short prompts" if rate_limit_prompt is None else "three prompts"
@@ -236,14 +230,12 @@ def probe(call: Call, agent: str, *, rate_limit_prompt: str | None, is_yes: bool
             f"{agent} is started several times and killed once, in an empty directory; {prompts} "
             "go to its model, and its sessions stay with it."
         )
-    if not is_yes and not confirm(output, f"Probe {agent}?", declined="nothing was done"):
-        return DECLINED
+    confirm(output, f"Probe {agent}?", is_yes=is_yes, declined="nothing was done")
     probed = call.with_project(
         lambda project: project.probe(agent, rate_limit_prompt=rate_limit_prompt),
         needs=Needs(tables=STARTING),
     )
     _show(call, agent, probed)
-    return 0
 
 
 def _show(call: Call, agent: str, probed: Probed) -> None:
@@ -252,7 +244,7 @@ def _show(call: Call, agent: str, probed: Probed) -> None:
     quirks = [each for each in probed.findings if each.verdict == "quirk"]
     if output.is_json:
         findings = [
-            {**to_builtins(each), "good_is": CHECKS[each.check]} for each in probed.findings
+            {**structs.asdict(each), "good_is": CHECKS[each.check]} for each in probed.findings
         ]
         output.json(
             {
@@ -312,50 +304,36 @@ class Holdings(Struct, frozen=True, kw_only=True):
 async def holdings(project: Project) -> Holdings:
     """Return what there is."""
     held = await project.forgetting.held(Selection())
-    files = await anyio.to_thread.run_sync(lambda: tuple(_files(project)))
-    return _summed(project, held, files)
+    conversations = [each for workstream in held for each in workstream.conversations]
+    total, keep = summed(conversations), project.settings.keep
+    return Holdings(
+        record=project.settings.record,
+        workstreams=len(held),
+        conversations=len(conversations),
+        parts=total.parts,
+        content_bytes=total.content_bytes,
+        oldest_at_ms=total.oldest_at_ms,
+        content_days=keep.content_days,
+        stderr_days=keep.stderr_days,
+        files=await anyio.to_thread.run_sync(lambda: tuple(_files(project))),
+    )
 
 
 def show(output: Output, found: Holdings) -> None:
     """Tell it to a person, what others could read in colour."""
     since = f", the oldest of {day_of(found.oldest_at_ms)}" if found.oldest_at_ms else ""
+    kept = "kept for ever"
+    if found.content_days is not None:
+        kept = f"kept for {counted(found.content_days, 'day')} by `upthread keep`"
     output.line(
         f"recorded ({found.record}): {counted(found.workstreams, 'workstream')},"
         f" {counted(found.conversations, 'conversation')}, {counted(found.parts, 'part')},"
-        f" {found.content_bytes:,} bytes of text{since}; {_kept(found)}"
+        f" {found.content_bytes:,} bytes of text{since}; {kept}"
     )
     for file in found.files:
         style = "dim" if file.read_by == "you" else "red"
-        output.row((f"  {file.path}: {file.size_bytes:,} bytes, ", "dim"), (_readers(file), style))
-
-
-def _readers(file: HeldFile) -> str:
-    return f"{file.mode}, read by {file.read_by}"
-
-
-def _kept(found: Holdings) -> str:
-    if found.content_days is None:
-        return "kept for ever"
-    return f"kept for {counted(found.content_days, 'day')} by `upthread keep`"
-
-
-def _summed(
-    project: Project, held: tuple[HeldWorkstream, ...], files: tuple[HeldFile, ...]
-) -> Holdings:
-    contents = [each.held for workstream in held for each in workstream.conversations]
-    times = [one.oldest_at_ms for one in contents if one.oldest_at_ms is not None]
-    keep = project.settings.keep
-    return Holdings(
-        record=project.settings.record,
-        workstreams=len(held),
-        conversations=len(contents),
-        parts=sum(one.parts for one in contents),
-        content_bytes=sum(one.content_bytes for one in contents),
-        oldest_at_ms=min(times, default=None),
-        content_days=keep.content_days,
-        stderr_days=keep.stderr_days,
-        files=files,
-    )
+        readers = f"{file.mode}, read by {file.read_by}"
+        output.row((f"  {file.path}: {file.size_bytes:,} bytes, ", "dim"), (readers, style))
 
 
 def _files(project: Project) -> Iterator[HeldFile]:

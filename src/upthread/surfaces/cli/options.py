@@ -177,7 +177,7 @@ def _known(ctx: click.Context) -> list[tuple[str, list[str]]]:
 
     async def use(project: Project) -> list[tuple[str, list[str]]]:
         return [
-            (view.workstream.workstream, [role.conversation.key.address for role in view.roles])
+            (view.workstream.workstream, [role.conversation.address for role in view.roles])
             for view in await project.workstreams()
         ]
 

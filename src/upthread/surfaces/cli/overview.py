@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from upthread import __version__
 from upthread.agent_stores.homes import home_of
-from upthread.agent_stores.outline import SESSIONS_MAX, Look, SessionOutline, look
+from upthread.agent_stores.outline import Look, SessionOutline, look
 from upthread.agents.outlines import stored_outlines
 from upthread.agents.stored import writer_of
 from upthread.client.project import Project
@@ -23,7 +23,6 @@ from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.sessions import (
-    KEPT_MAX,
     SOON_DAYS,
     Numbers,
     Opening,
@@ -31,10 +30,18 @@ from upthread.surfaces.cli.sessions import (
     can_be_adopted,
     opening_of,
 )
-from upthread.surfaces.cli.terminal.neutral import ago, one_line
-from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.output import Output, StatusLine, members
-from upthread.surfaces.cli.terminal.phrases import counted, short_path, standing_in_words
+from upthread.surfaces.cli.terminal.phrases import (
+    ago,
+    counted,
+    one_line,
+    short_path,
+    standing_in_words,
+)
+from upthread.surfaces.cli.terminal.phrases import command as quoted
+
+KEPT_MAX: Final = 10
+"""How many sessions are told of one by one, unless all are asked for."""
 
 PATIENCE_S: Final = 0.5
 """Who waits longer than this is told what for."""
@@ -46,28 +53,22 @@ def overview(call: Call, *, is_all: bool) -> int:
     """Show which sessions there are, what needs somebody, what may be lost, and what to type."""
     around = call.surroundings()
     now_ms = time.time_ns() // 1_000_000
-
-    def redact(text: str) -> str:
-        return around.redactor.redact(text)
-
-    output = call.output
-    lines = Lines(output, redact, now_ms=now_ms, most=None if is_all else SHOWN_MAX)
+    redact, output = around.redactor.redact, call.output
     record = _record(call, around)
-    views = record.views
-    held = lines.held = record.addresses
+    views, held = record.views, record.addresses
+    most = None if is_all else SHOWN_MAX
+    lines = Lines(output, redact, now_ms=now_ms, most=most, held=held)
     if not output.is_json:  # what is ours is there at once, whatever the rest takes
         output.row((f"upthread {__version__}", "bold"), (f"  {one_line(around.top)}", "dim"))
         if record.fault:
             output.note(f"upthread's own record is not told: {record.fault}", "yellow")
         lines.write_record(views)
     seen = look()
-    kept_max = SESSIONS_MAX if is_all else KEPT_MAX
-    totals = Totals(around.is_here, now_ms=now_ms, kept_max=kept_max, held=held)
-    for outline in _told_of(call, seen):
-        totals.add(outline)
+    totals = Totals(_told_of(call, seen), around.is_here, now_ms=now_ms, held=held)
     if output.is_json:
         told = [shapes.workstream(view, record.commands) for view in views]
-        theirs = _shaped(totals, seen, here=around.top, redact=redact, now_ms=now_ms)
+        kept_max = None if is_all else KEPT_MAX
+        theirs = _shaped(totals, seen, here=around.top, redact=redact, now_ms=now_ms, most=kept_max)
         output.json({**theirs, "workstreams": told, "record_fault": record.fault or None})
     else:
         lines.write_all(totals, seen)
@@ -85,7 +86,7 @@ class _Record(NamedTuple):
     def addresses(self) -> Mapping[str, str]:
         """By the sessions that conversations hold, those conversations' addresses."""
         return {
-            str(role.link.upstream_session_id): role.conversation.key.address
+            str(role.link.upstream_session_id): role.conversation.address
             for view in self.views
             for role in view.roles
             if role.link is not None
@@ -132,19 +133,7 @@ SHOWN_MAX: Final = 2
 
 COLUMNS: Final = 80
 TITLE_CHARACTERS_MIN: Final = 16
-NEEDING: Final = frozenset(
-    {
-        State.RUNNING,
-        State.WAITING,
-        State.PARKED,
-        State.BLOCKED,
-        State.INTERRUPTED,
-        State.FAILED,
-        State.UNSETTLED,
-        State.OUTDATED,
-        State.HALFWAY,
-    }
-)
+NEEDING: Final = frozenset(State) - {State.APPROVED, State.DONE, State.IDLE}
 """What a person is told of: it runs, or it does not go on by itself."""
 
 NAME_CHARACTERS_MAX: Final = 24
@@ -158,12 +147,20 @@ class Lines:
     `held` has the sessions that are in our own record, by their address there.
     """
 
-    def __init__(self, output: Output, redact: Redact, *, now_ms: int, most: int | None) -> None:
+    def __init__(
+        self,
+        output: Output,
+        redact: Redact,
+        *,
+        now_ms: int,
+        most: int | None,
+        held: Mapping[str, str],
+    ) -> None:
         self._output = output
         self._redact = redact
         self._now_ms = now_ms
         self._most = most
-        self.held: Mapping[str, str] = {}
+        self._held = held
 
     # --- our own record ------------------------------------------------------------------------
 
@@ -217,19 +214,17 @@ class Lines:
 
         The second, since somebody may wait for what they were to do.
         """
-        unfinished = totals.interrupted_here.outlines
+        unfinished = totals.interrupted_here
         at_work: dict[str, int] = {}
         for each in unfinished[:KEPT_MAX]:
             if pid := writer_of(os.environ, each.agent, UpstreamSessionId(each.session_id)):
                 at_work[each.session_id] = pid
                 self._write_session(each, f"{each.agent}  at work in process {pid}")
         cut_off = [each for each in unfinished if each.session_id not in at_work]
-        ended = [each for each in totals.sessions_here.outlines if each.ending != "interrupted"]
+        ended = [each for each in totals.sessions_here if each.ending != "interrupted"]
         most = None if self._most is None else self._most - 1
-        number = totals.interrupted_here.count
-        self._write_sessions("Cut off here", number - len(at_work), cut_off[:most])
-        number = totals.sessions_here.count - number
-        self._write_sessions("Gone on with last here", number, ended[:most])
+        self._write_sessions("Cut off here", len(cut_off), cut_off[:most])
+        self._write_sessions("Gone on with last here", len(ended), ended[:most])
 
     def _write_sessions(self, title: str, number: int, told: Sequence[SessionOutline]) -> None:
         if told:
@@ -256,20 +251,19 @@ class Lines:
 
     def _write_roles(self, totals: Totals) -> None:
         """Write the roles here whose sub-agents can be gone on with, and what that takes."""
-        if not totals.roles_here:
+        if not totals.sub_agents_here:
             return
-        newest = sorted(totals.roles_here.values(), key=lambda each: -each.newest.used_at_ms)
-        sub_agents = sum(each.count for each in newest)
-        told = counted(sub_agents, "sub-agent")
+        told = counted(len(totals.sub_agents_here), "sub-agent")
         self._output.row(("Roles here that can be gone on with", "bold"), (f"  {told}", "dim"))
-        for role in newest[: self._most]:
-            name = one_line(self._redact(role.newest.role), characters_max=NAME_CHARACTERS_MAX)
-            number = f" ×{role.count}" if role.count > 1 else ""  # noqa: RUF001  # times
-            self._write_session(role.newest, f"{name}{number}  {role.newest.agent}")
-            self._write_way(role.newest)
+        for role in totals.roles_here[: self._most]:
+            newest = role[0]
+            name = one_line(self._redact(newest.role), characters_max=NAME_CHARACTERS_MAX)
+            number = f" ×{len(role)}" if len(role) > 1 else ""  # noqa: RUF001  # times
+            self._write_session(newest, f"{name}{number}  {newest.agent}")
+            self._write_way(newest)
 
     def _write_way(self, outline: SessionOutline) -> None:
-        address = self.held.get(outline.session_id)
+        address = self._held.get(outline.session_id)
         if address:
             self._output.command("    ", f'{quoted("upthread", "tell", address)} "…"')
             return
@@ -389,7 +383,7 @@ def _is_word(role: str) -> bool:
 
 
 def _shaped(
-    totals: Totals, look: Look, *, here: str, redact: Redact, now_ms: int
+    totals: Totals, look: Look, *, here: str, redact: Redact, now_ms: int, most: int | None
 ) -> dict[str, Any]:
     """All that is told, here first."""
     return {
@@ -402,9 +396,9 @@ def _shaped(
             }
             for agent, everywhere in totals.agents.items()
         ],
-        "sessions": _sessions(totals.sessions_here.outlines, redact, now_ms),
-        "sub_agents": _sessions(totals.sub_agents_here.outlines, redact, now_ms),
-        "interrupted": totals.interrupted_here.count,
+        "sessions": _sessions(totals.sessions_here[:most], redact, now_ms),
+        "sub_agents": _sessions(totals.sub_agents_here[:most], redact, now_ms),
+        "interrupted": len(totals.interrupted_here),
         "elsewhere": [
             {"directory": redact(directory), **_number_members(numbers)}
             for directory, numbers in totals.elsewhere.items()
@@ -425,10 +419,9 @@ def _shaped(
     }
 
 
-def _number_members(numbers: Numbers) -> dict[str, int | None]:
+def _number_members(numbers: Numbers) -> dict[str, object]:
     return {
-        "sessions": numbers.sessions,
-        "sub_agents": numbers.sub_agents,
+        **members(numbers, "sessions sub_agents"),
         "used_at_ms": numbers.used_at_ms or None,
     }
 
@@ -443,15 +436,13 @@ def _session(outline: SessionOutline, redact: Redact, now_ms: int) -> dict[str, 
     """One session; `resume_command` opens it in its agent's own interface, null where none does."""
     opening = opening_of(outline)
     return {
-        "agent": outline.agent,
-        "session_id": outline.session_id,
+        **members(outline, "agent session_id"),
         "parent_session_id": outline.parent_session_id or None,
         "role": redact(outline.role) or None,
         "title": outline.title(redact),
         "directory": redact(outline.directory),
         "branch": redact(outline.branch) or None,
-        "begun_at_ms": outline.begun_at_ms,
-        "used_at_ms": outline.used_at_ms,
+        **members(outline, "begun_at_ms used_at_ms"),
         "model": outline.model or None,
         "tokens": outline.tokens,
         "cache": cache_state(outline.agent, idle_s=(now_ms - outline.used_at_ms) / 1000),

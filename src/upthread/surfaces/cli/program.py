@@ -47,7 +47,6 @@ LISTED: Final = {
 """The verbs that `--help` lists, in this order."""
 
 OTHERS: Final = {
-    "adopt": "Import sessions of an agent as conversations that continue.",
     "audit": "Write down everything that is recorded of a workstream.",
     "backup": "Copy the database to a file while others write.",
     "demo": "Watch a killed rehearsal agent continue its work.",
@@ -58,7 +57,7 @@ OTHERS: Final = {
     "fork": "Branch a conversation off after a message.",
     "help": "Show the help of upthread or of a verb.",
     "id": "Print the agent's own session id, for scripts.",
-    "keep": "Copy sessions before their agent deletes them, or erase what is too old.",
+    "keep": "Copy or continue sessions of the agents, or erase what is too old.",
     "mcp": "Serve delegation as MCP tools.",
     "migrate": "Upgrade a PostgreSQL schema, or move a record to another database.",
     "repair": "Repair an agent's damaged histories in a copy.",
@@ -75,6 +74,7 @@ VERBS: Final = {**LISTED, **OTHERS}
 """Every verb with its summary. The verb is declared in `verbs/`, in the file of its name."""
 
 ALIASES: Final = {
+    "adopt": ("keep", "--continue"),
     "agents": ("doctor", "--agents"),
     "brief": ("show", "--brief"),
     "status": ("use",),
@@ -89,7 +89,7 @@ GONE: Final = {
 """Verbs that were removed, with what replaced them."""
 
 WRITING: Final = frozenset(
-    {"adopt", "answer", "effects", "forget", "fork", "keep", "reset", "run", "tell", "use"}
+    {"answer", "effects", "forget", "fork", "keep", "reset", "run", "tell", "use"}
 )
 """Verbs that write to the record: after one of them, the backup of the day is made."""
 

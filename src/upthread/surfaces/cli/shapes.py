@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-import msgspec
 from msgspec import structs
 
 from upthread.client.why import Why
@@ -17,15 +16,13 @@ from upthread.core import events
 from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
 from upthread.core.decision.price import Price, Tokens
-from upthread.core.decision.read_coverage import Reading
 from upthread.core.events import AgentEvent, AnswerSuggested, Question, TurnParked
-from upthread.core.roles.reports import Report
 from upthread.core.runs.pipeline import RunView
 from upthread.core.runs.stops import shortfall
 from upthread.core.runs.verdicts import VerdictView
 from upthread.core.states import Standing
 from upthread.core.turns.stored_session import CutOffTurn
-from upthread.core.types import Conversation, Decision, JsonValue, Link, Outcome
+from upthread.core.types import Conversation, Decision, Link, Outcome
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.turn_views import Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
@@ -65,8 +62,7 @@ def workstream(view: WorkstreamView, commands: Commands) -> Shape:
     """How a workstream stands."""
     return {
         "workstream": view.workstream.workstream,
-        "status": view.status,
-        "state": view.state,
+        **members(view, "status state"),
         "standing": standing(view.standing),
         "base_name": view.workstream.base_name,
         "open_questions": questions(view.open_questions, view.suggested),
@@ -75,8 +71,7 @@ def workstream(view: WorkstreamView, commands: Commands) -> Shape:
         "children": [
             {
                 "role": child.key.role,
-                "conversation_id": child.conversation_id,
-                "parent_conversation_id": child.parent_conversation_id,
+                **members(child, "conversation_id parent_conversation_id"),
             }
             for child in view.children
         ],
@@ -89,8 +84,7 @@ def role(view: RoleView, commands: Commands) -> Shape:
     command = commands.get(link) if link else None
     return {
         **members(view.conversation.key, "role slot address"),
-        "instance_name": view.conversation.instance_name,
-        "conversation_id": view.conversation.conversation_id,
+        **members(view.conversation, "instance_name conversation_id"),
         "agent": link.agent if link else None,
         "upstream_session_id": link.upstream_session_id if link else None,
         "resume_command": shlex.join(command) if command else None,
@@ -128,8 +122,7 @@ def questions(asked: Sequence[Question], suggested: Mapping[str, AnswerSuggested
     return [
         {
             "id": each.question_id,
-            "role": each.role,
-            "text": each.text,
+            **members(each, "role text"),
             "suggested": _suggestion(suggested.get(each.question_id)),
         }
         for each in asked
@@ -146,8 +139,7 @@ def _last_turn(view: RoleView) -> Shape | None:
         return None
     return {
         "turn_id": view.last_turn_id,
-        "decision": last.intended.decision,
-        "reasons": last.intended.reasons,
+        **members(last.intended, "decision reasons"),
         "outcome": last.ended.outcome if last.ended else None,
         "parked": _parked(last.parked if last.ended is None else None),
         "cut_off": _cut_off(view.cut_off),
@@ -166,8 +158,7 @@ def _verdict(verdict: VerdictView | None) -> Shape | None:
     if verdict is None:
         return None
     return {
-        "outcome": verdict.outcome,
-        "input_digest": verdict.input_digest,
+        **members(verdict, "outcome input_digest"),
         "tree_digest": verdict.tree_digest or None,
         **members(verdict, "is_current in_doubt evidence"),
     }
@@ -184,8 +175,7 @@ def effect(recorded: RecordedEffect) -> Shape:
     known = recorded.effect
     return {
         "effect_id": recorded.effect_id,
-        "address": recorded.conversation.key.address,
-        "conversation_id": recorded.conversation.conversation_id,
+        **members(recorded.conversation, "address conversation_id"),
         **members(known, "seq call_id tool_kind title state"),
         "is_outward": bool(known.actions),
         "was_asked": known.was_asked,
@@ -214,13 +204,8 @@ def why(found: Why) -> Shape:
         "now": _decision(found.now),
         "inside": inside,
         "cut_off": _cut_off(found.cut_off),
-        "reading": reading(found.reading),
+        "reading": found.reading,
     }
-
-
-def reading(known: Reading | None) -> Shape | None:
-    """How much of what a session read is known; null without a session."""
-    return None if known is None else structs.asdict(known)
 
 
 def _decision(decision: Decision) -> Shape:
@@ -232,14 +217,13 @@ def _decision(decision: Decision) -> Shape:
     found, price = freshness_in(decision.inputs), price_in(decision.inputs)
     limit = limit_in(decision.inputs)
     return {
-        "decision": decision.decision,
-        "reasons": decision.reasons,
+        **members(decision, "decision reasons"),
         "words": reasons_in_words(decision.reasons),
         "stale_files": [changed.path for changed in found.changed],
         "stale_files_total": found.changed_count,
         **tokens(price),
         "cache": price.cache,
-        "limit": {"reason": limit.reason, "until_ms": limit.until_ms} if limit else None,
+        "limit": members(limit, "reason until_ms") if limit else None,
         "turns_lacking": turns_lacking,
         "not_compared": not_compared,
         "turns_gone": turns_gone,
@@ -277,7 +261,7 @@ def turn_started(started: TurnStarted) -> Shape:
 
 def notice(told: Notice) -> Shape:
     """Something to know that is no part of the work."""
-    return {"type": "notice", "kind": told.kind, "text": told.text, "about": dict(told.about)}
+    return {"type": "notice", **members(told, "kind text about")}
 
 
 def part(event: AgentEvent) -> Shape:
@@ -342,7 +326,7 @@ def told_status(result: TurnResult) -> str:
 def ids(result: TurnResult) -> dict[str, str]:
     """The address and the ids of a turn, for an error about it; what is empty is left out."""
     named = {
-        "address": result.conversation.key.address,
+        "address": result.conversation.address,
         "conversation_id": result.conversation.conversation_id,
         "turn_id": result.turn_id,
         "upstream_session_id": result.upstream_session_id,
@@ -353,8 +337,7 @@ def ids(result: TurnResult) -> dict[str, str]:
 def _where(conversation: Conversation) -> Shape:
     return {
         **members(conversation.key, "workstream role slot"),
-        "instance_name": conversation.instance_name,
-        "conversation_id": conversation.conversation_id,
+        **members(conversation, "instance_name conversation_id"),
     }
 
 
@@ -363,7 +346,7 @@ def _became(result: TurnResult) -> Shape:
         **members(result, "turn_id turn_number decision reasons upstream_session_id"),
         "outcome": None if result.parked else result.outcome,
         **members(result, "detail reset_at_ms reply"),
-        "report": _report(result.report),
+        "report": result.report,
         "parked": _parked(result.parked),
         "tokens_spent": result.spent.count,
         "tokens_spent_are_estimated": result.spent.is_estimate,
@@ -372,11 +355,6 @@ def _became(result: TurnResult) -> Shape:
 
 def _total(total: Tokens) -> Shape:
     return {"tokens_total": total.count, "tokens_total_are_estimated": total.is_estimate}
-
-
-def _report(report: Report | None) -> JsonValue:
-    data: JsonValue = msgspec.to_builtins(report) if report else None
-    return data
 
 
 def waiting(workstream_name: str, view: RunView) -> Shape:

@@ -9,9 +9,8 @@ from upthread.core.decision.words import UNDECIDED
 from upthread.core.types import ConversationId
 from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, TurnNode
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.terminal.neutral import one_line, since
 from upthread.surfaces.cli.terminal.output import Output, members
-from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.phrases import counted, one_line, since
 
 INDENT = "  "
 PREVIEW_CHARACTERS_MAX = 60
@@ -107,10 +106,9 @@ def _branch_shape(branch: Branch) -> shapes.Shape:
     conversation = branch.conversation
     return {
         "conversation_id": conversation.conversation_id,
-        "address": None if branch.is_child else conversation.key.address,
+        "address": None if branch.is_child else conversation.address,
         "role": conversation.key.role,
-        "instance_name": conversation.instance_name,
-        "generation": conversation.generation,
+        **members(conversation, "instance_name generation"),
         "state": branch.standing.state if branch.standing else None,
         "call_id": branch.call_id,
         "chain": shapes.chain(branch.chain),
@@ -125,7 +123,7 @@ def _turn_shape(turn: TurnNode, branch: Branch) -> shapes.Shape:
     return {
         **members(turn, "turn_id number run_id opened_at_ms"),
         "decision": found_decision.decision if found_decision else None,
-        "reasons": list(found_decision.reasons) if found_decision else [],
+        "reasons": found_decision.reasons if found_decision else (),
         "upstream_session_id": attached.upstream_session_id if attached else None,
         "outcome": turn.outcome,
         "tokens_spent": turn.spent.count if turn.spent else None,

@@ -23,14 +23,12 @@ FORMATS: Final = tuple(sorted(module.name for module in iter_modules(__path__)))
 class Asked(NamedTuple):
     """What a document is made with. A format may ignore all but `redactor`.
 
-    `with_content` asks a format that leaves out what was said to include it. `beside` are members
-    that each JSON object of a verb has beside its own.
+    `with_content` asks a format that leaves out what was said to include it.
     """
 
     redactor: Redactor
     now_ms: int
     with_content: bool
-    beside: Mapping[str, object]
 
 
 def pieces(form: str, timeline: Timeline, asked: Asked) -> Iterator[str]:

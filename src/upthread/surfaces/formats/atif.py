@@ -143,7 +143,7 @@ class _Segment:
         told = {
             "workstream": self._workstream,
             "conversation_id": conversation.conversation_id,
-            "address": None if self._branch.is_child else conversation.key.address,
+            "address": None if self._branch.is_child else conversation.address,
             "upstream_session_id": self.session,
             "opened_because": link.opened_because if link else None,
             "ended_because": link.ended_because if link else None,
@@ -158,7 +158,7 @@ class _Segment:
                 "extra": {"role": conversation.key.role, "instance": conversation.instance_name},
             },
             "steps": self._steps,
-            "final_metrics": {"total_steps": len(self._steps), **_totals(self._usage)},
+            "final_metrics": {"total_steps": len(self._steps), **_totals(self._usage or Usage())},
             "extra": {"upthread": told},
         }
         if self._children:
@@ -303,9 +303,7 @@ def _known_of(call: ToolCall) -> Shape:
     return told
 
 
-def _totals(usage: Usage | None) -> Shape:
-    if usage is None:
-        return {}
+def _totals(usage: Usage) -> Shape:
     told = {
         "total_prompt_tokens": usage.read,
         "total_completion_tokens": usage.written,

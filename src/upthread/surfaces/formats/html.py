@@ -21,8 +21,7 @@ from upthread.core.types import JsonValue
 from upthread.runtime.record.savings import delegations_of, savings_of
 from upthread.runtime.record.timeline import RunNode, Timeline
 from upthread.surfaces.cli.shapes import run_status
-from upthread.surfaces.cli.terminal.neutral import moment
-from upthread.surfaces.cli.terminal.phrases import counted, spaced
+from upthread.surfaces.cli.terminal.phrases import counted, moment, spaced
 from upthread.surfaces.cli.verbs.savings import rows_of, sum_lines, ways_in_words
 from upthread.surfaces.formats import Asked
 from upthread.surfaces.page.markup import Html, Markup
@@ -99,7 +98,7 @@ def _header(html: Html, timeline: Timeline) -> Iterator[Markup]:
             '<p class="note doubt"><strong>May have been done, or not: </strong><code>{}</code> '
             '<span class="quiet">{}</span></p>',
             doubt.effect.title_in_words,
-            f"{doubt.conversation.key.address}, {doubt.effect_id}",
+            f"{doubt.conversation.address}, {doubt.effect_id}",
         )
 
 

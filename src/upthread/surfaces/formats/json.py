@@ -25,7 +25,7 @@ def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:
     def clean(told: Shape) -> Shape:
         return cast("Shape", asked.redactor.redact_json(cast("types.JsonValue", told)))
 
-    yield from in_pieces({"schema": SCHEMA, **whole(timeline), **asked.beside}, clean)
+    yield from in_pieces({"schema": SCHEMA, **whole(timeline)}, clean)
     yield "\n"
 
 
@@ -38,8 +38,7 @@ def whole(record: Timeline) -> Shape:
     ]
     return {
         **members(view.workstream, "workstream project_id base_name"),
-        "status": view.status,
-        "state": view.state,
+        **members(view, "status state"),
         "standing": standing(view.standing),
         "integrity": {"is_intact": not faults, "faults": faults},
         "conversations": map(_conversation, record.conversations),
@@ -91,9 +90,8 @@ def _conversation(audited: Branch) -> Shape:
     conversation = audited.conversation
     return {
         "conversation_id": conversation.conversation_id,
-        "address": None if conversation.key.slot == CHILD_SLOT else conversation.key.address,
-        "role": conversation.key.role,
-        "slot": conversation.key.slot,
+        "address": None if conversation.key.slot == CHILD_SLOT else conversation.address,
+        **members(conversation.key, "role slot"),
         **members(
             conversation,
             "generation instance_name opened_at_ms parent_conversation_id parent_call_id",

@@ -20,9 +20,8 @@ from upthread.core.text import visible_line, visible_text
 from upthread.core.turns.sub_agents import ALARM, ALARMS
 from upthread.runtime.record.timeline import Branch, RunNode, Timeline, TurnNode
 from upthread.surfaces.cli.shapes import run_status
-from upthread.surfaces.cli.terminal.neutral import code, fenced, moment, one_line
 from upthread.surfaces.cli.terminal.output import plain
-from upthread.surfaces.cli.terminal.phrases import counted, spaced
+from upthread.surfaces.cli.terminal.phrases import code, counted, fenced, moment, one_line, spaced
 from upthread.surfaces.formats import Asked
 from upthread.surfaces.formats.json import noted
 
@@ -104,7 +103,7 @@ def _conversation_lines(audited: Branch) -> Iterator[str]:
 def _heading(conversation: types.Conversation) -> str:
     name = f"({code(conversation.instance_name)})"
     if conversation.key.slot != types.CHILD_SLOT:
-        return f"## {code(conversation.key.address)} {name}"
+        return f"## {code(conversation.address)} {name}"
     return f"## Child {code(conversation.key.role)} {name}"  # it has no address: none finds it
 
 

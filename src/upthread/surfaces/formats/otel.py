@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -26,6 +26,7 @@ from msgspec import Struct
 import upthread
 from upthread.core import types
 from upthread.core.agents import provider_of
+from upthread.core.events import Usage
 from upthread.runtime.record.timeline import (
     Branch,
     Item,
@@ -82,34 +83,6 @@ class SpanParent(Struct, frozen=True, kw_only=True):
     parent: str = ""
 
 
-class Sent:
-    """How far a workstream was told: what has ended since is new, and is told once.
-
-    Of each conversation the number of the turn that is told next; where sub-agents hang, which may
-    go on after the call that started them; what was told beside turns; and until when each run had
-    come.
-    """
-
-    def __init__(self) -> None:
-        self.next: dict[types.ConversationId, int] = {}
-        self.children: dict[types.ConversationId, SpanParent] = {}
-        self.told: set[str] = set()
-        self.ends: dict[str, int] = {}
-
-    def copy(self) -> Sent:
-        """Return the same, to go on from without moving this one."""
-        copied = Sent()
-        copied.next, copied.children = dict(self.next), dict(self.children)
-        copied.told, copied.ends = set(self.told), dict(self.ends)
-        return copied
-
-    def is_new(self, identity: str) -> bool:
-        """Return whether something beside turns was not told, and take it as told."""
-        is_new = identity not in self.told
-        self.told.add(identity)
-        return is_new
-
-
 def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:
     """Yield all spans as one line of JSON."""
     yield json_line(document(timeline, with_content=asked.with_content), asked.redactor)
@@ -119,40 +92,39 @@ def document(timeline: Timeline, *, with_content: bool = False) -> Shape:
     """Return the export of a workstream, as a collector takes it."""
     resource = _attributes(RESOURCE)
     scope = {"name": "upthread", "version": upthread.__version__}
-    spans = [_as_json(each) for each in _Spans(timeline, with_content=with_content).all()]
+    made = _Spans(timeline, with_content=with_content, is_whole=True).all()
+    spans = [_as_json(each) for each in made]
     scoped = {"scope": scope, "spans": spans}
     return {"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": [scoped]}]}
 
 
-def ended_spans(timeline: Timeline, sent: Sent, *, with_content: bool = False) -> Iterator[Span]:
-    """Yield the spans of what has ended and is not in `sent`, which takes them in as they come."""
-    yield from _Spans(timeline, with_content=with_content, sent=sent).all()
+def ended_spans(
+    timeline: Timeline, sent: Collection[str], *, with_content: bool = False
+) -> Iterator[Span]:
+    """Yield the spans of what has ended, without those whose ids are in `sent`."""
+    spans = _Spans(timeline, with_content=with_content, is_whole=False)
+    yield from (each for each in spans.all() if each.span_id not in sent)
 
 
 class _Spans:
     """The spans of a workstream, in the order of its conversations, those of its runs last.
 
-    With `sent` those alone that have ended and are not in it; without, all, also what goes on.
+    Only what has ended; with `is_whole` all, also what goes on.
     """
 
-    def __init__(self, timeline: Timeline, *, with_content: bool, sent: Sent | None = None) -> None:
+    def __init__(self, timeline: Timeline, *, with_content: bool, is_whole: bool) -> None:
         self._timeline = timeline
         self._with_content = with_content
-        self._is_whole = sent is None
-        self._sent = sent or Sent()
+        self._is_whole = is_whole
+        self._ends: dict[str, int] = {}
 
     def all(self) -> Iterator[Span]:
         """Yield them all."""
-        known = dict(self._sent.children)
         for branch in self._timeline.branches:
             yield from self._branch(branch, None)
-        for conversation_id, place in known.items():
-            child = self._timeline.branch(conversation_id)
-            if child is not None:
-                yield from self._branch(child, place)
         # Last: a run ends with the last of its turns.
         for run in self._timeline.runs:
-            if self._is_whole or (run.view.ended and self._sent.is_new(run.run.run_id)):
+            if self._is_whole or run.view.ended:
                 yield self._run(run)
 
     def _run(self, audited: RunNode) -> Span:
@@ -162,7 +134,7 @@ class _Spans:
             f"invoke_workflow {WORKFLOW}",
             SpanParent(trace=trace_id(run_id)),
             span_id(run_id),
-            between=(started, max(started, self._sent.ends.get(run_id, started))),
+            between=(started, max(started, self._ends.get(run_id, started))),
             told={
                 "gen_ai.operation.name": "invoke_workflow",
                 "gen_ai.workflow.name": WORKFLOW,
@@ -176,49 +148,29 @@ class _Spans:
     def _branch(self, branch: Branch, under: SpanParent | None) -> Iterator[Span]:
         """Yield a conversation's spans; `under` is where a sub-agent's hang."""
         conversation_id = branch.conversation.conversation_id
-        if under is not None:
-            self._sent.children[conversation_id] = under
         calls: list[str] = []
-        for turn in self._turns(branch):
+        for turn in branch.turns:
+            # A turn that a newer turn has followed never continues.
+            is_over = turn.view.ended is not None or turn.number < len(branch.turns)
+            if not self._is_whole and not is_over:
+                return  # the calls of the turn that goes on are not known yet
             calls += (call.call_id for call in turn.calls)
             place = under or self._place_of(turn)
             within = SpanParent(trace=place.trace, parent=span_id(turn.turn_id))
             yield self._turn(turn, branch, place)
             yield from self._calls(turn.items, branch, within)
             if turn.run_id is not None:
-                ends = self._sent.ends
-                ends[turn.run_id] = max(ends.get(turn.run_id, 0), turn.last_at_ms)
-        if not self._is_whole and self._sent.next.get(conversation_id, 1) <= len(branch.turns):
-            return  # the calls of the turn that goes on are not known yet
+                self._ends[turn.run_id] = max(self._ends.get(turn.run_id, 0), turn.last_at_ms)
         place = under or SpanParent(trace=trace_id(conversation_id))
-        if self._sent.is_new(conversation_id):
-            calls += self._calls_beside(branch)
-            yield from self._beside(branch, place)
+        # What is recorded of the conversation in turns of the one that called it.
+        beside = branch.items()
+        if beside or branch.is_child:
+            yield self._child(beside, branch, place)
+            own = SpanParent(trace=place.trace, parent=span_id(conversation_id))
+            yield from self._calls(beside, branch, own)
+        calls += (each.call_id for each in beside if isinstance(each, ToolCall))
         for child in branch.other_children(calls):
-            if child.conversation.conversation_id not in self._sent.children:
-                yield from self._branch(child, place)
-
-    def _turns(self, branch: Branch) -> Iterator[TurnNode]:
-        conversation_id = branch.conversation.conversation_id
-        for turn in branch.turns[self._sent.next.get(conversation_id, 1) - 1 :]:
-            # One that a newer turn has followed is never gone on with: it is as over as it will be.
-            is_over = turn.view.ended is not None or turn.number < len(branch.turns)
-            if not self._is_whole and not is_over:
-                return
-            self._sent.next[conversation_id] = turn.number + 1
-            yield turn
-
-    @staticmethod
-    def _calls_beside(branch: Branch) -> list[str]:
-        return [each.call_id for each in branch.items() if isinstance(each, ToolCall)]
-
-    def _beside(self, branch: Branch, place: SpanParent) -> Iterator[Span]:
-        """Yield what is recorded of a conversation in turns of the one that called it."""
-        items = tuple(branch.items())
-        if items or branch.is_child:
-            yield self._child(items, branch, place)
-            own = span_id(branch.conversation.conversation_id)
-            yield from self._calls(items, branch, SpanParent(trace=place.trace, parent=own))
+            yield from self._branch(child, place)
 
     @staticmethod
     def _place_of(turn: TurnNode) -> SpanParent:
@@ -227,7 +179,7 @@ class _Spans:
         return SpanParent(trace=trace_id(turn.run_id), parent=span_id(turn.run_id))
 
     def _turn(self, turn: TurnNode, branch: Branch, place: SpanParent) -> Span:
-        usage = turn.usage
+        usage = turn.usage or Usage()
         attached, found = turn.view.attached, turn.decision
         stop = turn.stop
         return self._span(
@@ -244,10 +196,10 @@ class _Spans:
                 "upthread.reasons": found.reasons if found else None,
                 "upthread.outcome": turn.outcome,
                 "error.type": None if turn.outcome == "ok" else turn.outcome,
-                "gen_ai.usage.input_tokens": usage.read if usage else None,
-                "gen_ai.usage.output_tokens": usage.written if usage else None,
-                "gen_ai.usage.cache_read.input_tokens": usage.cached if usage else None,
-                "gen_ai.usage.cache_creation.input_tokens": usage.cache_written if usage else None,
+                "gen_ai.usage.input_tokens": usage.read,
+                "gen_ai.usage.output_tokens": usage.written,
+                "gen_ai.usage.cache_read.input_tokens": usage.cached,
+                "gen_ai.usage.cache_creation.input_tokens": usage.cache_written,
                 **self._said(turn.items),
             },
             message=stop.said if stop and turn.outcome != "ok" else "",
@@ -285,7 +237,7 @@ class _Spans:
             "gen_ai.conversation.id": conversation.conversation_id,
             "session.id": conversation.conversation_id,
             "upthread.workstream": self._timeline.name,
-            "upthread.address": None if branch.is_child else conversation.key.address,
+            "upthread.address": None if branch.is_child else conversation.address,
             "upthread.role": conversation.key.role,
             "upthread.upstream_session_id": session,
         }

@@ -11,13 +11,13 @@ https://code.claude.com/docs/en/hooks
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.agents.claude_code.entries import ENDS, SUBAGENTS, file_of
 from upthread.boundary.files import direct
@@ -38,7 +38,6 @@ LOADING: Final = (
 )
 """Claude Code defers it, unless told not to: the model knows its name and not how to call it."""
 
-Step = Callable[[AgentCalls], Mapping[str, Any]]
 _WRITING_TO: Final = (WRITING + " with to: {!r}").format
 
 
@@ -78,22 +77,12 @@ class Answered(Struct, frozen=True, rename="camel"):
     harness_tail_count: int = 0
 
 
-class Event(Struct, frozen=True):
-    """One event of a session, with the fields that are read here."""
+class Event(main_session.Event, frozen=True):
+    """One event of a session of Claude Code."""
 
-    hook_event_name: str = ""
-    session_id: str = ""
     transcript_path: str = ""
-    tool_name: str = ""
-    tool_use_id: str = ""
-    prompt: str = ""
-    agent_id: str = ""
-    agent_type: str = ""
-    last_assistant_message: str = ""
     error: str = ""
     is_interrupt: bool = False
-    tool_input: dict[str, Any] = field(default_factory=dict[str, Any])
-    tool_response: Any = None
 
     @property
     def given(self) -> Given:
@@ -107,11 +96,11 @@ class Event(Struct, frozen=True):
         return msgspec.convert(self.tool_response, Answered) if is_object else Answered()
 
 
-def understand(request: Mapping[str, Any]) -> Step | None:
+def understand(request: Mapping[str, Any]) -> main_session.Step | None:
     """Return what an event has done in the record, None for an event that is none of ours."""
     event = msgspec.convert(request, Event)
     session, is_main = event.session_id, not event.agent_id
-    step: Step | None = None
+    step: main_session.Step | None = None
     match (event.hook_event_name, event.tool_name):
         # One tool by two names: 2.1.197 and 2.1.329 fire both names' matchers for it.
         case ("PreToolUse", "Agent" | "Task"):
@@ -222,7 +211,7 @@ def _started_or_stopped(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
         return {}
     call = _of_child(event, known.call_id)
     if event.hook_event_name == "SubagentStop" and calls.is_background(known):
-        told = CallEnded(session=event.agent_id, reply=event.last_assistant_message)
+        told = CallEnded(session=event.agent_id, reply=event.last_assistant_message or "")
         calls.ended(call, told)
     else:
         calls.started(call, event.agent_id)

@@ -10,12 +10,12 @@ https://developers.openai.com/codex/hooks
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, cast
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.boundary.processes import living_parent
 from upthread.client.agent_calls import AgentCalls
@@ -34,9 +34,6 @@ NAMESPACE: Final = "multi_agent"
 SOME_AGENT: Final = "default"
 """The type of a sub-agent that was asked for without one."""
 
-Step = Callable[[AgentCalls], Mapping[str, Any]]
-
-
 _OPENING: Final = (OPENING + " with id {!r}, then " + WRITING + " to it").format
 CONTINUING: Final = main_session.Continuing(agent=AGENT, how=_OPENING, only_own=False)
 
@@ -50,19 +47,8 @@ class Given(Struct, frozen=True):
     id: str = ""
 
 
-class Event(Struct, frozen=True):
-    """One event of a session, with the fields that are read here."""
-
-    hook_event_name: str = ""
-    session_id: str = ""
-    tool_name: str = ""
-    tool_use_id: str = ""
-    prompt: str = ""
-    agent_id: str = ""
-    agent_type: str = ""
-    last_assistant_message: str | None = ""
-    tool_input: dict[str, Any] = field(default_factory=dict[str, Any])
-    tool_response: Any = None
+class Event(main_session.Event, frozen=True):
+    """One event of a session of Codex."""
 
     @property
     def tool(self) -> str:
@@ -80,11 +66,11 @@ class Event(Struct, frozen=True):
         return msgspec.convert(self.tool_input, Given)
 
 
-def understand(request: Mapping[str, Any]) -> Step | None:
+def understand(request: Mapping[str, Any]) -> main_session.Step | None:
     """Return what an event has done in the record, None for an event that is none of ours."""
     event = msgspec.convert(request, Event)
     session = event.session_id
-    step: Step | None = None
+    step: main_session.Step | None = None
     match (event.hook_event_name, event.tool):
         case ("SessionStart", _) if not event.agent_id:
             step = partial(main_session.session_started, session=session, continuing=CONTINUING)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from upthread.agents.base import PermissionRequest
 from upthread.boundary.processes import living_parent
@@ -26,6 +26,24 @@ CONTEXT_CHARACTERS_MAX: Final = 1_200
 
 ACTIONS_TOLD_MAX: Final = 3
 DAY_S: Final = 24 * 60 * 60
+
+
+Step: TypeAlias = Callable[[AgentCalls], Mapping[str, Any]]
+
+
+class Event(Struct, frozen=True):
+    """One event of a session, with the fields that are read of each agent's."""
+
+    hook_event_name: str = ""
+    session_id: str = ""
+    tool_name: str = ""
+    tool_use_id: str = ""
+    prompt: str = ""
+    agent_id: str = ""
+    agent_type: str = ""
+    last_assistant_message: str | None = ""
+    tool_input: dict[str, Any] = field(default_factory=dict[str, Any])
+    tool_response: Any = None
 
 
 class Continuing(Struct, frozen=True, kw_only=True):

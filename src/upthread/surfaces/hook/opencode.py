@@ -22,8 +22,6 @@ REPLACED: Final = (
     "of `task`?"
 )
 
-Step = Callable[[AgentCalls], Mapping[str, Any]]
-
 
 class Request(Struct, frozen=True):
     """What the plug-in asks of one call, or of a main session."""
@@ -62,7 +60,7 @@ class Request(Struct, frozen=True):
         )
 
 
-def understand(request: Mapping[str, Any]) -> Step:
+def understand(request: Mapping[str, Any]) -> Callable[[AgentCalls], Mapping[str, Any]]:
     """Return what a request has done in the record."""
     asked = msgspec.convert(request, Request, strict=False)
     if asked.event not in STEPS:

@@ -31,7 +31,7 @@ from upthread.runtime.system import new_id
 from upthread.runtime.turns.conversation import WhenBusy
 from upthread.runtime.turns.progress import Listener, TurnResult, TurnStarted
 from upthread.surfaces.cli.shapes import told_status
-from upthread.surfaces.cli.terminal.phrases import failure_in_words, going_on, stopped_in_words
+from upthread.surfaces.cli.terminal.phrases import failure_in_words, going_on, parked_in_words
 
 ANSWER_S_MAX: Final = 25.0
 """How long a call is held open; clients give up on one after 30 s or a minute."""
@@ -137,7 +137,7 @@ class Delegations:
         """
         delegation = self._known[handle]
         started = delegation.started
-        return started.conversation.key.address if started else delegation.address
+        return started.conversation.address if started else delegation.address
 
     def _start(
         self, handle: str, address: str, prompt: str, *, is_fresh: bool, when_busy: WhenBusy
@@ -221,11 +221,8 @@ def _doubts(delegation: _Delegation) -> str:
 def _trouble(result: TurnResult, status: str) -> str:
     """Return why a turn waits or has failed, and what to do; empty when all is well."""
     if result.parked is not None:
-        parked = result.parked
-        said, hint = stopped_in_words(
-            parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms
-        )
-        return f"{said} ({going_on(result.conversation.key, parked.reason)}; {hint})"
+        said, hint = parked_in_words(result.parked)
+        return f"{said} ({going_on(result.conversation.key, result.parked.reason)}; {hint})"
     if status != "failed":
         return result.detail
     said, hint = failure_in_words(result)

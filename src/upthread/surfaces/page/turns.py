@@ -22,8 +22,7 @@ from upthread.runtime.record.timeline import (
     TurnNode,
     decided,
 )
-from upthread.surfaces.cli.terminal.neutral import moment
-from upthread.surfaces.cli.terminal.phrases import counted, spaced
+from upthread.surfaces.cli.terminal.phrases import counted, moment, spaced
 from upthread.surfaces.page.edits import Edit, diff_of, edits_in
 from upthread.surfaces.page.markup import Html, Markup
 

@@ -10,9 +10,8 @@ from urllib.parse import urlencode
 from upthread.core.types import Message, Speaker, TextPart, ToolCallPart
 from upthread.runtime.record.timeline import Branch, Timeline
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
-from upthread.surfaces.cli.search import Hit
-from upthread.surfaces.cli.terminal.neutral import moment
-from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.phrases import counted, moment
+from upthread.surfaces.cli.verbs.search import Hit
 from upthread.surfaces.formats.html import NOT_WHOLE, faults_piece, run_piece, sums_pieces
 from upthread.surfaces.page.markup import ATTRIBUTES, Html, Markup
 from upthread.surfaces.page.turns import Newest, branch_pieces, standing, turn_pieces
@@ -184,7 +183,7 @@ def live(
             continue  # how it stands is said beside its turns
         yield html(
             '<div class="now"><h2 class="label">{}</h2><p>{}</p>{}{}</div>',
-            role.conversation.key.address,
+            role.conversation.address,
             standing(html, role.standing),
             _copied(html, command) if command else None,
             [_said(html, each) for each in tail],

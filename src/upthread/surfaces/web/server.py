@@ -22,8 +22,8 @@ from upthread.core.types import Message
 from upthread.errors import NotFoundError, UpthreadError, UsageError
 from upthread.runtime.record.timeline import Timeline
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
-from upthread.surfaces.cli.search import own_hits
 from upthread.surfaces.cli.terminal.state_lines import opening_command
+from upthread.surfaces.cli.verbs.search import own_hits
 from upthread.surfaces.loopback import CLOSE_S_MAX, LOOPBACK, BrowserGuard, listening_socket
 from upthread.surfaces.web import pages
 from upthread.surfaces.web.pages import SiteHtml

@@ -2,14 +2,14 @@
 
 A backend says what it is, and pytest (or any loop) runs each promise on it::
 
-    BACKEND = StoreBackend(name="mine", make=MyStore, is_durable=True, is_shared=True)
+    BACKEND = StoreBackend(name="mine", make=MyStore, mark_newer=…, failing=…, tamper=…)
 
     @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
     def test_store_keeps(promise, tmp_path):
         assert promise.run(BACKEND, tmp_path / "store") is not Verdict.ABSENT
 
-A broken promise raises AssertionError. A promise that needs what the backend declares not to have
-is `ABSENT`, never passed over in silence: print `matrix` at the end. Plain functions and `assert`:
+A broken promise raises AssertionError. A promise between people is `ABSENT` on a backend that is
+one person's, never passed over in silence: print `matrix` at the end. Plain functions and `assert`:
 nothing here imports pytest.
 """
 

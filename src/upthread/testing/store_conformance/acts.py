@@ -49,42 +49,41 @@ def a_store_that_acts_for_a_project_serves_it_as_before(trial: Trial) -> None:
     store = trial.store
     store.act_for(PROJECT)
     store.commit(everything())
-    recorded = list(map(repr, recorded_in(store, PROJECT)))
+    recorded = recorded_in(store, PROJECT)
     store.commit(samples.home())
-    assert list(map(repr, recorded_in(store, PROJECT))) == recorded
+    assert recorded_in(store, PROJECT) == recorded
     assert store.verify(CONVERSATION) is None
     assert store.resolve(KEY) is not None
     trial.reopen()
     store = trial.store
-    assert list(map(repr, recorded_in(store, PROJECT))) == recorded
+    assert recorded_in(store, PROJECT) == recorded
     assert store.conversation(CHILD) is not None
 
 
-@promise("S32", needs="is_between_people")
+@promise("S32", is_between_people=True)
 def it_reads_nothing_of_another_project(trial: Trial) -> None:
     store = trial.store
     store.commit(everything())
-    assert list(recorded_in(store, PROJECT))
+    assert recorded_in(store, PROJECT)
     assert [name for name, found in answers(store).items() if found in _NOTHING] == ["verify"]
     store.act_for(OTHER)
-    assert list(recorded_in(store, PROJECT)) == []
+    assert recorded_in(store, PROJECT) == []
     for name, found in answers(store).items():
         assert found in _NOTHING, f"{name} of another project's: {found!r}"
 
 
-@promise("S32", needs="is_between_people")
+@promise("S32", is_between_people=True)
 def it_writes_nothing_to_another_project(trial: Trial) -> None:
     store = trial.store
     store.commit(everything())
-    before = list(map(repr, recorded_in(store, PROJECT)))
+    before = recorded_in(store, PROJECT)
     store.act_for(OTHER)
     refuses(trial, UpthreadError, _writes())
     trial.reopen()
-    after = list(map(repr, recorded_in(trial.store, PROJECT)))
-    assert after == before
+    assert recorded_in(trial.store, PROJECT) == before
 
 
-@promise("S32", needs="is_between_people")
+@promise("S32", is_between_people=True)
 def it_is_kept_from_nothing_by_what_another_project_has(trial: Trial) -> None:
     """Two projects write at the same time, over stores of their own, with the same names."""
     ours, theirs = trial.store, trial.backend.make(trial.place)

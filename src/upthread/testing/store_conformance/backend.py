@@ -59,24 +59,20 @@ class StoreBackend(Struct, frozen=True, kw_only=True):
     """A backend under test.
 
     `make` opens the store at a place, making it when there is none; the place is a path nobody
-    uses yet, below a directory that exists, for a backend to take as a file or as a name.
-    `is_durable`: after `close`, `make` finds what was committed. `is_shared`: several stores, in
-    several processes, may have one place open; `make` must then be picklable. `mark_newer` changes
-    a closed store so that it looks as if a later version had written it; `contents` returns what a
-    closed store holds, to compare. `failing` makes the writes of a store fail while its context
-    lasts; `tamper` changes or deletes a row of a closed store. None: the backend cannot show that
-    promise. `is_between_people`: several people use one, so a store of it that acts for a project
-    refuses all else.
+    uses yet, below a directory that exists, for a backend to take as a file or as a name. It is
+    picklable, because several processes open one place. `mark_newer` changes a closed store so that
+    it looks as if a later version had written it; `contents` returns what a closed store holds, to
+    compare. `failing` makes the writes of a store fail while its context lasts; `tamper` changes or
+    deletes a row of a closed store. `is_between_people`: several people use one, so a store of it
+    that acts for a project refuses all else.
     """
 
     name: str
     make: Callable[[Path], LogStore]
-    is_durable: bool
-    is_shared: bool
-    mark_newer: Callable[[Path], None] | None = None
+    mark_newer: Callable[[Path], None]
     contents: Callable[[Path], object] = files_below
-    failing: Callable[[Store], AbstractContextManager[None]] | None = None
-    tamper: Callable[[Path, Tampering], None] | None = None
+    failing: Callable[[Store], AbstractContextManager[None]]
+    tamper: Callable[[Path, Tampering], None]
     is_between_people: bool = False
 
 
@@ -89,18 +85,17 @@ class Trial:
         self.store = backend.make(place)
 
     def reopen(self) -> None:
-        """Close the store and open it again, where that finds anything; else go on with it."""
-        if self.backend.is_durable:
-            self.store.close()
-            self.store = self.backend.make(self.place)
+        """Close the store and open it again."""
+        self.store.close()
+        self.store = self.backend.make(self.place)
 
 
 class Promise(Struct, frozen=True, kw_only=True):
-    """One side of a numbered promise. `needs` names the capability it takes, "" for none."""
+    """One side of a numbered promise; some hold only for backends between people."""
 
     number: str
     check: Callable[[Trial], None]
-    needs: str = ""
+    is_between_people: bool = False
 
     @property
     def name(self) -> str:
@@ -109,7 +104,7 @@ class Promise(Struct, frozen=True, kw_only=True):
 
     def run(self, backend: StoreBackend, place: Path) -> Verdict:
         """Run it at a place nobody uses. AssertionError: the promise is broken."""
-        if self.needs and not getattr(backend, self.needs):
+        if self.is_between_people and not backend.is_between_people:
             return Verdict.ABSENT
         trial = Trial(backend, place)
         try:
@@ -124,12 +119,12 @@ PROMISES: Final[list[Promise]] = []
 
 
 def promise(
-    number: str, *, needs: str = ""
+    number: str, *, is_between_people: bool = False
 ) -> Callable[[Callable[[Trial], None]], Callable[[Trial], None]]:
     """Make a function the check of one side of a promise."""
 
     def add(check: Callable[[Trial], None]) -> Callable[[Trial], None]:
-        PROMISES.append(Promise(number=number, check=check, needs=needs))
+        PROMISES.append(Promise(number=number, check=check, is_between_people=is_between_people))
         return check
 
     return add

@@ -129,7 +129,6 @@ def more_than_a_page_comes_back(trial: Trial) -> None:
 
 def _tampered(trial: Trial, ways: Iterable[Way]) -> Iterator[Way]:
     """Yield each way to tamper with a store once it is done to one of its own, which is open."""
-    assert trial.backend.tamper is not None
     place = trial.place
     trial.store.close()
     for number, way in enumerate(ways):
@@ -151,7 +150,7 @@ def _tampered(trial: Trial, ways: Iterable[Way]) -> Iterator[Way]:
         trial.store.close()
 
 
-@promise("S9", needs="tamper")
+@promise("S9")
 def damage_is_named_and_never_passed_over(trial: Trial) -> None:
     """Whatever was done to one message of five, no read is shorter for it."""
     ways: tuple[Damage, ...] = get_args(Damage)
@@ -185,7 +184,7 @@ _NOT_READ: Final[Mapping[Tampering, tuple[str, ...]]] = MappingProxyType(
 )
 
 
-@promise("S33", needs="tamper")
+@promise("S33")
 def what_was_tampered_with_is_never_read_as_recorded(trial: Trial) -> None:
     """Each way on a store of its own: what reads it raises, what does not reads on."""
     for tampering in _tampered(trial, _NOT_READ):

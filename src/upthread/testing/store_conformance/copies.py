@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from upthread.core import commands, types
 from upthread.core.actors import Actor
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import QuestionAnswered, RunParked, RunResumed, StepStarted
 from upthread.store.base import Store
-from upthread.store.chain import as_bytes
 from upthread.store.drafting import changed
 from upthread.store.entries import Entry
 from upthread.store.kinds import KINDS, PARTS
 from upthread.store.log import LogStore
 from upthread.store.stream_reads import Span
-from upthread.store.streams import STREAMS, Head, new_head
+from upthread.store.streams import Head, new_head
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promise
 from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, RUN, TURN
@@ -128,31 +128,17 @@ def _beside_messages() -> Iterator[commands.Write]:
         yield samples.step("done", "att_2", key=key, receipt={"url": HARD})
 
 
-def streams_of(store: LogStore, project_id: types.ProjectId) -> Iterator[Head]:
-    """Yield the heads of all streams of a project."""
-    for kind in STREAMS:
-        yield from store.heads(project_id, kind)
-
-
-def recorded_in(store: LogStore, project_id: types.ProjectId) -> list[tuple[object, ...]]:
+def recorded_in(store: LogStore, project_id: types.ProjectId) -> list[tuple[Any, ...]]:
     """Return all that is stored of a project: each stream's name and head hash, and its entries."""
     return [
-        (
-            *(head.kind, head.name, head.hash),
-            [_plain(each) for each in store.all_entries(head.row)],
-        )
-        for head in streams_of(store, project_id)
+        (head.kind, head.name, head.hash, [each.plain() for each in store.all_entries(head.row)])
+        for head in store.streams(project_id)
     ]
-
-
-def _plain(entry: Entry) -> tuple[object, ...]:
-    kept, said = as_bytes(entry.kept), as_bytes(entry.said)
-    return (entry.seq, entry.kind, entry.at_ms, kept, said, entry.digest, entry.hash)
 
 
 def copied(source: LogStore, target: LogStore, project_id: types.ProjectId) -> None:
     """Copy all streams of a project, a few entries at a time."""
-    for head in streams_of(source, project_id):
+    for head in source.streams(project_id):
         made = new_head(head.kind, head.name, head.project_id)
         after = 0
         while page := source.entries(Span(head.row, after=after, first=2)):
@@ -232,7 +218,7 @@ def pages_of_any_size_hold_the_same(trial: Trial) -> None:
     store = trial.store
     store.commit(everything())
     written: set[str] = set()
-    for head in streams_of(store, PROJECT):
+    for head in store.streams(PROJECT):
         whole = list(store.entries(Span(head.row)))
         written |= {each.kind for each in whole}
         assert [each.seq for each in whole] == list(range(1, head.last + 1))

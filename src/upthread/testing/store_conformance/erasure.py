@@ -178,7 +178,7 @@ def a_conversation_goes_on_after_it_was_erased(trial: Trial) -> None:
     assert trial.store.verify(CONVERSATION) is None
 
 
-@promise("S27", needs="is_durable")
+@promise("S27")
 def no_file_holds_what_was_erased(trial: Trial) -> None:
     trial.store.commit(_told())
     for seq in range(4, 200):

@@ -129,7 +129,7 @@ def _first_opening(store: Store, number: int) -> object:
     return len(store.workstreams(PROJECT)) > 0
 
 
-@promise("S5", needs="is_shared")
+@promise("S5")
 def what_was_committed_outlives_its_process(trial: Trial) -> None:
     trial.store.commit([samples.workstream()])
     for owner in _in_processes(trial, _write_messages):
@@ -140,7 +140,7 @@ def what_was_committed_outlives_its_process(trial: Trial) -> None:
     assert len(trial.store.conversations(PROJECT, samples.WORKSTREAM)) == PROCESSES
 
 
-@promise("S7", needs="is_shared")
+@promise("S7")
 def a_commit_is_seen_by_every_open_store(trial: Trial) -> None:
     other = trial.backend.make(trial.place)
     try:
@@ -157,7 +157,7 @@ def a_commit_is_seen_by_every_open_store(trial: Trial) -> None:
         other.close()
 
 
-@promise("S6", needs="is_shared")
+@promise("S6")
 def writers_of_one_conversation_leave_no_gap(trial: Trial) -> None:
     trial.store.commit(samples.home())
     assert _in_processes(trial, _append_to_one) == [10] * PROCESSES
@@ -167,19 +167,19 @@ def writers_of_one_conversation_leave_no_gap(trial: Trial) -> None:
     assert trial.store.verify(CONVERSATION) is None
 
 
-@promise("S10", needs="is_shared")
+@promise("S10")
 def asked_at_the_same_moment_a_key_has_one_conversation(trial: Trial) -> None:
     trial.store.commit([samples.workstream()])
     assert len(set(_in_processes(trial, _open_the_same))) == 1
     assert len(trial.store.conversations(PROJECT, samples.WORKSTREAM)) == 1
 
 
-@promise("S13", needs="is_shared")
+@promise("S13")
 def asked_at_the_same_moment_a_lease_has_one_holder(trial: Trial) -> None:
     assert sorted(map(bool, _in_processes(trial, _take_lease))) == [False] * 3 + [True]
 
 
-@promise("S23", needs="is_shared")
+@promise("S23")
 def asked_at_the_same_moment_an_action_is_begun_once(trial: Trial) -> None:
     begun = [name for name in _in_processes(trial, _begin_once) if name is not None]
     once = trial.store.once(PROJECT, "deploy")
@@ -187,7 +187,7 @@ def asked_at_the_same_moment_an_action_is_begun_once(trial: Trial) -> None:
     assert (begun, once.state) == ([once.attempt_id], "intent")
 
 
-@promise("S16", needs="is_shared")
+@promise("S16")
 def a_new_store_opens_in_many_processes_at_once(trial: Trial) -> None:
     trial.store.close()
     fresh = trial.place.with_name(trial.place.name + "-fresh")
@@ -197,7 +197,7 @@ def a_new_store_opens_in_many_processes_at_once(trial: Trial) -> None:
     assert len(trial.store.workstreams(PROJECT)) == PROCESSES
 
 
-@promise("S5", needs="is_durable")
+@promise("S5")
 def what_was_committed_is_there_after_closing(trial: Trial) -> None:
     trial.store.commit([*samples.home(), samples.said(1)])
     before = trial.store.messages(CONVERSATION)
@@ -209,10 +209,9 @@ def what_was_committed_is_there_after_closing(trial: Trial) -> None:
     assert trial.store.messages(CONVERSATION) == before
 
 
-@promise("S17", needs="mark_newer")
+@promise("S17")
 def a_newer_store_is_refused_and_left_alone(trial: Trial) -> None:
     backend = trial.backend
-    assert backend.mark_newer is not None
     trial.store.commit(samples.home())
     trial.store.close()
     backend.mark_newer(trial.place)
@@ -222,14 +221,12 @@ def a_newer_store_is_refused_and_left_alone(trial: Trial) -> None:
     assert backend.contents(trial.place) == before
 
 
-@promise("S18", needs="failing")
+@promise("S18")
 def a_failed_write_is_an_error_and_costs_nothing_else(trial: Trial) -> None:
-    failing = trial.backend.failing
-    assert failing is not None
     trial.store.commit([*samples.home(), samples.said(1)])
     before = trial.store.messages(CONVERSATION)
     big = TextPart(text="x" * 100_000)
-    with failing(trial.store):
+    with trial.backend.failing(trial.store):
         for durability in (Durability.PROCESS, Durability.SYNCED):
             with refused(StoreError):
                 trial.store.commit([samples.said(2, big, durability=durability)])

@@ -27,7 +27,7 @@ from upthread.core.commands import (
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import PromptSent, RunEvent, RunStarted, TurnEvent
 from upthread.store.base import Store
-from upthread.store.values import Resolved
+from upthread.store.reads import Resolved
 
 PROJECT = types.ProjectId("prj_one")
 WORKSTREAM = "spec-42"

@@ -8,19 +8,18 @@ since, taking the change back restores it exactly; if somebody has, only our par
 
 from __future__ import annotations
 
-import base64
 import difflib
 import json
 import os
 import re
 import stat
 import tomllib
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
-from msgspec import Struct
+from msgspec import Struct, convert, field, to_builtins
 
 from upthread.boundary import files as opener
 from upthread.boundary import private_files
@@ -111,98 +110,90 @@ FORM: Final = 2
 """The form of what `setup` writes. Raised with each new event, so that older set-ups are told."""
 
 
+class _Kept(Struct, frozen=True, kw_only=True):
+    """A file before and after the set-up, and the directories that were made for it."""
+
+    before: bytes | None
+    after: bytes | None
+    made: tuple[str, ...] = ()
+
+
+class _Written(Struct):
+    """What is kept of set-ups: the files of each agent, by their paths, and the form of each."""
+
+    agents: dict[str, dict[str, _Kept]] = field(default_factory=dict[str, dict[str, _Kept]])
+    forms: dict[str, int] = field(default_factory=dict[str, int])
+
+
 class Installed:
     """What `setup` has done on this machine, by agent."""
 
     def __init__(self, home: Path) -> None:
         self._path = installed_path(home)
-        self._fields: dict[str, Any] = private_files.read(self._path) or {}
+        self._written = convert(private_files.read(self._path) or {}, _Written)
 
     def agents(self) -> tuple[str, ...]:
         """Return the agents that are set up."""
-        return tuple(self._agents())
+        return tuple(self._written.agents)
 
     def outdated(self) -> Iterator[str]:
         """Yield what is to be said of agents whose hooks an earlier version wrote."""
-        for agent in self._agents():
-            if self._forms().get(agent, 0) < FORM:
+        for agent in self._written.agents:
+            if self._written.forms.get(agent, 0) < FORM:
                 yield f"the hooks of {agent} are of an earlier version: upthread setup {agent}"
 
     def write_down(self, agent: str, changes: tuple[Change, ...]) -> None:
         """Remember changes before they are made; the first `before` of a file stands."""
-        kept = self._agents().get(agent, {})
+        kept = self._written.agents.setdefault(agent, {})
         for change in changes:
-            earlier = cast("Mapping[str, Any]", kept.get(str(change.path), {}))
             # The innermost first.
-            missing_above = [str(each) for each in change.path.parents if not each.exists()]
-            kept[str(change.path)] = {
-                # The first one stands: set up twice, `--remove`
-                # would else restore what we wrote ourselves.
-                "before": earlier["before"] if earlier else _encoded(change.before),
-                "after": _encoded(change.after),
-                "made": earlier["made"] if earlier else missing_above,
-            }
-        forms = {**self._forms(), agent: FORM}
-        self._fields = {"agents": {**self._agents(), agent: kept}, "forms": forms}
-        private_files.replace(self._path, self._fields)
+            missing_above = tuple(str(each) for each in change.path.parents if not each.exists())
+            # The first one stands: set up twice, `--remove` would else restore what we wrote.
+            earlier = kept.get(str(change.path))
+            kept[str(change.path)] = _Kept(
+                before=earlier.before if earlier else change.before,
+                after=change.after,
+                made=earlier.made if earlier else missing_above,
+            )
+        self._written.forms[agent] = FORM
+        private_files.replace(self._path, to_builtins(self._written))
 
     def undoing(
         self, agent: str, taken_out: Callable[[Path, bytes], bytes | None]
     ) -> tuple[Change, ...]:
         """Return the changes that undo an agent's set-up; `taken_out` takes our part of a file."""
         return tuple(
-            self._undone(Path(path), kept, taken_out)
-            for path, kept in self._agents().get(agent, {}).items()
+            _undone(Path(path), kept, taken_out)
+            for path, kept in self._written.agents.get(agent, {}).items()
         )
 
     def forget(self, agent: str) -> None:
         """Remember no longer that an agent is set up; directories made for it go, if empty."""
-        for kept in self._agents().get(agent, {}).values():
-            for directory in kept["made"]:
+        for kept in self._written.agents.pop(agent, {}).values():
+            for directory in kept.made:
                 with suppress(OSError):  # somebody else has put something there, or removed it
                     Path(directory).rmdir()
-        agents = {name: kept for name, kept in self._agents().items() if name != agent}
-        if agents:
-            self._fields = {**self._fields, "agents": agents}
-            private_files.replace(self._path, self._fields)
+        if self._written.agents:
+            private_files.replace(self._path, to_builtins(self._written))
         else:
-            self._fields = {}
             private_files.remove(self._path)
 
     def expected(self, agent: str) -> Iterator[tuple[Path, bytes | None]]:
         """Yield the files of an agent's set-up with what was written to them."""
-        for path, kept in self._agents().get(agent, {}).items():
-            yield Path(path), _decoded(kept["after"])
-
-    def _undone(
-        self,
-        path: Path,
-        kept: Mapping[str, Any],
-        taken_out: Callable[[Path, bytes], bytes | None],
-    ) -> Change:
-        now, before = read_file(path), _decoded(kept["before"])
-        # Somebody took it away: to put it back would undo what they did.
-        if now is None:
-            return Change(path=path, before=None, after=None)
-        if now == _decoded(kept["after"]):
-            what = "as it was before" if before is not None else "taken away"
-            return Change(path=path, before=now, after=before, what=what)
-        what = "changed since, so only what is upthread's is taken out"
-        return Change(path=path, before=now, after=taken_out(path, now), what=what)
-
-    def _forms(self) -> dict[str, Any]:
-        return cast("dict[str, Any]", self._fields.get("forms", {}))
-
-    def _agents(self) -> dict[str, Any]:
-        return cast("dict[str, Any]", self._fields.get("agents", {}))
+        for path, kept in self._written.agents.get(agent, {}).items():
+            yield Path(path), kept.after
 
 
-def _encoded(content: bytes | None) -> str | None:
-    return None if content is None else base64.b64encode(content).decode("ascii")
-
-
-def _decoded(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text)
+def _undone(path: Path, kept: _Kept, taken_out: Callable[[Path, bytes], bytes | None]) -> Change:
+    now = read_file(path)
+    # Somebody took it away: to put it back would undo what they did.
+    if now is None:
+        return Change(path=path, before=None, after=None)
+    if now == kept.after:
+        what = "as it was before" if kept.before is not None else "taken away"
+        return Change(path=path, before=now, after=kept.before, what=what)
+    what = "changed since, so only what is upthread's is taken out"
+    return Change(path=path, before=now, after=taken_out(path, now), what=what)
 
 
 def as_json_object(path: Path, content: bytes | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from upthread.core.agents import AGENTS
 from upthread.errors import UsageError
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Change, Target, as_json_object, read_file
-from upthread.surfaces.cli.setup.launcher import Caller, with_hooks, without_hooks, written
+from upthread.surfaces.cli.setup.launcher import with_hooks, without_hooks, written
 
 HOOK_AGENT: Final = "claude-code"
 AGENT: Final = AGENTS[HOOK_AGENT].setup_name
@@ -48,8 +48,7 @@ def changes(
     path, skill = folder / SETTINGS, folder / SKILL
     before = read_file(path)
     what = f"{len(EVENTS) + 1} hooks"
-    caller = Caller(agent=AGENT, hook_agent=HOOK_AGENT, home=home)
-    after = with_hooks(path, before, events=EVENTS, guarded=GUARDED, caller=caller)
+    after = with_hooks(path, before, agent=HOOK_AGENT, home=home, events=EVENTS, guarded=GUARDED)
     if has_status_line:
         what += " and the status line"
         after = _with_status_line(path, after, home)

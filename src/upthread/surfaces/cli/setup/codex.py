@@ -25,7 +25,7 @@ from upthread.surfaces.cli.setup.changes import (
     read_file,
     with_block,
 )
-from upthread.surfaces.cli.setup.launcher import Caller, with_hooks, without_hooks, written
+from upthread.surfaces.cli.setup.launcher import with_hooks, without_hooks, written
 from upthread.surfaces.cli.terminal.phrases import counted
 
 AGENT: Final = "codex"
@@ -61,8 +61,7 @@ def changes(environment: Mapping[str, str], home: Path) -> tuple[Change, ...]:
     """Return what setting Codex up changes; of MCP only where what it needs is installed."""
     path = home_of(AGENT, environment) / HOOKS
     before = read_file(path)
-    caller = Caller(agent=AGENT, hook_agent=AGENT, home=home)
-    after = with_hooks(path, before, events=EVENTS, guarded=GUARDED, caller=caller)
+    after = with_hooks(path, before, agent=AGENT, home=home, events=EVENTS, guarded=GUARDED)
     hooks = Change(path=path, before=before, after=after, what=f"{len(EVENTS) + 1} hooks")
     # Asked without loading it: its import takes more than a second (ADR 39).
     has_mcp = importlib.util.find_spec("mcp") is not None

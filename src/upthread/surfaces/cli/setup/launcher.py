@@ -25,9 +25,10 @@ from msgspec import Struct, ValidationError, convert
 from upthread.boundary import private_files, programs
 from upthread.boundary.files import NOWHERE, written_by_others
 from upthread.client.file_permissions import OTHER_HOME
+from upthread.core.agents import AGENTS
 from upthread.errors import UpthreadError, UsageError
 from upthread.surfaces.cli.setup.changes import Change, as_json_object, read_file
-from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.phrases import one_line
 
 SHELL: Final = "/bin/sh"
 NAME: Final = "hooks/upthread-launcher"
@@ -53,16 +54,6 @@ class _Answer(Struct, frozen=True):
 
     version: str = ""
     gone: str = ""
-
-
-class Alive(Struct, frozen=True, kw_only=True):
-    """Whether the launcher starts and answers. `python` is what it starts, empty without one.
-
-    `fault` says in words what is wrong, empty when nothing is.
-    """
-
-    python: str
-    fault: str
 
 
 def path_of(home: Path) -> Path:
@@ -123,17 +114,18 @@ def remove(home: Path) -> None:
         (home / GONE).rmdir()
 
 
-def probe(home: Path) -> Alive:
-    """Start the launcher as an agent does, and say whether what it starts answers. Blocking."""
+def probe(home: Path) -> str:
+    """Start the launcher as an agent does. Blocking.
+
+    Returns what is wrong, empty where it starts and answers.
+    """
     path = path_of(home)
-    content = read_file(path)
-    if content is None:
-        return Alive(python="", fault=f"{path} is gone")
-    python = _named(content).get("python", "")
+    if read_file(path) is None:
+        return f"{path} is gone"
     # Before it is started: what somebody else can write there would run as this person.
     others = written_by_others(path, within=home.absolute())
     if others:
-        return Alive(python=python, fault=f"{others}, and agents run what stands there")
+        return f"{others}, and agents run what stands there"
     try:
         done = subprocess.run(
             command(home, PROBE),
@@ -146,8 +138,8 @@ def probe(home: Path) -> Alive:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Alive(python=python, fault=f"{path} does not answer: {type(error).__name__}")
-    return Alive(python=python, fault=_fault(path, done))
+        return f"{path} does not answer: {type(error).__name__}"
+    return _fault(path, done)
 
 
 def _fault(path: Path, done: subprocess.CompletedProcess[bytes]) -> str:
@@ -229,21 +221,14 @@ TIMEOUT_S_OF: Final[Mapping[str, int]] = {"PreToolUse": 10, "SessionEnd": 3}
 Codex gives no more than 3 s, and tells the person where more was asked for (0.169.0)."""
 
 
-class Caller(Struct, frozen=True, kw_only=True):
-    """Who calls: an agent as a person sets it up, as its hooks name it, and upthread's home."""
-
-    agent: str
-    hook_agent: str
-    home: Path
-
-
 def with_hooks(
     path: Path,
     before: bytes | None,
     *,
+    agent: str,
+    home: Path,
     events: Mapping[str, str],
     guarded: str,
-    caller: Caller,
 ) -> bytes:
     """Return a file with our command for each event, and the tools it is asked for, at its end.
 
@@ -253,10 +238,10 @@ def with_hooks(
     hooks = cast("dict[str, list[Any]]", settings.get("hooks", {}))
     for event, matcher in events.items():
         timeout_s = TIMEOUT_S_OF.get(event, TIMEOUT_S)
-        entry = _entry(matcher, hook_line(caller, event), timeout_s)
+        entry = _entry(matcher, hook_line(agent, home, event), timeout_s)
         # At the end: hooks of the person's own come first, as they did.
         hooks = {**hooks, event: [*hooks.get(event, []), entry]}
-    asked = _entry(guarded, hook_line(caller, GUARD), TIMEOUT_S_OF[BEFORE])
+    asked = _entry(guarded, hook_line(agent, home, GUARD), TIMEOUT_S_OF[BEFORE])
     hooks = {**hooks, BEFORE: [*hooks.get(BEFORE, []), asked]}
     return written({**settings, "hooks": hooks}, like=before)
 
@@ -279,17 +264,17 @@ def without_hooks(path: Path, content: bytes | None) -> dict[str, Any]:
     return {**settings, "hooks": hooks} if hooks else settings
 
 
-def hook_line(caller: Caller, event: str) -> str:
+def hook_line(agent: str, home: Path, event: str) -> str:
     """Return the shell line of a hook. Without a launcher a session is told so at its start."""
-    words = command(caller.home, caller.hook_agent, event)
+    words = command(home, agent, event)
     path = shlex.quote(words[1])
     # Looked for each time: a launcher that is gone must cost the agent nothing.
     line = f"[ -f {path} ] && exec {shlex.join(words)}"
-    return f"{line} || " + (_told_gone(caller, words[1]) if event == STARTING else "exit 0")
+    return f"{line} || " + (_told_gone(agent, words[1]) if event == STARTING else "exit 0")
 
 
-def _told_gone(caller: Caller, path: str) -> str:
-    setup = f"upthread setup {caller.agent}"
+def _told_gone(agent: str, path: str) -> str:
+    setup = f"upthread setup {AGENTS[agent].setup_name}"
     told = (
         f"upthread: {one_line(path)} is gone, so this session goes on without it; "
         f"{setup} mends it, {setup} --remove takes the hooks away"

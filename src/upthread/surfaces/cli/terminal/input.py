@@ -2,27 +2,35 @@
 
 They are asked only where somebody is there to answer (a permission an agent wants, a change
 upthread would make): both streams are terminals and nobody asked for JSON.
+
+Who calls: a person types; standard input is their terminal, and we are what they run in it. Agents
+give the shells they open variables of their own; where one is found, here or in a process above
+this one, a model is acting, terminal or not. A program that takes pains to look like a person, and
+leaves its agent's processes behind, cannot be told from one: it has the person's rights.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Final, TypeVar
 
 import anyio
-from msgspec import Struct
+from click.exceptions import Exit
 
 from upthread.agents.base import PermissionAnswer, PermissionRequest
 from upthread.boundary import files
 from upthread.boundary.git.places import untrusted_around
+from upthread.boundary.processes import environments_above
+from upthread.core.actors import PERSON as A_PERSON
+from upthread.core.actors import PROGRAM, Actor, model_of
 from upthread.errors import SeveralAgentsError, UsageError
 from upthread.runtime.permissions.policy import NOBODY
-from upthread.surfaces.cli.call import is_person
-from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import one_line
 
 Result = TypeVar("Result")
 
@@ -37,22 +45,32 @@ UNCHANGED: Final = "nothing was changed"
 SEE_FIRST: Final = "say --yes, or see it first with --dry-run"
 
 # What is asked first holds once; an agent that offers nothing of the kind is taken at its word.
-_CHOICES: Final = (
-    ("y", ("allow_once", "allow_always")),
-    ("n", ("reject_once", "reject_always")),
-)
+_CHOICES: Final = {
+    "y": ("allow_once", "allow_always"),
+    "n": ("reject_once", "reject_always"),
+}
 _SAID: Final = {"y": "y", "yes": "y", "allow": "y", "n": "n", "no": "n", "reject": "n"}
+
+
+def who_acts(environment: Mapping[str, str]) -> Actor:
+    """Return who runs this process, as far as it can be told."""
+    # The nearest first: a shell that cleaned its environment stands below its agent all the same.
+    models = (model_of(each) for each in chain([environment], environments_above()))
+    return next(filter(None, models), A_PERSON if is_at_terminal() else PROGRAM)
+
+
+def is_at_terminal(descriptor: int = 0) -> bool:
+    """Return whether standard input is the terminal this process is in the foreground of."""
+    try:
+        # A process in the background of a terminal has no person who types.
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:  # no terminal, another's, or closed
+        return False
 
 
 def can_ask(output: Output) -> bool:
     """Return whether a person is there."""
-    return output.is_live and sys.stdin is not None and is_person(os.environ)
-
-
-class _Choice(Struct, frozen=True, kw_only=True):
-    key: str
-    kind: str
-    option_id: str
+    return output.is_live and sys.stdin is not None and who_acts(os.environ).kind == "person"
 
 
 class PermissionDialogue:
@@ -76,13 +94,12 @@ class PermissionDialogue:
                 if not said:
                     self._output.note("nobody answered: the turn is parked")
                     return PermissionAnswer(option_id=None, answered_by=NOBODY)
-                key = _SAID.get(said.strip().lower())
-                for choice in choices:
-                    if choice.key == key:
-                        return PermissionAnswer(option_id=choice.option_id, answered_by=PERSON)
+                key = _SAID.get(said.strip().lower(), "")
+                if key in choices:
+                    return PermissionAnswer(option_id=choices[key][1], answered_by=PERSON)
                 self._prompt(choices)
 
-    def _show(self, request: PermissionRequest, choices: tuple[_Choice, ...]) -> None:
+    def _show(self, request: PermissionRequest, choices: Mapping[str, tuple[str, str]]) -> None:
         # Their words are the agent's: a line feed in one could write an answer of ours.
         kind = one_line(request.tool_kind)
         self._output.note(f"? the agent asks: {one_line(request.title)} ({kind})", "yellow")
@@ -93,20 +110,22 @@ class PermissionDialogue:
             self._output.note(f"    and {more} more")
         self._prompt(choices)
 
-    def _prompt(self, choices: tuple[_Choice, ...]) -> None:
-        listed = ", ".join(f"{each.key} = {each.kind.replace('_', ' ')}" for each in choices)
+    def _prompt(self, choices: Mapping[str, tuple[str, str]]) -> None:
+        listed = ", ".join(
+            f"{key} = {kind.replace('_', ' ')}" for key, (kind, _) in choices.items()
+        )
         self._output.note(f"  {listed or 'it offers no answer; Ctrl-D parks the turn'}:")
 
 
-def _choices(request: PermissionRequest) -> tuple[_Choice, ...]:
+def _choices(request: PermissionRequest) -> dict[str, tuple[str, str]]:
+    """Return, by what a person types, the kind of an answer and the id of its option."""
     # Reversed, so that of two options of one kind the first that was offered counts.
     offered = {kind: option_id for option_id, kind in reversed(request.options)}
-    found: list[_Choice] = []
-    for key, kinds in _CHOICES:
-        kind = next((kind for kind in kinds if kind in offered), None)
-        if kind is not None:
-            found.append(_Choice(key=key, kind=kind, option_id=offered[kind]))
-    return tuple(found)
+    return {
+        key: next((kind, offered[kind]) for kind in kinds if kind in offered)
+        for key, kinds in _CHOICES.items()
+        if not offered.keys().isdisjoint(kinds)
+    }
 
 
 async def _read_line() -> str:
@@ -136,10 +155,10 @@ def with_agent(
 def _choose_agent(output: Output, agents: tuple[str, ...]) -> str:
     """Ask for one of the agents, by its number or its name. UsageError when nobody answers."""
     output.note("? several agents are installed", "yellow")
+    by_answer: dict[str, str] = {}
     for number, agent in enumerate(agents, start=1):
         output.note(f"    {number}  {agent}")
-    by_answer = {str(number): agent for number, agent in enumerate(agents, start=1)}
-    by_answer |= {agent: agent for agent in agents}
+        by_answer |= {str(number): agent, agent: agent}
     while True:
         output.note('  which one? (write agent = "…" into upthread.toml to be asked no more)')
         said = sys.stdin.readline()
@@ -160,20 +179,29 @@ def choose(output: Output, question: str, choices: Sequence[str], *, usual: str)
             return said
 
 
-def confirm(output: Output, question: str, *, hint: str = SEE_FIRST, declined: str = "") -> bool:
-    """Ask yes or no, no by default; a no is acknowledged with `declined`.
+def confirm(
+    output: Output,
+    question: str,
+    *,
+    is_yes: bool,
+    hint: str = SEE_FIRST,
+    declined: str = UNCHANGED,
+) -> None:
+    """Ask a person unless `is_yes`. A no ends the verb, acknowledged with `declined`."""
+    if not is_yes and not is_agreed(output, question, hint=hint):
+        if declined:
+            output.note(declined)
+        raise Exit(DECLINED)
 
-    Raises UsageError, with the hint, where nobody can answer.
-    """
+
+def is_agreed(output: Output, question: str, *, hint: str = SEE_FIRST) -> bool:
+    """Ask yes or no, no by default. Raises UsageError, with the hint, where nobody can answer."""
     # Never taken for a yes: a script says --yes where it means it.
     if not can_ask(output):
         raise UsageError("nobody is there to confirm it", hint=hint)
     output.note(f"{question} [y/N]")
     # An empty line, the input's end and anything unknown are a no.
-    is_agreed = _SAID.get(sys.stdin.readline().strip().lower()) == "y"
-    if declined and not is_agreed:
-        output.note(declined)
-    return is_agreed
+    return _SAID.get(sys.stdin.readline().strip().lower()) == "y"
 
 
 STDIN: Final = "-"

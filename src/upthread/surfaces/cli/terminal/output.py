@@ -15,19 +15,16 @@ import math
 import os
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TextIO, cast
 
 from msgspec import Struct
 
-from upthread.core.text import MARKS_MAX, escaped, is_mark, visible_row, visible_text
+from upthread.core.text import MARKS_MAX, escaped, is_mark, visible_line, visible_row, visible_text
 from upthread.errors import UpthreadError
-from upthread.surfaces.cli.terminal.neutral import one_line
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.status import Status
-    from rich.text import Text
 
 
 SCHEMA: Final = 1
@@ -49,12 +46,10 @@ class Output:
     """The two streams of one invocation.
 
     `is_live` says that a person watches both of them, so that a status line may come and go.
-    `beside` gives what any object in JSON has beside what its verb says.
     """
 
     def __init__(self, *, is_json: bool = False) -> None:
         self.is_json = is_json
-        self.beside: Callable[[], Mapping[str, object]] = dict
         self._out = _prepared(sys.stdout)
         self._err = _prepared(sys.stderr)
         is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
@@ -103,9 +98,9 @@ class Output:
         """Write somebody else's lines, each behind a bar, as far as they are worth showing."""
         self._quote(self._out, text, indent)
 
-    def quote_beside(self, text: str, indent: str = "  ") -> None:
+    def quote_beside(self, text: str) -> None:
         """Write somebody else's lines likewise, beside what was asked for."""
-        self._quote(self._err, text, indent)
+        self._quote(self._err, text, "  ")
 
     def reply(self, text: str) -> None:
         """Write a piece of an agent's reply, as it comes.
@@ -131,7 +126,7 @@ class Output:
         """Write one JSON object on a line; ASCII only, so that no text can act on a terminal."""
         from json import dumps
 
-        shown = plain({"schema": SCHEMA, **shape, **self.beside()})
+        shown = plain({"schema": SCHEMA, **shape})
         self._write(self._out, dumps(shown) + "\n")
 
     def document(self, text: str) -> None:
@@ -166,21 +161,15 @@ class Output:
 
     def _quote(self, stream: TextIO, text: str, indent: str) -> None:
         lines = visible_text(text).split("\n")
+        gutter = Gutter(f"{indent}{self._bar}", _columns(stream))
         for line in lines[:QUOTED_LINES_MAX]:
-            bar = f"{indent}{self._bar}"
-            columns = _columns(stream)
-            if columns is None:
-                self._write_row(stream, ((f"{bar}{line}", ""),))
-                continue
-            gutter = Gutter(bar, columns)
             self._write(stream, gutter.feed(line[:LINE_CHARACTERS_MAX] + "\n"))
         if len(lines) > QUOTED_LINES_MAX:
             self._write_row(stream, ((f"{indent}… {len(lines) - QUOTED_LINES_MAX} more", ""),))
 
     def _painted(self, stream: TextIO, text: str, style: str) -> str:
         is_painted = self._paints_out if stream is self._out else self._paints_err
-        start, end = _codes(style) if is_painted else ("", "")
-        return f"{start}{text}{end}"
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and is_painted else text
 
     def close(self) -> None:
         """Raise what kept a line from being written, once the work is done."""
@@ -299,10 +288,6 @@ def _silence(stream: TextIO) -> None:
     os.close(nowhere)
 
 
-def _codes(style: str) -> tuple[str, str]:
-    return (f"\x1b[{_STYLES[style]}m", "\x1b[0m") if style else ("", "")
-
-
 class StatusLine:
     """A spinner with a few words, on standard error: what the agent is doing.
 
@@ -312,18 +297,23 @@ class StatusLine:
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._console: Console | None = None
         self._status: Status | None = None
 
     def show(self, text: str) -> None:
         """Show these words until `hide`; on a line of their own."""
         if not self._output.is_live:
             return
-        words = self._words(text)
+        from rich.console import Console
+        from rich.text import Text
+
+        shown = visible_line(text, characters_max=STATUS_CHARACTERS_MAX)
+        words = Text(shown, style="dim", overflow="ellipsis")
         if self._status is None:
             # It is drawn over the line it stands in, which may be the reply's.
             self._output.end_line()
-            self._status = self._begun(words)
+            # On standard error: of standard output every byte is the reply.
+            self._status = Console(stderr=True).status(words)
+            self._status.start()
         self._status.update(words)
 
     def hide(self) -> None:
@@ -331,23 +321,6 @@ class StatusLine:
         if self._status is not None:
             self._status.stop()
             self._status = None
-
-    def _words(self, text: str) -> Text:
-        from rich.text import Text
-
-        return Text(
-            one_line(text, characters_max=STATUS_CHARACTERS_MAX), style="dim", overflow="ellipsis"
-        )
-
-    def _begun(self, words: Text) -> Status:
-        from rich.console import Console
-
-        if self._console is None:
-            # On standard error: of standard output every byte is the reply.
-            self._console = Console(stderr=True)
-        status = self._console.status(words)
-        status.start()
-        return status
 
 
 # --- line wrap ----------------------------------------------------------------------------------

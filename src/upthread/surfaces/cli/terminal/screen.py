@@ -25,12 +25,13 @@ from upthread.core.types import Lease, Outcome, UpstreamSessionId
 from upthread.runtime.turns.progress import Listener, Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.terminal.input import PermissionDialogue, can_ask
-from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output, StatusLine
 from upthread.surfaces.cli.terminal.phrases import (
     counted,
     failure_in_words,
     going_on,
+    one_line,
+    parked_in_words,
     stopped_in_words,
 )
 
@@ -48,7 +49,7 @@ def limit_notice(name: str, going_on: str, parked: TurnParked | RunParked) -> No
 
 def _limit_of(result: TurnResult) -> Notice:
     assert result.parked is not None
-    address = result.conversation.key.address
+    address = result.conversation.address
     return limit_notice(address, go_on_command(address), result.parked)
 
 
@@ -141,13 +142,10 @@ class Screen:
 
     def _tell_trouble(self, result: TurnResult) -> None:
         """Print why a turn failed or waits, and the next command."""
-        address = result.conversation.key.address
+        address = result.conversation.address
         if result.parked is not None:
-            parked = result.parked
-            said, hint = stopped_in_words(
-                parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms
-            )
-            go_on = going_on(result.conversation.key, parked.reason)
+            said, hint = parked_in_words(result.parked)
+            go_on = going_on(result.conversation.key, result.parked.reason)
             self._output.note(f"{address}: PARKED: {said} ({go_on})", "yellow")
             self._output.note(f"  {hint}", "dim")
         elif shapes.told_status(result) == "failed":
@@ -239,47 +237,47 @@ SUMMARY_CHARACTERS_MAX: Final = 160
 
 _FENCE: Final = "```upthread"
 _OPENS: Final = re.compile(r" {0,3}```upthread[ \t]*\r?\n")
-_CLOSES: Final = re.compile(r" {0,3}```[ \t]*\r?\n")
+_CLOSES: Final = re.compile(r"^ {0,3}```[ \t]*\r?\n", re.MULTILINE)
 
 
 class ReportVeil:
-    """Feeds a reply through, its reports held back. `is_holding`: one may be under way."""
+    """Feeds a reply through, its reports held back."""
 
     def __init__(self) -> None:
-        self.is_holding = False
         self._held = ""
-        self._line = ""
         self._is_within_line = False
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether a report may be under way."""
+        return _OPENS.match(self._held) is not None
 
     def feed(self, text: str) -> str:
         """Return what of a piece is to be shown now."""
-        return "".join(map(self._fed, _pieces(text)))
+        self._held += text
+        shown: list[str] = []
+        while size := self._decided():
+            block, self._held = self._held[:size], self._held[size:]
+            self._is_within_line = not block.endswith("\n")
+            shown.append("" if _is_report(block) else block)
+        return "".join(shown)
 
     def end(self) -> str:
         """Return what was held back and is no report; the reply is over."""
-        return self._let_go()
+        held, self._held = self._held, ""
+        return "" if _is_report(held) else held
 
-    def _fed(self, piece: str) -> str:
-        if self._is_within_line:
-            self._is_within_line = not piece.endswith("\n")
-            return piece
-        self._held += piece
-        self._line += piece
-        is_whole = piece.endswith("\n")
-        line, self._line = self._line, "" if is_whole else self._line
-        if self.is_holding:
-            is_over = bool(_CLOSES.fullmatch(line)) or len(self._held) > REPORT_BYTES_MAX
-            return self._let_go() if is_over else ""
-        self.is_holding = bool(_OPENS.fullmatch(line))
-        if self.is_holding or (not is_whole and _may_open(line)):
-            return ""
-        self._is_within_line = not is_whole
-        return self._let_go()
-
-    def _let_go(self) -> str:
-        held, self._held, self._line = self._held, "", ""
-        was_holding, self.is_holding = self.is_holding, False
-        return "" if was_holding and _is_report(held) else held
+    def _decided(self) -> int:
+        """Return how many characters are no part of a report, or all of one."""
+        end = self._held.find("\n") + 1
+        line = self._held[: end or None]
+        if self._is_within_line or not _may_open(line):
+            return len(line)
+        if not _OPENS.fullmatch(line):
+            return end
+        if closing := _CLOSES.search(self._held, end):
+            return closing.end()
+        return len(self._held) if len(self._held) > REPORT_BYTES_MAX else 0
 
 
 def report_in_words(report: Report | None) -> tuple[str, str]:
@@ -330,14 +328,6 @@ def _may_open(line: str) -> bool:
             or (begun.startswith(_FENCE) and not begun[len(_FENCE) :].strip())
         )
     )
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """Yield a text line by line, its line ends kept, by LF alone."""
-    *lines, last = text.split("\n")
-    yield from (f"{line}\n" for line in lines)
-    if last:
-        yield last
 
 
 def _first_line(text: str) -> str:

@@ -23,11 +23,15 @@ from upthread.errors import NotFoundError
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.turns.progress import Notice
-from upthread.surfaces.cli.terminal.neutral import command as quoted
-from upthread.surfaces.cli.terminal.neutral import one_line, since
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.output import width as _width
-from upthread.surfaces.cli.terminal.phrases import standing_in_words, stopped_in_words
+from upthread.surfaces.cli.terminal.phrases import command as quoted
+from upthread.surfaces.cli.terminal.phrases import (
+    one_line,
+    parked_in_words,
+    since,
+    standing_in_words,
+)
 
 DOUBTS_SHOWN_MAX: Final = 10
 
@@ -69,7 +73,7 @@ def opening_command(opened: OwnInterface) -> str:
 def doubt_notice(doubt: RecordedEffect) -> Notice:
     """Return the notice about an action in doubt."""
     workstream = doubt.conversation.key.workstream
-    address, title = doubt.conversation.key.address, one_line(doubt.effect.title)
+    address, title = doubt.conversation.address, one_line(doubt.effect.title)
     settle = effects_command(workstream)
     about = {
         "effect_id": doubt.effect_id,
@@ -111,7 +115,7 @@ def _doubt_lines(workstream: str, doubts: Sequence[RecordedEffect]) -> Iterator[
     yield f"  {doubts_in_words(len(doubts))}:", ""
     for doubt in doubts[:DOUBTS_SHOWN_MAX]:
         title = one_line(doubt.effect.title)[:LINE_CHARACTERS_MAX]
-        yield f"    {doubt.conversation.key.address}: {title}", ""
+        yield f"    {doubt.conversation.address}: {title}", ""
         for look in doubt.looks:
             yield "      see what is there: ", look
     if len(doubts) > DOUBTS_SHOWN_MAX:
@@ -145,11 +149,8 @@ def _write_said(output: Output, head: str, text: str) -> None:
 def write_next(workstream: str, view: RunView, output: Output) -> None:
     """Write why a run waits, its questions, and the command that continues it."""
     if view.parked and not view.ended:
-        parked = view.parked
-        said, hint = stopped_in_words(
-            parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms
-        )
-        output.line(f"  {parked.role}: {said}" if parked.role else f"  {said}")
+        said, hint = parked_in_words(view.parked)
+        output.line(f"  {view.parked.role}: {said}" if view.parked.role else f"  {said}")
         if hint:
             output.line(f"  {hint}", "dim")
     for question in view.open_questions:
@@ -176,7 +177,7 @@ def write_roles(output: Output, view: WorkstreamView) -> None:
     head = ("ADDRESS", "NAME", "STATE", "SINCE", "TURNS", "LAST TURN", "AGENT", "SESSION")
     rows = [
         (
-            role.conversation.key.address,
+            role.conversation.address,
             role.conversation.instance_name,
             role.state,
             since(role.standing.since_ms),
@@ -193,7 +194,7 @@ def write_roles(output: Output, view: WorkstreamView) -> None:
 def open_link(conversation: Conversation, link: Link | None) -> Link:
     """Return the open link of a conversation; raises NotFoundError when it has none."""
     if link is None:
-        address = conversation.key.address
+        address = conversation.address
         raise NotFoundError(
             f"{address} has no open session",
             hint=f'start one: {quoted("upthread", "tell", address)} "…"',

@@ -10,7 +10,7 @@ from upthread.errors import UsageError
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import read_prompt
-from upthread.surfaces.cli.terminal.neutral import command
+from upthread.surfaces.cli.terminal.phrases import command
 from upthread.surfaces.cli.terminal.state_lines import next_commands, write_next
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -50,8 +50,7 @@ def main(call: Call, *, workstream: str, form: str, into: str | None, with_conte
         form = "json"
 
     async def use(project: Project) -> None:
-        beside: Mapping[str, object] = output.beside() if into is None else {}
-        asked = formats.Asked(project.redactor, project.now_ms(), with_content, beside)
+        asked = formats.Asked(project.redactor, project.now_ms(), with_content)
 
         def write(timeline: Timeline) -> None:
             # Written while it is read, so that a long record is never held whole.

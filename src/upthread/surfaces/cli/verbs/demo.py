@@ -90,35 +90,26 @@ def _place(keep: Path | None) -> Generator[Path]:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-class Stage(Struct, frozen=True, kw_only=True):
-    """A copy of the example, a git repository and an environment of its own, in one directory."""
+def _set_up(directory: Path) -> tuple[Path, Mapping[str, str]]:
+    """Copy the example into a new repository below a directory.
 
-    directory: Path
-
-    @property
-    def project(self) -> Path:
-        return self.directory / EXAMPLE
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The process's environment, with every path of upthread and its agent on this stage."""
-        # None of the person's own settings: the demo must not write to their record.
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("UPTHREAD_")}
-        return {
-            **kept,
-            "UPTHREAD_HOME": str(self.directory / "home"),
-            "UPTHREAD_REHEARSAL_HOME": str(self.directory / "sessions"),
-            "UPTHREAD_REHEARSAL_PACE_MS": str(PACE_MS),
-        }
-
-    def set_up(self) -> None:
-        """Copy the example into a new repository."""
-        self.directory.mkdir(mode=0o700, parents=True)
-        shutil.copytree(_example_directory(), self.project)
-        home = self.directory / "home"
-        home.mkdir(mode=0o700)
-        (home / "config.toml").write_text(SETTINGS, encoding="utf-8")
-        start_repository(self.project)
+    Returns the repository, and an environment in which every path of upthread and its agent is
+    below that directory.
+    """
+    directory.mkdir(mode=0o700, parents=True)
+    project, home = directory / EXAMPLE, directory / "home"
+    shutil.copytree(_example_directory(), project)
+    home.mkdir(mode=0o700)
+    (home / "config.toml").write_text(SETTINGS, encoding="utf-8")
+    start_repository(project)
+    # None of the person's own settings: the demo must not write to their record.
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("UPTHREAD_")}
+    return project, {
+        **kept,
+        "UPTHREAD_HOME": str(home),
+        "UPTHREAD_REHEARSAL_HOME": str(directory / "sessions"),
+        "UPTHREAD_REHEARSAL_PACE_MS": str(PACE_MS),
+    }
 
 
 def _example_directory() -> Path:
@@ -136,10 +127,9 @@ def _play(directory: Path, say: Say) -> dict[str, str]:
 
     Raises UpthreadError for another end.
     """
-    stage = Stage(directory=directory)
-    stage.set_up()
+    stage = _set_up(directory)
     say(f'$ upthread tell {ADDRESS} "Plan it. $(cat spec.md)"', "bold")
-    text = (stage.project / "spec.md").read_text(encoding="utf-8")
+    text = (stage[0] / "spec.md").read_text(encoding="utf-8")
     specification = text.partition("\n")[2]
     prompt = f"Plan it.\n\n# Specification\n{specification}"
     killed = _tell(stage, prompt, kill_after_calls=CALLS_BEFORE_KILL)
@@ -206,15 +196,18 @@ class _Finished(Struct, frozen=True, kw_only=True):
         return found[-1] if found else None
 
 
-def _tell(stage: Stage, said: str, *, kill_after_calls: int = 0) -> _Finished:
+def _tell(
+    stage: tuple[Path, Mapping[str, str]], said: str, *, kill_after_calls: int = 0
+) -> _Finished:
     """Run `upthread tell` to its end, or kill it once the agent has begun so many calls."""
     words = ("upthread", "tell", ADDRESS, said, "--agent", "rehearsal", "--json")
+    project, environment = stage
     lines: list[Mapping[str, Any]] = []
     was_killed = False
     child = subprocess.Popen(
         programs.own_module(*words),
-        cwd=stage.project,
-        env=stage.environment,
+        cwd=project,
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,

@@ -17,7 +17,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 import click
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, field
 
 from upthread import __version__
 from upthread.agent_stores.base import VendorHistory
@@ -44,8 +44,8 @@ from upthread.runtime.record.events import turn_events
 from upthread.store.base import Store
 from upthread.store.entries import CURE_OF_DAMAGE as SEE_DOCTOR
 from upthread.store.kinds import ConversationState
-from upthread.store.sqlite.integrity import FileFaults
-from upthread.store.sqlite.presence import CURE_OF_DAMAGE
+from upthread.store.sqlite.backup import FileFaults
+from upthread.store.sqlite.files import CURE_OF_DAMAGE
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.failures import EXIT_ERROR
@@ -63,11 +63,16 @@ from upthread.surfaces.cli.findings import (
     state_findings,
 )
 from upthread.surfaces.cli.findings import show as show_holdings
-from upthread.surfaces.cli.setup.targets import TARGETS
-from upthread.surfaces.cli.terminal.neutral import command, one_line
-from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, standing_in_words
+from upthread.surfaces.cli.terminal.output import Output, members
+from upthread.surfaces.cli.terminal.phrases import (
+    command,
+    conversation_name,
+    counted,
+    one_line,
+    standing_in_words,
+)
 from upthread.surfaces.cli.terminal.state_lines import write_table
+from upthread.surfaces.cli.verbs.setup import TARGETS
 
 OURS: Final = "upthread"
 OPENCODE: Final = "opencode"
@@ -135,7 +140,8 @@ def main(
             raise UsageError(
                 "--probe takes no store", hint=command("upthread", "doctor", "--probe", probed)
             )
-        return probe(call, probed, rate_limit_prompt=rate_limit_prompt, is_yes=is_yes)
+        probe(call, probed, rate_limit_prompt=rate_limit_prompt, is_yes=is_yes)
+        return 0
     return _diagnose(call, store)
 
 
@@ -211,10 +217,7 @@ def _show(call: Call, diagnosis: _Diagnosis) -> None:
     if output.is_json:
         output.json(
             {
-                "sound": diagnosis.sound,
-                "findings": [to_builtins(each) for each in diagnosis.findings],
-                "holdings": diagnosis.holdings,
-                "hooks": [to_builtins(each) for each in diagnosis.hooks],
+                **members(diagnosis, "sound findings holdings hooks"),
                 "other_versions": +diagnosis.other_versions,
             }
         )
@@ -319,7 +322,7 @@ def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
         return None
     what = "; ".join(f"{fault.place}: {fault.what}" for fault in found[:3])
     more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
-    cure = f"what would be mended: {command('upthread', 'repair', conversation.key.address)}"
+    cure = f"what would be mended: {command('upthread', 'repair', conversation.address)}"
     return Finding(
         store=OURS,
         history=conversation_name(conversation),
@@ -351,15 +354,15 @@ class ListedAgent(Struct, frozen=True, kw_only=True):
 
     agent: str
     is_installed: bool
-    version: str | None
+    version: str | None = None
     path: str | None
     driven_by: str
     command: tuple[str, ...]
     how_to_install: str
-    is_configured: bool
-    tested_with: str | None
-    can: tuple[str, ...] | None
-    notice: str | None
+    is_configured: bool = False
+    tested_with: str | None = None
+    can: tuple[str, ...] | None = None
+    notice: str | None = None
     hooks: HookState | None
 
 
@@ -373,8 +376,7 @@ def list_agents(call: Call) -> int:
     listed += [_configured(name, each.command, states) for name, each in settings.agents.items()]
     output = call.output
     if output.is_json:
-        shapes = [to_builtins(agent) for agent in listed]
-        output.json({"default_agent": settings.agent, "agents": shapes})
+        output.json({"default_agent": settings.agent, "agents": listed})
         return 0
     head = ("AGENT", "HERE", "VERSION", "DRIVEN BY", "CAN", "COMMAND")
     write_table(output, head, [_row(agent) for agent in listed])
@@ -418,7 +420,6 @@ def _known(
         driven_by=way.kind,
         command=way.command,
         how_to_install=entry.how_to_install,
-        is_configured=False,
         tested_with=row.version if row else None,
         can=_OWN_CAN if is_own else row.can if row else None,
         notice=(row.warning(version or "") if row else "") or None,
@@ -433,16 +434,12 @@ def _configured(
     return ListedAgent(
         agent=name,
         is_installed=path is not None,
-        version=None,
         path=path,
         # A configured command always speaks ACP.
         driven_by="acp",
         command=command,
         how_to_install="its command is in the configuration, and not on PATH",
         is_configured=True,
-        tested_with=None,
-        can=None,
-        notice=None,
         hooks=states.get(name),
     )
 

@@ -14,9 +14,10 @@ from upthread.core.turns.turn import HELD_BACK
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options, shapes
-from upthread.surfaces.cli.call import Call, who_acts
-from upthread.surfaces.cli.terminal.neutral import command as quoted
-from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.input import who_acts
+from upthread.surfaces.cli.terminal.phrases import command as quoted
+from upthread.surfaces.cli.terminal.phrases import one_line
 from upthread.surfaces.cli.terminal.state_lines import write_table
 
 
@@ -32,21 +33,22 @@ from upthread.surfaces.cli.terminal.state_lines import write_table
 @click.argument(
     "effect", metavar="[EFFECT]", required=False, help="Which action, if several are in doubt."
 )
-def main(call: Call, *, workstream: str, said: str | None, effect: str | None) -> int:
+def main(call: Call, *, workstream: str, said: str | None, effect: str | None) -> None:
     """List actions beyond this machine that are in doubt, or settle one of them."""
     if said is None:
-        return _show(call, workstream)
-    return _settle(call, workstream, said, effect)
+        _show(call, workstream)
+        return
+    _settle(call, workstream, said, effect)
 
 
-def _show(call: Call, workstream: str) -> int:
+def _show(call: Call, workstream: str) -> None:
     async def use(project: Project) -> tuple[Sequence[RecordedEffect], Sequence[RoleView]]:
         return await project.effects_held(workstream), (await project.show(workstream)).roles
 
     found, roles = call.with_project(use)
     output = call.output
     waiting = [
-        {"address": role.conversation.key.address, "detail": role.last_turn.parked.detail}
+        {"address": role.conversation.address, "detail": role.last_turn.parked.detail}
         for role in roles
         if role.last_turn and role.last_turn.parked and role.last_turn.parked.reason == HELD_BACK
     ]
@@ -56,11 +58,11 @@ def _show(call: Call, workstream: str) -> int:
             for key, is_unknown in (("in_doubt", True), ("done", False))
         }
         output.json({**is_in_doubt, "waiting": waiting})
-        return 0
+        return
     if not found:
         output.line(f"nothing of {one_line(workstream)} is held back")
-        return 0
-    rows = [(each.effect_id, each.conversation.key.address, each.effect.in_words) for each in found]
+        return
+    rows = [(each.effect_id, each.conversation.address, each.effect.in_words) for each in found]
     head = ("EFFECT", "ADDRESS", "ACTION")
     write_table(output, head, rows, last_characters_max=LINE_CHARACTERS_MAX)
     for each in found:
@@ -71,10 +73,9 @@ def _show(call: Call, workstream: str) -> int:
     output.line("look whether each was done; until you say something, nobody does it again:")
     for said in Settlement:
         output.command("  ", quoted("upthread", "effects", workstream, said, found[0].effect_id))
-    return 0
 
 
-def _settle(call: Call, workstream: str, said: str, effect_id: str | None) -> int:
+def _settle(call: Call, workstream: str, said: str, effect_id: str | None) -> None:
     in_words = {
         Settlement.DONE: "was done, you say: it is held back where a turn is gone on with",
         Settlement.NOT_DONE: "was not done, you say: nothing stands in its way any more",
@@ -88,7 +89,6 @@ def _settle(call: Call, workstream: str, said: str, effect_id: str | None) -> in
     settled = call.with_project(use)
     if call.output.is_json:
         call.output.json({**shapes.effect(settled), "settled": said})
-        return 0
+        return
     title = one_line(settled.effect.title)[:LINE_CHARACTERS_MAX]
     call.output.line(f"{settled.effect_id} {title}: {in_words[Settlement(said)]}")
-    return 0

@@ -11,16 +11,17 @@ from upthread.client.encryption import key_of, made_key
 from upthread.config import Settings
 from upthread.errors import UsageError
 from upthread.store.address import file_path, is_postgres
-from upthread.store.sqlite.encryption import change_key, has_key
+from upthread.store.sqlite.backup import change_key
+from upthread.store.sqlite.connection import has_key
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
-from upthread.surfaces.cli.terminal.input import DECLINED, confirm
+from upthread.surfaces.cli.terminal.input import confirm
 
 
 @options.verb
 @click.option("--remove", "is_removed", is_flag=True, help="Write the database without encryption.")
 @options.yes
-def main(call: Call, *, is_removed: bool, is_yes: bool) -> int:
+def main(call: Call, *, is_removed: bool, is_yes: bool) -> None:
     """Encrypt the database with the key that your config.toml names."""
     require_person("nobody changes the encryption", "encrypt", *(["--remove"] * is_removed))
     settings = call.settings()
@@ -36,16 +37,16 @@ def main(call: Call, *, is_removed: bool, is_yes: bool) -> int:
     before, after = (key, None) if is_removed else (None, key)
     # Done before, perhaps by a run that was killed after the file was in place.
     if not path.is_file() or has_key(path, after):
-        return _tell(call, path, settings, is_encrypted=not is_removed, is_changed=False)
+        _tell(call, path, settings, is_encrypted=not is_removed, is_changed=False)
+        return
     question = _question(path, settings, is_removed=is_removed)
-    if not is_yes and not confirm(call.output, question, hint="say --yes"):
-        return DECLINED
+    confirm(call.output, question, is_yes=is_yes, hint="say --yes", declined="")
     # Backups are under the old key, or under none. Removed first, so that none of them outlives a
     # kill, and again for one that was made meanwhile.
     remove_daily_backups(settings)
     change_key(path, before=before, after=after)
     remove_daily_backups(settings)
-    return _tell(call, path, settings, is_encrypted=not is_removed, is_changed=True)
+    _tell(call, path, settings, is_encrypted=not is_removed, is_changed=True)
 
 
 def _path_of(settings: Settings) -> Path:
@@ -68,7 +69,7 @@ def _question(path: Path, settings: Settings, *, is_removed: bool) -> str:
 
 def _tell(
     call: Call, path: Path, settings: Settings, *, is_encrypted: bool, is_changed: bool
-) -> int:
+) -> None:
     if call.output.is_json:
         call.output.json(
             {
@@ -78,7 +79,7 @@ def _tell(
                 "encryption_key": settings.encryption_key,
             }
         )
-        return 0
+        return
     state = "encrypted" if is_encrypted else "not encrypted"
     if not path.is_file():
         call.output.line(f"{path}: not there yet; it will be {state}")
@@ -86,4 +87,3 @@ def _tell(
         call.output.line(f"{path}: {state}" if is_changed else f"{path}: {state} already")
     if is_changed and not is_encrypted:
         call.output.line("now take encryption_key out of your config.toml")
-    return 0

@@ -20,7 +20,7 @@ from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, extra
 from upthread.surfaces.cli.terminal.output import Output, plain
 from upthread.surfaces.cli.terminal.phrases import counted
-from upthread.surfaces.formats.otel import Sent, Span, ended_spans
+from upthread.surfaces.formats.otel import Span, ended_spans
 
 if TYPE_CHECKING:
     from upthread.surfaces.collector import Collector
@@ -106,25 +106,29 @@ class Exported:
         self._workstream = workstream
         self._with_content = with_content
         self._seen: dict[str, WorkstreamView] = {}
-        self._sent: dict[str, Sent] = {}
+        self._sent: set[str] = set()
 
     async def pass_over(self) -> None:
         """Take all that has ended as sent."""
         for name in await self._names():
-            view, _, sent = await self._new(name)
-            self._seen[name], self._sent[name] = view, sent
+            view, spans = await self._new(name)
+            self._take(view, spans)
 
     async def send(self) -> int:
         """Send what has ended and was not sent; returns how many spans. Raises UpthreadError."""
         count = 0
         for name in await self._names():
-            view, spans, sent = await self._new(name)
+            view, spans = await self._new(name)
             if spans:
                 await self._project.read(partial(self._collector.send, spans))
             # Only now, so that rejected spans are sent again.
-            self._seen[name], self._sent[name] = view, sent
+            self._take(view, spans)
             count += len(spans)
         return count
+
+    def _take(self, view: WorkstreamView, spans: Sequence[Span]) -> None:
+        self._seen[view.workstream.workstream] = view
+        self._sent.update(each.span_id for each in spans)
 
     async def _names(self) -> Sequence[str]:
         if self._workstream is not None:
@@ -133,18 +137,16 @@ class Exported:
         known = await project.read(lambda: project.store.workstreams(project.project_id))
         return tuple(each.workstream for each in known)
 
-    async def _new(self, name: str) -> tuple[WorkstreamView, Sequence[Span], Sent]:
+    async def _new(self, name: str) -> tuple[WorkstreamView, Sequence[Span]]:
         view = await self._project.show(name)
-        sent = self._sent.get(name, Sent())
-        if self._seen.get(name) == view:
-            return view, (), sent
-        sent = sent.copy()
+        if self._seen.get(view.workstream.workstream) == view:
+            return view, ()
 
         def read(timeline: Timeline) -> Sequence[Span]:
-            spans = ended_spans(timeline, sent, with_content=self._with_content)
+            spans = ended_spans(timeline, self._sent, with_content=self._with_content)
             return [self._redacted(each) for each in spans]
 
-        return view, await self._project.with_audit(name, read), sent
+        return view, await self._project.with_audit(name, read)
 
     def _redacted(self, span: Span) -> Span:
         # Also of a record that is kept in full: it leaves this machine.

@@ -22,13 +22,13 @@ from upthread.core.config_file import Keep
 from upthread.core.names import did_you_mean, parse_role, parse_workstream, shown
 from upthread.core.states import effects_command
 from upthread.errors import NotFoundError, StoreError, UsageError
-from upthread.runtime.record.erasure import HeldWorkstream, Selection
+from upthread.runtime.record.erasure import HeldWorkstream, Selection, summed
 from upthread.surfaces.cli import options
-from upthread.surfaces.cli.call import Call, who_acts
+from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import KEEPING, Needs
-from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
-from upthread.surfaces.cli.terminal.neutral import midnight_ms, one_line
-from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.input import confirm, who_acts
+from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.phrases import counted, midnight_ms, one_line
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 
@@ -74,7 +74,7 @@ def main(
     before: str | None,
     is_yes: bool,
     is_dry_run: bool,
-) -> int:
+) -> None:
     """Erase what was said. The record still shows that something was said, by whom and when."""
     if workstream is None and before is None:
         raise UsageError("forget what?", hint="name a workstream, or say --before 2026-01-31")
@@ -102,7 +102,7 @@ def main(
         )
         return await anyio.to_thread.run_sync(lambda: _with_elsewhere(found))
 
-    return _carry_out(call, call.with_project(look), "Forget it?", is_yes=is_yes, is_dry=is_dry_run)
+    _carry_out(call, call.with_project(look), "Forget it?", is_yes=is_yes, is_dry=is_dry_run)
 
 
 def _require_role(project: Project, workstream: str, role: str) -> None:
@@ -115,7 +115,7 @@ def _require_role(project: Project, workstream: str, role: str) -> None:
         )
 
 
-def forget_outlived(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
+def forget_outlived(call: Call, *, is_yes: bool, is_dry_run: bool) -> None:
     """Erase what is older than the `[keep]` rules of the configuration allow."""
     rules: list[Keep] = []
 
@@ -129,7 +129,7 @@ def forget_outlived(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
         call.output.note(f"{one_line(name)} is kept until you have looked: {effects_command(name)}")
     if rules[0] == Keep() and not call.output.is_json:
         call.output.note("nothing is configured: all is kept for ever ([keep] content_days = 90)")
-    return _carry_out(call, found, "Forget what is older?", is_yes=is_yes, is_dry=is_dry_run)
+    _carry_out(call, found, "Forget what is older?", is_yes=is_yes, is_dry=is_dry_run)
 
 
 async def _outlived(project: Project) -> tuple[_Found, Sequence[str]]:
@@ -161,13 +161,13 @@ def _has_content(held: HeldWorkstream) -> bool:
     return any(each.held.parts for each in held.conversations)
 
 
-def _carry_out(call: Call, found: _Found, question: str, *, is_yes: bool, is_dry: bool) -> int:
+def _carry_out(call: Call, found: _Found, question: str, *, is_yes: bool, is_dry: bool) -> None:
     if not call.output.is_json:
         _show(call, found)
     if is_dry or found.is_nothing:
-        return _tell(call, found, is_done=False)
-    if not is_yes and not confirm(call.output, question, declined=UNCHANGED):
-        return DECLINED
+        _tell(call, found, is_done=False)
+        return
+    confirm(call.output, question, is_yes=is_yes)
 
     async def change(project: Project) -> None:
         for selection in found.selections:
@@ -175,7 +175,7 @@ def _carry_out(call: Call, found: _Found, question: str, *, is_yes: bool, is_dry
         await anyio.to_thread.run_sync(lambda: remove_logs(found.logs))
 
     call.with_project(change)
-    return _tell(call, found, is_done=True)
+    _tell(call, found, is_done=True)
 
 
 # --- telling -----------------------------------------------------------------------------------
@@ -183,11 +183,13 @@ def _carry_out(call: Call, found: _Found, question: str, *, is_yes: bool, is_dry
 
 def _show(call: Call, found: _Found) -> None:
     for each in found.workstreams:
-        parts, size, oldest_at_ms = _sum_of(each)
-        since = f", the oldest of {day_of(oldest_at_ms)}" if oldest_at_ms is not None else ""
+        total = summed(each.conversations)
+        oldest = total.oldest_at_ms
+        since = f", the oldest of {day_of(oldest)}" if oldest is not None else ""
         call.output.line(
             f"{each.workstream}: {counted(len(each.conversations), 'conversation')},"
-            f" {counted(len(each.runs), 'run')}, {counted(parts, 'part')}, {size:,} bytes{since}"
+            f" {counted(len(each.runs), 'run')}, {counted(total.parts, 'part')},"
+            f" {total.content_bytes:,} bytes{since}"
         )
     if found.logs:
         size = sum(log.size_bytes for log in found.logs)
@@ -198,10 +200,10 @@ def _show(call: Call, found: _Found) -> None:
         call.output.line("there is nothing to forget", "green")
 
 
-def _tell(call: Call, found: _Found, *, is_done: bool) -> int:
+def _tell(call: Call, found: _Found, *, is_done: bool) -> None:
     if call.output.is_json:
         call.output.json({"is_done": is_done, **_shape(found)})
-        return 0
+        return
     if is_done:
         call.output.line("FORGOTTEN: what was said is in no file of upthread's", "green")
         if found.workstreams:
@@ -213,34 +215,23 @@ def _tell(call: Call, found: _Found, *, is_done: bool) -> int:
             " remove it with the agent's own commands",
             "yellow",
         )
-    return 0
 
 
 def _shape(found: _Found) -> Mapping[str, object]:
     return {
         "workstreams": [_workstream_shape(each) for each in found.workstreams],
         "logs": [{"path": str(log.path), "size_bytes": log.size_bytes} for log in found.logs],
-        "agents_hold": list(found.elsewhere),
+        "agents_hold": found.elsewhere,
     }
 
 
 def _workstream_shape(each: HeldWorkstream) -> Mapping[str, object]:
-    parts, size, oldest_at_ms = _sum_of(each)
     return {
         "workstream": each.workstream,
         "conversations": len(each.conversations),
         "runs": len(each.runs),
-        "parts": parts,
-        "content_bytes": size,
-        "oldest_at_ms": oldest_at_ms,
+        **members(summed(each.conversations), "parts content_bytes oldest_at_ms"),
     }
-
-
-def _sum_of(each: HeldWorkstream) -> tuple[int, int, int | None]:
-    held = [conversation.held for conversation in each.conversations]
-    times = [one.oldest_at_ms for one in held if one.oldest_at_ms is not None]
-    parts, size = sum(one.parts for one in held), sum(one.content_bytes for one in held)
-    return parts, size, min(times, default=None)
 
 
 # --- what others hold --------------------------------------------------------------------------

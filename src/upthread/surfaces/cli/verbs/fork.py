@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 import click
-from msgspec import structs
 
 from upthread.runtime.record.fork import Fork, ForkPlan
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
-from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
+from upthread.surfaces.cli.terminal.input import confirm
+from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, one_line
 
 EFFECTS_SHOWN_MAX: Final = 20
 
@@ -40,7 +39,7 @@ def main(
     at_message: int | None,
     is_yes: bool,
     is_dry_run: bool,
-) -> int:
+) -> None:
     """Branch a conversation off after a message. The first conversation stays as it is."""
     # The project is closed before the question; the plan is made again when it is carried out.
     plan = call.with_project(
@@ -52,12 +51,10 @@ def main(
             output.line(line)
     if is_dry_run:
         _tell(call, plan, None)
-        return 0
-    if not is_yes and not confirm(output, f"Fork {plan.source.key.address}?", declined=UNCHANGED):
-        return DECLINED
+        return
+    confirm(output, f"Fork {plan.source.address}?", is_yes=is_yes)
     made = call.with_project(lambda project: project.fork(address, into, at_message=at_message))
     _tell(call, plan, made)
-    return 0
 
 
 def _plan(plan: ForkPlan) -> Iterator[str]:
@@ -86,7 +83,7 @@ def _tell(call: Call, plan: ForkPlan, made: Fork | None) -> None:
     if call.output.is_json:
         call.output.json(
             {
-                "address": plan.source.key.address,
+                "address": plan.source.address,
                 "as": plan.target.address,
                 "is_done": made is not None,
                 "at_message": plan.at_message,
@@ -94,17 +91,13 @@ def _tell(call: Call, plan: ForkPlan, made: Fork | None) -> None:
                 "conversation_id": made.conversation.conversation_id if made else None,
                 "upstream_session_id": link.upstream_session_id if link else None,
                 "why_replay": made.why_replay if made else "",
-                "effects": [
-                    {"call_id": each.call_id, "title": each.title, "state": str(each.state)}
-                    for each in plan.effects
-                ],
-                "children_left": list(plan.children_left),
-                "changes": [structs.asdict(change) for change in plan.changes],
+                "effects": [members(each, "call_id title state") for each in plan.effects],
+                **members(plan, "children_left changes"),
             }
         )
     elif made is not None:
         session = f", session {link.upstream_session_id}" if link else ""
         name = conversation_name(made.conversation)
-        call.output.line(f"{name}: FORKED from {plan.source.key.address}{session}", "green")
+        call.output.line(f"{name}: FORKED from {plan.source.address}{session}", "green")
         if made.why_replay:
             call.output.note(f"it will replay: {one_line(made.why_replay)}")

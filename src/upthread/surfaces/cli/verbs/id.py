@@ -6,7 +6,8 @@ from upthread.client.project import Project
 from upthread.core.types import Conversation, Link
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.phrases import one_line
 from upthread.surfaces.cli.terminal.state_lines import open_link
 
 
@@ -22,10 +23,8 @@ def main(call: Call, *, address: str) -> None:
     conversation, link = call.with_project(use)
     if call.output.is_json:
         told = {
-            "address": conversation.key.address,
-            "conversation_id": conversation.conversation_id,
-            "agent": link.agent,
-            "upstream_session_id": link.upstream_session_id,
+            **members(conversation, "address conversation_id"),
+            **members(link, "agent upstream_session_id"),
         }
         call.output.json(told)
     else:

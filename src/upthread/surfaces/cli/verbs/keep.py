@@ -1,46 +1,66 @@
-"""`upthread keep`: copies sessions into our record, so that they stay.
+"""`upthread keep`: sessions of the agents, copied into our record or continued as conversations.
 
-There upthread redacts, encrypts, shows, searches and forgets them like every conversation. It only
-reads the agent's own file.
+A copied session is redacted, encrypted, shown, searched and forgotten like every conversation. The
+agent's own file is only read.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final, cast
 
 import click
+from msgspec import Struct, structs
 
 from upthread.agent_stores.outline import SessionOutline
 from upthread.client.project import Project
+from upthread.client.surroundings import Surroundings
 from upthread.core.names import parse_address
-from upthread.errors import NotFoundError, UsageError
+from upthread.core.types import UpstreamSessionId
+from upthread.errors import NotFoundError, UpthreadError, UsageError
+from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import STARTING, Needs
-from upthread.surfaces.cli.sessions import (
-    Candidate,
-    Done,
-    Filters,
-    addressed,
-    done_to,
-    on_record,
-    outlines_here,
-    tell,
-    unheld,
-)
-from upthread.surfaces.cli.terminal.neutral import command as quoted
-from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.sessions import can_be_adopted, free_address, outlines_here
+from upthread.surfaces.cli.terminal.input import can_ask, with_agent
+from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.phrases import command as quoted
+from upthread.surfaces.cli.terminal.phrases import conversation_name, one_line, since
+from upthread.surfaces.cli.terminal.state_lines import open_link
 from upthread.surfaces.cli.verbs.forget import forget_outlived
 
-WORD = "KEPT"
+TITLE_CHARACTERS_MAX: Final = 48
+NOT_ALL: Final = 1
+"""The exit code where one of the sessions could not be taken."""
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """A session, and its address. `fault` says why the session could not be taken."""
+
+    outline: SessionOutline
+    address: str
+    fault: str = ""
+
+
+Act = Callable[[Candidate], Awaitable[object]]
 
 
 @options.verb
 @click.argument(
-    "sessions",
+    "words",
     metavar="[SESSION]…",
     nargs=-1,
-    help="Sessions to copy into the record, by the agents' ids.",
+    help="Sessions, by the agents' ids; with --continue, ADDRESS SESSION.",
+)
+@click.option(
+    "--continue",
+    "is_continuing",
+    is_flag=True,
+    help="Import a session as a conversation that continues in it.",
+)
+@click.option(
+    "--pick", "is_picking", is_flag=True, help="With --continue: choose from the sessions here."
 )
 @click.option(
     "--soon", "is_soon", is_flag=True, help="All here that their agents delete within 7 days."
@@ -48,7 +68,7 @@ WORD = "KEPT"
 @options.one_agent_only
 @click.option(
     "--as",
-    "address",
+    "given",
     metavar="ADDRESS",
     help="Where to keep the session; by default its branch or its title decides.",
 )
@@ -57,77 +77,96 @@ WORD = "KEPT"
 def main(
     call: Call,
     *,
-    sessions: Sequence[str],
+    words: Sequence[str],
+    is_continuing: bool,
+    is_picking: bool,
     is_soon: bool,
     agent: str | None,
-    address: str | None,
+    given: str | None,
     is_yes: bool,
     is_dry_run: bool,
 ) -> int:
     """Copy sessions before their agent deletes them; without any, apply the rules of `[keep]`.
 
-    Those rules erase what is older than the configuration keeps.
+    Those rules erase what is older than the configuration keeps. `upthread adopt ADDRESS SESSION`
+    is `upthread keep --continue ADDRESS SESSION`.
     """
-    if sessions and is_soon:
+    if words and is_soon:
         raise UsageError("--soon takes no session", hint="upthread keep --soon")
-    if sessions or is_soon:
-        filters = Filters(agent=agent, ids=sessions, is_soon=is_soon)
-        return _keep_sessions(call, filters, address=address, is_dry_run=is_dry_run)
-    if agent or address:
+    if is_picking or is_continuing:
+        if is_soon or given or is_dry_run:
+            raise UsageError("adopt takes no --soon, --as or --dry-run", hint="leave it out")
+        return _continue(call, words, agent, is_picking=is_picking, is_yes=is_yes)
+    if words or is_soon:
+        if given is not None and len(words) != 1:
+            raise UsageError("--as names one session's address", hint="name one session")
+        around = call.surroundings()
+        outlines = outlines_here(around, agent=agent, ids=words, is_soon=is_soon)
+        _require_found(words, outlines)
+        return _keep(call, around, outlines, address=given, is_dry_run=is_dry_run)
+    if agent or given:
         raise UsageError("no session is named", hint="upthread keep SESSION, or --soon")
-    return forget_outlived(call, is_yes=is_yes, is_dry_run=is_dry_run)
+    forget_outlived(call, is_yes=is_yes, is_dry_run=is_dry_run)
+    return 0
 
 
-def _keep_sessions(call: Call, filters: Filters, *, address: str | None, is_dry_run: bool) -> int:
-    if address is not None and len(filters.ids) != 1:
-        raise UsageError("--as names one session's address", hint="name one session")
-    around = call.surroundings()
-    outlines = outlines_here(around, filters)
-    _require_found(filters, outlines)
+# --- a copy -------------------------------------------------------------------------------------
 
-    async def use(project: Project) -> tuple[int, list[Done]]:
-        left = unheld(project, outlines)
-        chosen = list(addressed(project, left))
+
+def _keep(
+    call: Call,
+    around: Surroundings,
+    outlines: Sequence[SessionOutline],
+    *,
+    address: str | None,
+    is_dry_run: bool,
+) -> int:
+    async def use(project: Project) -> tuple[int, list[Candidate]]:
+        held, chosen = _candidates(project, outlines)
         if address is not None:
             parse_address(address)
-            chosen = [Candidate(outline=each.outline, address=address) for each in chosen]
-        new = {each.session_id for each in left}
-        held = [each for each in outlines if each.session_id not in new]
+            chosen = [structs.replace(each, address=address) for each in chosen]
         if is_dry_run:
-            return len(held), [Done(candidate=each) for each in chosen]
+            return len(held), chosen
 
         async def keep(each: Candidate) -> None:
             await project.keep(each.address, each.outline.session_id, agent=each.outline.agent)
 
-        is_named = address is not None
         # Newer messages too, because the agent may delete them before the conversation continues.
         grown = [done async for done in _caught_up(project, held)]
-        kept = [await done_to(each, keep, is_named=is_named) for each in chosen]
+        kept = [await _done_to(each, keep, is_named=address is not None) for each in chosen]
         return len(held) - len(grown), [*grown, *kept]
 
     held, kept = call.with_project(use, needs=Needs(tables=STARTING))
-    code = tell(call, around, kept, word=WORD, is_done=not is_dry_run, held=held)
-    if not call.output.is_json:
-        _next(call, kept, held=held, is_dry_run=is_dry_run)
+    code = _tell(call, around, kept, word="KEPT", is_done=not is_dry_run, held=held)
+    if call.output.is_json:
+        return code
+    first = next((each for each in kept if not each.fault), None)
+    if first is not None and not is_dry_run:
+        workstream = parse_address(first.address).workstream
+        call.output.command("read it: ", quoted("upthread", "audit", workstream))
+        call.output.command("undo it: ", quoted("upthread", "forget", workstream))
+    if not kept and not held:
+        call.output.note("there is nothing to keep: no session here is deleted soon", "dim")
     return code
 
 
-async def _caught_up(project: Project, held: list[SessionOutline]) -> AsyncIterator[Done]:
+async def _caught_up(project: Project, held: Sequence[Candidate]) -> AsyncIterator[Candidate]:
     """Record new messages of recorded sessions; yields those that had some, or that failed."""
     added: list[int] = []
 
     async def catch_up(each: Candidate) -> None:
         added.append(await project.catch_up(each.outline.session_id))
 
-    for candidate in on_record(project, held):
-        done = await done_to(candidate, catch_up)
+    for candidate in held:
+        done = await _done_to(candidate, catch_up)
         if done.fault or added.pop():
             yield done
 
 
-def _require_found(filters: Filters, outlines: list[SessionOutline]) -> None:
+def _require_found(ids: Sequence[str], outlines: Sequence[SessionOutline]) -> None:
     known = {each.session_id for each in outlines}
-    missing = [each for each in filters.ids if each not in known]
+    missing = [each for each in ids if each not in known]
     if missing:
         raise NotFoundError(
             f"no agent here has stored a session {one_line(missing[0])!r}",
@@ -135,12 +174,219 @@ def _require_found(filters: Filters, outlines: list[SessionOutline]) -> None:
         )
 
 
-def _next(call: Call, kept: list[Done], *, held: int, is_dry_run: bool) -> None:
+# --- a conversation that continues ----------------------------------------------------------------
+
+
+def _continue(
+    call: Call, words: Sequence[str], agent: str | None, *, is_picking: bool, is_yes: bool
+) -> int:
+    if is_picking:
+        if words:
+            raise UsageError("--pick suggests the addresses", hint="leave the address out")
+        return _pick(call, agent, is_yes=is_yes)
+    if len(words) != 2:
+        raise UsageError(
+            "adopt takes an address and a session's id",
+            hint="upthread adopt ADDRESS ID, or choose from a list: upthread adopt --pick",
+        )
+    address, session = words
+    return _adopt(call, address, session, agent)
+
+
+def _adopt(call: Call, address: str, session: str, agent: str | None) -> int:
+    async def use(project: Project, chosen: str | None) -> tuple[RoleView | None, RoleView]:
+        # Read first, because afterwards the replaced session is not known any more.
+        before = await _role_or_none(project, address)
+        await project.adopt(address, session, agent=chosen)
+        return before, await project.role(address)
+
+    def attempt(chosen: str | None) -> tuple[RoleView | None, RoleView]:
+        return call.with_project(lambda up: use(up, chosen), needs=Needs(tables=STARTING))
+
+    before, after = with_agent(call.output, attempt, agent)
+    link = open_link(after.conversation, after.link)
+    held = before.link if before else None
+    replaced = held.upstream_session_id if held and held.seq != link.seq else None
+    if call.output.is_json:
+        told = {
+            **members(after.conversation, "address instance_name conversation_id"),
+            **members(link, "agent upstream_session_id"),
+            "replaced_upstream_session_id": replaced,
+        }
+        call.output.json(told)
+        return 0
+    instead = f", in place of {replaced}" if replaced else ""
+    name = conversation_name(after.conversation)
+    call.output.line(f"{name}: ADOPTED {link.upstream_session_id} of {link.agent}{instead}")
+    return 0
+
+
+async def _role_or_none(project: Project, address: str) -> RoleView | None:
+    try:
+        return await project.role(address)
+    except NotFoundError:
+        return None
+
+
+def _pick(call: Call, agent: str | None, *, is_yes: bool) -> int:
+    """Let a person choose; with `is_yes` all; else only list the sessions, and say how."""
+    around, output = call.surroundings(), call.output
+    outlines = [each for each in outlines_here(around, agent=agent) if _is_offered(each)]
+
+    async def look(project: Project) -> tuple[list[Candidate], list[Candidate]]:
+        return _candidates(project, outlines)
+
+    held, found = call.with_project(look)
+    if not found and not output.is_json:
+        output.note("there is no session here that is not on record", "dim")
+        return 0
+    is_done = is_yes or can_ask(output)
+    chosen = found if is_yes or not is_done else _asked(found, around)
+
+    async def use(project: Project) -> list[Candidate]:
+        async def adopt(each: Candidate) -> None:
+            await project.adopt(each.address, each.outline.session_id, agent=each.outline.agent)
+
+        return [await _done_to(each, adopt) for each in chosen]
+
+    if not chosen and not output.is_json:
+        output.note("none was chosen", "dim")
+        return 0
+    done = call.with_project(use, needs=Needs(tables=STARTING)) if is_done else found
+    code = _tell(call, around, done, word="ADOPTED", is_done=is_done, held=len(held))
+    first = next((each for each in done if not each.fault), None)
+    if first is None or output.is_json:
+        return code
+    if is_done:
+        output.command("go on in it: ", f'{quoted("upthread", "tell", first.address)} "…"')
+    else:
+        one = quoted("upthread", "adopt", first.address, first.outline.session_id)
+        output.command("all of them: ", "upthread adopt --pick --yes")
+        output.command("one of them: ", one)
+    return code
+
+
+def _is_offered(outline: SessionOutline) -> bool:
+    """Return whether a session can continue here: not a sub-agent that always starts fresh."""
+    return can_be_adopted(outline) and (outline.is_of_a_role or not outline.is_sub_agent)
+
+
+def _asked(found: Sequence[Candidate], around: Surroundings) -> list[Candidate]:
+    """Return those that a person marks in the list. None is marked before."""
+    import questionary
+
+    choices = [
+        questionary.Choice(title=_line(each, around), value=number)
+        for number, each in enumerate(found)
+    ]
+    asked = questionary.checkbox(
+        "Which sessions are conversations from now on?",
+        choices=choices,
+        instruction="(space marks, type to filter, enter ends)",
+        use_search_filter=True,
+        use_jk_keys=False,
+        pointer=">",
+    )
+    marked = cast("list[int]", asked.unsafe_ask())  # Ctrl-C ends it as it ends any verb
+    return [found[number] for number in marked]
+
+
+def _line(candidate: Candidate, around: Surroundings) -> str:
+    outline = candidate.outline
+    title = one_line(outline.title(around.redactor.redact))
+    if len(title) > TITLE_CHARACTERS_MAX:
+        title = f"{title[:TITLE_CHARACTERS_MAX]}…"
+    used = since(outline.used_at_ms)
+    return f"{one_line(candidate.address)}  “{title}”  {outline.agent} · {used}"
+
+
+# --- both ---------------------------------------------------------------------------------------
+
+
+def _candidates(
+    project: Project, outlines: Sequence[SessionOutline]
+) -> tuple[list[Candidate], list[Candidate]]:
+    """Return the sessions that conversations have, and the others, each with a free address.
+
+    Blocking.
+    """
+    store, project_id = project.store, project.project_id
+    taken = {
+        each.key.address
+        for workstream in store.workstreams(project_id)
+        for each in store.conversations(project_id, workstream.workstream)
+    }
+    held: list[Candidate] = []
+    new: list[Candidate] = []
+    for outline in outlines:
+        owner = store.owner(project_id, UpstreamSessionId(outline.session_id))
+        if owner is not None:
+            held.append(Candidate(outline=outline, address=owner.key.address))
+            continue
+        address = free_address(project, outline, taken)
+        taken.add(address)
+        new.append(Candidate(outline=outline, address=address))
+    return held, new
+
+
+async def _done_to(candidate: Candidate, act: Act, *, is_named: bool = False) -> Candidate:
+    """Do it to one session. What its agent or its file lacks is told with the others.
+
+    Raises UsageError where a person has named the address, and named it wrongly; one that was
+    suggested may have been taken by another process meanwhile.
+    """
+    try:
+        await act(candidate)
+    except UpthreadError as error:  # one must not cost the rest
+        is_wrong = isinstance(error, UsageError) and not isinstance(error, NotFoundError)
+        if is_named and is_wrong:
+            raise
+        return structs.replace(candidate, fault=error.message)
+    return candidate
+
+
+def _tell(
+    call: Call,
+    around: Surroundings,
+    done: Sequence[Candidate],
+    *,
+    word: str,
+    is_done: bool,
+    held: int,
+) -> int:
+    """Tell of each and return the exit code. `word` is what was done: KEPT.
+
+    `held` is how many of those meant were on record already.
+    """
     output = call.output
-    first = next((each for each in kept if not each.fault), None)
-    if first is not None and not is_dry_run:
-        workstream = parse_address(first.candidate.address).workstream
-        output.command("read it: ", quoted("upthread", "audit", workstream))
-        output.command("undo it: ", quoted("upthread", "forget", workstream))
-    if not kept and not held:
-        output.note("there is nothing to keep: no session here is deleted soon", "dim")
+    if output.is_json:
+        sessions = [_shape(each, around.redactor.redact) for each in done]
+        output.json({"is_done": is_done, "on_record_already": held, "sessions": sessions})
+    else:
+        for each in done:
+            address, outline = one_line(each.address), each.outline
+            if each.fault:
+                said = f": NOT {word}: {one_line(each.fault)}"
+                output.row((address, "cyan"), (said, "red"))
+                continue
+            what = word if is_done else f"would be {word.lower()}"
+            name = f"{one_line(outline.session_id)} of {outline.agent}"
+            output.row((address, "cyan"), (f": {what} {name}", ""))
+        if held:
+            said = "on record already; what was forgotten of them stays so"
+            output.note(f"{held} of them {said}: upthread ls", "dim")
+    return NOT_ALL if any(each.fault for each in done) else 0
+
+
+def _shape(candidate: Candidate, redact: Callable[[str], str]) -> dict[str, object]:
+    outline = candidate.outline
+    return {
+        "address": candidate.address,
+        **members(outline, "agent session_id"),
+        "role": redact(outline.role) or None,
+        "title": outline.title(redact),
+        "branch": redact(outline.branch) or None,
+        "directory": redact(outline.directory),
+        **members(outline, "used_at_ms deleted_at_ms"),
+        "fault": redact(candidate.fault) or None,
+    }

@@ -13,8 +13,8 @@ from upthread.client.stores import workers_of
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.neutral import NEVER, since
-from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.output import Output, members
+from upthread.surfaces.cli.terminal.phrases import NEVER, since
 from upthread.surfaces.cli.terminal.state_lines import write_doubt_line, write_roles, write_table
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _write_list(
 
 
 def _workstream_row(view: WorkstreamView) -> tuple[str, ...]:
-    roles = ", ".join(role.conversation.key.address.rpartition("/")[2] for role in view.roles)
+    roles = ", ".join(role.conversation.address.rpartition("/")[2] for role in view.roles)
     asked = str(len(view.open_questions)) if view.open_questions else ""
     turns = str(sum(role.turns for role in view.roles))
     known, standing = view.workstream, view.standing
@@ -101,13 +101,11 @@ def _worker_shape(known: KnownWorker) -> dict[str, object]:
     said = known.registration
     return {
         "worker_id": known.worker_id,
-        "host": said.process.host,
-        "pid": said.process.pid,
+        **members(said.process, "host pid"),
         "state": "silent" if known.is_silent else "living",
         "silent_ms": known.silent_ms,
         "runs": known.jobs,
-        "concurrency": said.concurrency,
-        "version": said.version,
+        **members(said, "concurrency version"),
         "agents": [{"agent": name, "version": version} for name, version in said.agents.items()],
         "registered_at_ms": said.registered_at_ms,
     }

@@ -27,7 +27,7 @@ TOKEN_CHARACTERS_MIN: Final = 16
 def main(call: Call, *, is_http: bool, port: int) -> None:
     """Serve delegation as MCP tools, until the client or Ctrl-C ends it."""
     with extra("the MCP server", "mcp"):
-        from upthread.surfaces.mcp_server import transports
+        from upthread.surfaces.mcp_server import server
     # In the environment and not among the arguments, which every user of the machine can list.
     token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
     if len(token) < TOKEN_CHARACTERS_MIN:
@@ -48,11 +48,9 @@ def main(call: Call, *, is_http: bool, port: int) -> None:
         if ignored := ignored_notice(project.settings.pending):
             call.output.note(ignored, "yellow")  # no question, because a model would answer
         if is_http:
-            await transports.serve_http(
-                project, opening, port=port, token=token, listening=listening
-            )
+            await server.serve_http(project, opening, port=port, token=token, listening=listening)
         else:
-            await transports.serve_stdio(project, opening)
+            await server.serve_stdio(project, opening)
 
     # The requests come from a model, even if a person started the server.
     call.with_project(serve, actor=actor)

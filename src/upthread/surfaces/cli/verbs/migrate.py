@@ -19,7 +19,7 @@ from upthread.runtime.record.store_copy import ToMove
 from upthread.store.kinds import KINDS, PARTS
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
-from upthread.surfaces.cli.terminal.input import DECLINED, confirm
+from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.output import Output, StatusLine
 from upthread.surfaces.cli.terminal.phrases import counted
 
@@ -52,10 +52,11 @@ def main(
     is_all: bool,
     is_yes: bool,
     is_dry_run: bool,
-) -> int:
+) -> None:
     """Create or upgrade the schema of a PostgreSQL database, or move a record to another one."""
     if source is None and target is None:
-        return _migrate(call)
+        _migrate(call)
+        return
     if not is_dry_run:
         require_person("nobody moves the record", "migrate", "--help")
     settings = call.settings()
@@ -72,21 +73,19 @@ def main(
     if not call.output.is_json:
         _show(call.output, plan)
     if is_dry_run:
-        return _tell(call.output, plan, is_done=False)
-    if not is_yes and not confirm(
-        call.output, f"Move to {plan.target}?", declined="nothing was moved"
-    ):
-        return DECLINED
+        _tell(call.output, plan, is_done=False)
+        return
+    confirm(call.output, f"Move to {plan.target}?", is_yes=is_yes, declined="nothing was moved")
     progress = _Progress(call.output, sum(project.left for project in plan.projects))
     try:
         done = make_move(settings, request, on_entries=progress.add)
     # Also after an interruption, otherwise the status line stays on the screen.
     finally:
         progress.end()
-    return _tell(call.output, done, is_done=True)
+    _tell(call.output, done, is_done=True)
 
 
-def _migrate(call: Call) -> int:
+def _migrate(call: Call) -> None:
     done = migrate_store(call.settings().database)
     if call.output.is_json:
         call.output.json(done._asdict())
@@ -95,7 +94,6 @@ def _migrate(call: Call) -> int:
     else:
         was = f"schema {done.schema_before} → {done.schema_after}"
         call.output.line(f"{done.database}: {was}", "green")
-    return 0
 
 
 class _Progress:
@@ -143,12 +141,12 @@ def _show(output: Output, plan: MovePlan) -> None:
         )
 
 
-def _tell(output: Output, plan: MovePlan, *, is_done: bool) -> int:
+def _tell(output: Output, plan: MovePlan, *, is_done: bool) -> None:
     if output.is_json:
         output.json(_shape(plan, is_done=is_done))
-        return 0
+        return
     if not is_done:
-        return 0
+        return
     rows = sum(each.entries.total() for each in plan.projects)
     chains = sum(len(each.streams) for each in plan.projects)
     output.line(
@@ -158,7 +156,6 @@ def _tell(output: Output, plan: MovePlan, *, is_done: bool) -> int:
     )
     output.line(f"now say where it is: export UPTHREAD_DB={plan.target}")
     output.line(f"{plan.source} was only read: nothing keeps the two the same from here on")
-    return 0
 
 
 def _shape(plan: MovePlan, *, is_done: bool) -> dict[str, object]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -19,10 +18,9 @@ from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import STARTING, Needs
-from upthread.surfaces.cli.terminal.neutral import command as quoted
-from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.phrases import conversation_name
-from upthread.surfaces.cli.terminal.state_lines import open_link
+from upthread.surfaces.cli.terminal.phrases import command as quoted
+from upthread.surfaces.cli.terminal.phrases import conversation_name, one_line
+from upthread.surfaces.cli.terminal.state_lines import open_link, opening_command
 
 
 @options.verb
@@ -39,10 +37,10 @@ def main(call: Call, *, address: str, is_dry_run: bool) -> int:
     view, link, opened = call.with_project(use, needs=Needs(tables=STARTING))
     words = _command(view, link, opened)
     if call.output.is_json:
-        told = {"address": view.conversation.key.address, "command": words}
+        told = {"address": view.conversation.address, "command": words}
         call.output.json({**told, "working_directory": link.working_directory})
         return 0
-    line = f"cd {shlex.quote(link.working_directory)} && {shlex.join(words)}"
+    line = opening_command(opened)
     if is_dry_run:
         call.output.line(line)
         return 0
@@ -52,7 +50,7 @@ def main(call: Call, *, address: str, is_dry_run: bool) -> int:
 
 
 def _command(view: RoleView, link: Link, opened: OwnInterface) -> tuple[str, ...]:
-    address = view.conversation.key.address
+    address = view.conversation.address
     if opened.command is None:
         here = f"go on from here: {tell_command(address)}"
         main = opened.main_command
@@ -70,7 +68,7 @@ def _refuse_two_writers(view: RoleView) -> None:
     # Claude Code 2.1.329 lets both write, and loses one branch without a word.
     if view.holder is None:
         return
-    address = view.conversation.key.address
+    address = view.conversation.address
     raise LeaseHeldError(
         f"{address} is in a turn, held by {view.holder.in_words()}",
         holder=view.holder.in_words(),

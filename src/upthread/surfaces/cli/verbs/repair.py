@@ -14,7 +14,6 @@ from typing import Final
 import anyio
 import anyio.to_thread
 import click
-from msgspec import structs, to_builtins
 
 from upthread.agent_stores.base import VendorHistory
 from upthread.agent_stores.copies import RepairedCopy
@@ -29,8 +28,8 @@ from upthread.errors import NotFoundError, StoreError, UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.findings import faults_of
-from upthread.surfaces.cli.terminal.neutral import command
-from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
+from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.phrases import command, conversation_name, counted
 
 LEFT_WRONG: Final = 1
 EDITS_SHOWN_MAX: Final = 50
@@ -144,10 +143,8 @@ def _tell(
                 "source": str(copy.source),
                 "before": str(copy.before),
                 "after": str(copy.after),
-                "edits": [to_builtins(edit) for edit in copy.edits],
-                "left": copy.left,
-                "opens": asked[copy.after].opens,
-                "refusals": asked[copy.after].refusals,
+                **members(copy, "edits left"),
+                **members(asked[copy.after], "opens refusals"),
             }
             for copy in copies
         ]
@@ -201,8 +198,7 @@ def _own(call: Call, address: str) -> int:
     name, history = call.with_project(use)
     made = repaired(history)
     if call.output.is_json:
-        changes = [structs.asdict(change) for change in made.changes]
-        call.output.json({"address": address, "changes": changes})
+        call.output.json({"address": address, "changes": made.changes})
         return 0
     for change in made.changes:
         call.output.line(change.in_words())

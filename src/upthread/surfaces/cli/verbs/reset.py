@@ -9,7 +9,7 @@ from upthread.core.types import Conversation
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
-from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
+from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 
 
@@ -23,7 +23,7 @@ from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 )
 @options.yes
 @options.dry_run
-def main(call: Call, *, address: str, is_turn: bool, is_yes: bool, is_dry_run: bool) -> int:
+def main(call: Call, *, address: str, is_turn: bool, is_yes: bool, is_dry_run: bool) -> None:
     """End a conversation and start a new one in its place. The old one stays for the audit."""
     if not is_dry_run:
         only = ("--turn",) if is_turn else ()
@@ -41,13 +41,9 @@ def main(call: Call, *, address: str, is_turn: bool, is_yes: bool, is_dry_run: b
         output.line(_plan_to_free(view) if is_turn else _plan(view))
     if is_dry_run:
         _tell(call, view, None)
-        return 0
-    if not is_yes and not confirm(
-        output, f"Reset {view.conversation.key.address}?", declined=UNCHANGED
-    ):
-        return DECLINED
+        return
+    confirm(output, f"Reset {view.conversation.address}?", is_yes=is_yes)
     _tell(call, view, call.with_project(change))
-    return 0
 
 
 def _plan_to_free(view: RoleView) -> str:
@@ -71,7 +67,7 @@ def _plan(view: RoleView) -> str:
 def _tell(call: Call, old: RoleView, new: Conversation | None) -> None:
     if call.output.is_json:
         told = {
-            "address": old.conversation.key.address,
+            "address": old.conversation.address,
             "is_done": new is not None,
             "turns": old.turns,
             "upstream_session_id": old.link.upstream_session_id if old.link else None,

@@ -13,10 +13,9 @@ from upthread.client.database_files import Lacking, Restored, restore
 from upthread.errors import UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
-from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
-from upthread.surfaces.cli.terminal.neutral import command, one_line
-from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
+from upthread.surfaces.cli.terminal.input import confirm
+from upthread.surfaces.cli.terminal.output import Output, members
+from upthread.surfaces.cli.terminal.phrases import command, conversation_name, counted, one_line
 
 
 @options.verb
@@ -30,10 +29,11 @@ from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 )
 def main(
     call: Call, *, source: str | None, is_yes: bool, is_dry_run: bool, is_settling: bool
-) -> int:
+) -> None:
     """Replace the database by a backup. The present file is kept aside."""
     if is_settling:
-        return _settle(call)
+        _settle(call)
+        return
     if source is None:
         raise UsageError("there is no backup named", hint="upthread restore FILE")
     settings, file = call.settings(), Path(source)
@@ -45,25 +45,23 @@ def main(
         if not call.output.is_json:
             _show(call.output, plan)
         if is_dry_run:
-            return _told(call.output, plan, is_done=False)
-        if not confirm(
-            call.output, f"Put {plan.backup} in the place of {plan.database}?", declined=UNCHANGED
-        ):
-            return DECLINED
+            _told(call.output, plan, is_done=False)
+            return
+        question = f"Put {plan.backup} in the place of {plan.database}?"
+        confirm(call.output, question, is_yes=is_yes)
     done = restore(settings, file)
     if is_yes and not call.output.is_json:
         _show(call.output, done)
-    return _told(call.output, done, is_done=True)
+    _told(call.output, done, is_done=True)
 
 
-def _settle(call: Call) -> int:
+def _settle(call: Call) -> None:
     require_person("nobody settles what a restore left in doubt", "restore", "--settle")
     call.with_project(lambda up: up.once.settle_restore())
     if call.output.is_json:
         call.output.json({"is_settled": True})
     else:
         call.output.line("keys of `once` that are not on record are new from now on", "green")
-    return 0
 
 
 def _show(output: Output, found: Restored) -> None:
@@ -84,13 +82,13 @@ def _lacking_in_words(lacking: Lacking) -> str:
 
 
 def _cure(lacking: Lacking) -> str:
-    address = lacking.conversation.key.address
+    address = lacking.conversation.address
     if lacking.is_known:
         return command("upthread", "tell", address, "…")
     return command("upthread", "adopt", address, lacking.session)
 
 
-def _told(output: Output, found: Restored, *, is_done: bool) -> int:
+def _told(output: Output, found: Restored, *, is_done: bool) -> None:
     if output.is_json:
         output.json(
             {
@@ -102,18 +100,16 @@ def _told(output: Output, found: Restored, *, is_done: bool) -> int:
                 "not_compared_because": found.unread or None,
             }
         )
-        return 0
+        return
     if is_done:
         output.line(f"{found.database}: is now the backup {found.backup}", "green")
         if found.aside is not None:
             output.line(f"what was there is kept: {found.aside}")
-    return 0
 
 
 def _shape(lacking: Lacking) -> dict[str, object]:
     return {
-        "address": lacking.conversation.key.address,
-        "conversation_id": lacking.conversation.conversation_id,
+        **members(lacking.conversation, "address conversation_id"),
         "turns": lacking.turns,
         "agent": lacking.agent or None,
         "upstream_session_id": lacking.session or None,

@@ -23,15 +23,15 @@ from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call, ended_by_signals
 from upthread.surfaces.cli.consent import RUN, Needs
 from upthread.surfaces.cli.terminal.input import read_prompt, read_specification, with_agent
-from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import (
     counted,
     failure_in_words,
     message_in,
+    one_line,
+    parked_in_words,
     spaced,
     spent_line,
-    stopped_in_words,
 )
 from upthread.surfaces.cli.terminal.screen import Screen, limit_notice, report_in_words
 from upthread.surfaces.cli.terminal.state_lines import (
@@ -222,17 +222,12 @@ def _doubt_teller(project: Project, tell_result: TellResult, listener: Listener)
 def step_in_words(result: TurnResult) -> tuple[str, str]:
     """Return the style and the line for the result of a step."""
     if result.parked is not None:
-        parked = result.parked
-        said, _ = stopped_in_words(parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms)
-        return "yellow", f"parked: {one_line(message_in(parked.detail)) or said}"
+        said, _ = parked_in_words(result.parked)
+        return "yellow", f"parked: {one_line(message_in(result.parked.detail)) or said}"
     if result.outcome is not Outcome.OK:
-        return "red", one_line(_failure(result))
+        said, _ = failure_in_words(result)
+        return "red", one_line(said)
     return report_in_words(result.report)
-
-
-def _failure(result: TurnResult) -> str:
-    said, _ = failure_in_words(result)
-    return said
 
 
 # --- at the end --------------------------------------------------------------------------------

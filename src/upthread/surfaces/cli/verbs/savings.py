@@ -11,6 +11,7 @@ import click
 from upthread.client.project import Project
 from upthread.core.decision.price import Tokens
 from upthread.core.decision.words import done_in_words
+from upthread.core.events import Usage
 from upthread.errors import UsageError
 from upthread.runtime.record.savings import (
     Delegation,
@@ -26,9 +27,8 @@ from upthread.runtime.record.timeline import Timeline
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.shapes import Shape
-from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output, members
-from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.phrases import counted, one_line
 from upthread.surfaces.cli.terminal.state_lines import write_table
 
 NOT_TOLD: Final = "not told"
@@ -262,7 +262,7 @@ def total_shape(total: Savings) -> Shape:
 
 
 def _delegation_shape(one: Delegation, prices: Prices | None) -> Shape:
-    usage = one.usage
+    usage = one.usage or Usage()
     cost = one.cost(prices) if prices else None
     is_measured = one.spent is not None and not one.spent.is_estimate
     return {
@@ -273,17 +273,17 @@ def _delegation_shape(one: Delegation, prices: Prices | None) -> Shape:
             "cache": one.price.cache,
         },
         "tokens_spent": one.spent.count if one.spent and is_measured else None,
-        "requests": usage.requests if usage and usage.requests else None,
-        "tokens_read": usage.read if usage else None,
-        "tokens_written": usage.written if usage else None,
-        "tokens_cached": usage.cached if usage else None,
-        "tokens_cache_written": usage.cache_written if usage else None,
+        "requests": usage.requests or None,
+        "tokens_read": usage.read,
+        "tokens_written": usage.written,
+        "tokens_cached": usage.cached,
+        "tokens_cache_written": usage.cache_written,
         "tokens_first_read": one.first_read,
-        "tokens_first_cached": usage.first_cached if usage else None,
+        "tokens_first_cached": usage.first_cached,
         "tokens_saved_estimated": one.saved,
         "was_cache_gone": one.was_cache_gone,
-        "files_read_again": list(one.files_again),
-        "questions_asked_again": list(one.questions_again),
+        "files_read_again": one.files_again,
+        "questions_asked_again": one.questions_again,
         "price_error": one.error,
         "cost": money(cost) if cost is not None else None,
     }

@@ -24,8 +24,8 @@ from upthread.errors import ConfigError, UsageError
 from upthread.role_files import roles_of_agent
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
-from upthread.surfaces.cli.consent import HOOKS, Needs
-from upthread.surfaces.cli.setup import claude_code, launcher
+from upthread.surfaces.cli.consent import DIFF_STYLES, HOOKS, Needs
+from upthread.surfaces.cli.setup import claude_code, codex, launcher, opencode
 from upthread.surfaces.cli.setup.changes import (
     Change,
     Installed,
@@ -36,11 +36,14 @@ from upthread.surfaces.cli.setup.changes import (
     read_file,
     with_block,
 )
-from upthread.surfaces.cli.setup.targets import TARGETS
-from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, choose, confirm
+from upthread.surfaces.cli.terminal.input import can_ask, choose, confirm
 from upthread.surfaces.cli.terminal.phrases import short_path
 
-DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+TARGETS: Final[Mapping[str, Target]] = {
+    AGENTS[target.name].setup_name: target
+    for target in (claude_code.TARGET, codex.TARGET, opencode.TARGET)
+}
+"""The agents that can be set up, by what `upthread setup` calls each."""
 
 
 @options.verb
@@ -76,7 +79,7 @@ def main(
     is_dry_run: bool,
     has_diff: bool,
     status_line: bool | None,
-) -> int:
+) -> None:
     """Set up an agent, so that each delegation finds its session."""
     if not is_dry_run:
         taken_back = ("--remove",) if is_removing else ()
@@ -103,21 +106,20 @@ def main(
     if not call.output.is_json:
         _show(call, agent, needed, is_removing=is_removing, has_diff=has_diff)
     if is_dry_run:
-        return _tell(call, agent, needed, is_done=False)
+        _tell(call, agent, needed, is_done=False)
+        return
     question = f"{'Change these back' if is_removing else 'Make these changes'}?"
-    if needed and not is_yes and not confirm(call.output, question):
-        call.output.note("nothing was changed")
-        return DECLINED
+    if needed:
+        confirm(call.output, question, is_yes=is_yes)
     if is_removing:
         _take_back(agent, home, installed, needed)
     else:
         _make(agent, home, installed, kept, needed)
-    code = _tell(call, agent, needed, is_done=True)
+    _tell(call, agent, needed, is_done=True)
     if not is_removing:
         # Opened once by a person, because hooks do nothing in an unused project.
         found = call.with_project(lambda project: project.in_use(), needs=Needs(tables=HOOKS))
         _show_what_happens(call, agent, found)
-    return code
 
 
 def _show_what_happens(call: Call, agent: str, found: InUse) -> None:
@@ -225,13 +227,12 @@ def _show(
         output.line(f"line by line: {again} --dry-run{undo}", "dim")
 
 
-def _tell(call: Call, agent: str, changes: tuple[Change, ...], *, is_done: bool) -> int:
+def _tell(call: Call, agent: str, changes: tuple[Change, ...], *, is_done: bool) -> None:
     if call.output.is_json:
         files = [str(change.path) for change in changes]
         call.output.json({"agent": agent, "is_done": is_done, "files": files})
     elif is_done and changes:
         call.output.line(f"{agent}: done; start it again to see it", "green")
-    return 0
 
 
 # --- roles --------------------------------------------------------------------------------------

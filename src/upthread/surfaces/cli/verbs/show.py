@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -17,7 +16,6 @@ from upthread.boundary import files, programs
 from upthread.client.briefing import Briefing
 from upthread.client.project import Project
 from upthread.core.decision.handshake import in_words, reasons_in_words
-from upthread.core.decision.read_coverage import Reading
 from upthread.core.decision.words import became_in_words, lacking_in_words
 from upthread.core.roles.limits import in_words as limits_in_words
 from upthread.core.sessions import OwnInterface
@@ -29,10 +27,9 @@ from upthread.runtime.record.turn_views import Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.neutral import command as quoted
-from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output, members
-from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
+from upthread.surfaces.cli.terminal.phrases import command as quoted
+from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, one_line
 from upthread.surfaces.cli.terminal.state_lines import (
     opening_command,
     standing_lines,
@@ -44,21 +41,6 @@ from upthread.surfaces.cli.terminal.state_lines import (
     write_table,
 )
 from upthread.surfaces.cli.tree import write_tree
-
-
-class Shown(NamedTuple):
-    """A view, and how the session of each of its roles is opened, in the order of the roles.
-
-    `limits` are those of the role's file, in words, and `lacking` what the record lacks of its
-    session, where one address was asked for.
-    """
-
-    view: WorkstreamView | RoleView
-    interfaces: Sequence[OwnInterface]
-    commands: shapes.Commands
-    limits: Sequence[str] = ()
-    lacking: tuple[int, str, str] = (0, "", "")
-    reading: Reading | None = None
 
 
 @options.verb
@@ -92,52 +74,32 @@ def main(
     is_brief: bool,
     is_edit: bool,
     source: str | None,
-) -> int:
+) -> None:
     """Show the status of a workstream or of one conversation, or its briefing."""
     if is_brief or is_edit or source is not None:
-        return show_briefing(call, what, is_edit=is_edit, source=source)
-    if is_tree:
-        return _show_tree(call, what)
-    if is_effects:
-        return _show_effects(call, what)
-
-    async def use(project: Project) -> Shown:
-        view = await find_view(project, what)
-        roles = (view,) if isinstance(view, RoleView) else view.roles
-        interfaces = [await project.own_interface(role.link) for role in roles]
-        commands = await project.resume_commands(roles)
-        if not isinstance(view, RoleView):
-            return Shown(view, interfaces, commands)
-
-        role = project.settings.roles.get(view.conversation.key.role)
-        limits = limits_in_words(role.limits) if role else ()
-        lacked, reading = await project.why.lacked(view), await project.reading(view.link)
-        lacking = (len(lacked.turns), lacked.fault, lacked.gone)
-        return Shown(view, interfaces, commands, limits, lacking, reading)
-
-    shown = call.with_project(use)
-    if isinstance(shown.view, RoleView):
-        _show_conversation(call.output, shown.view, shown)
+        _show_briefing(call, what, is_edit=is_edit, source=source)
+    elif is_effects and not is_tree:
+        _show_effects(call, what)
     else:
-        _show_workstream(call.output, shown.view, shown)
-    return 0
+        call.with_project(lambda project: _show(call.output, project, what, is_tree=is_tree))
 
 
-def _show_tree(call: Call, what: str) -> int:
-    async def use(project: Project) -> None:
-        view = await find_view(project, what)
+async def _show(output: Output, project: Project, what: str, *, is_tree: bool) -> None:
+    view = await find_view(project, what)
+    if is_tree:
         if isinstance(view, RoleView):
             name, only = view.conversation.key.workstream, view.conversation.conversation_id
         else:
             name, only = view.workstream.workstream, None
         # Written while it is read: a long record is never held whole.
-        await project.with_audit(name, lambda timeline: write_tree(call.output, timeline, only))
+        await project.with_audit(name, lambda timeline: write_tree(output, timeline, only))
+    elif isinstance(view, RoleView):
+        await _show_conversation(output, project, view)
+    else:
+        await _show_workstream(output, project, view)
 
-    call.with_project(use)
-    return 0
 
-
-def _show_effects(call: Call, what: str) -> int:
+def _show_effects(call: Call, what: str) -> None:
     """Show the actions of agents, with their state, in the order in which they happened."""
 
     async def use(project: Project) -> tuple[tuple[RecordedEffect, ...], Unseen]:
@@ -153,7 +115,7 @@ def _show_effects(call: Call, what: str) -> int:
     if output.is_json:
         told = {"effects": [shapes.effect(each) for each in effects]}
         output.json({**told, "unseen": shapes.unseen(unseen)})
-        return 0
+        return
     if effects:
         head = ("ADDRESS", "STATE", "REACH", "KEPT", "ACTION")
         rows = [_effect_row(each) for each in effects]
@@ -168,7 +130,6 @@ def _show_effects(call: Call, what: str) -> int:
         output.line(
             f"whether anything was done to the world in {one_line(what)} is not known: {reason}"
         )
-    return 0
 
 
 async def find_view(project: Project, what: str) -> WorkstreamView | RoleView:
@@ -194,7 +155,7 @@ async def find_view(project: Project, what: str) -> WorkstreamView | RoleView:
 def _effect_row(recorded: RecordedEffect) -> tuple[str, ...]:
     effect = recorded.effect
     return (
-        recorded.conversation.key.address,
+        recorded.conversation.address,
         str(effect.state),
         "outward" if effect.actions else "local",
         "before" if effect.was_asked else "observed",
@@ -202,10 +163,11 @@ def _effect_row(recorded: RecordedEffect) -> tuple[str, ...]:
     )
 
 
-def _show_workstream(output: Output, view: WorkstreamView, shown: Shown) -> None:
+async def _show_workstream(output: Output, project: Project, view: WorkstreamView) -> None:
     if output.is_json:
-        output.json(shapes.workstream(view, shown.commands))
+        output.json(shapes.workstream(view, await project.resume_commands(view.roles)))
         return
+    interfaces = [await project.own_interface(role.link) for role in view.roles]
     known = view.workstream
     name = f" ({known.base_name})" if known.base_name else ""
     output.row((known.workstream, "bold"), (f"{name}: ", ""), (view.state, ""))
@@ -222,19 +184,23 @@ def _show_workstream(output: Output, view: WorkstreamView, shown: Shown) -> None
         if role.cut_off:
             output.line(f"  {name}:")
             write_cut_off(output, role, indent="    ")
-    _show_questions(output, view)
+    for question in view.open_questions:
+        suggested = view.suggested.get(question.question_id)
+        write_question(output, view.workstream.workstream, question, suggested)
     write_doubts(output, view.workstream.workstream, view.in_doubt)
-    _show_commands(output, view, shown)
+    _show_commands(output, view, interfaces)
 
 
-def _show_commands(output: Output, view: WorkstreamView, shown: Shown) -> None:
+def _show_commands(
+    output: Output, view: WorkstreamView, interfaces: Sequence[OwnInterface]
+) -> None:
     """Write the command that opens each role's session, and the command that shows the cost.
 
     That is not added up here: it reads all that was said, and this is asked for all the time.
     """
     commands = [
         (_name_within(role.conversation), opening_command(opened))
-        for role, opened in zip(view.roles, shown.interfaces, strict=True)
+        for role, opened in zip(view.roles, interfaces, strict=True)
         if opened.command
     ]
     if view.roles:
@@ -246,36 +212,41 @@ def _show_commands(output: Output, view: WorkstreamView, shown: Shown) -> None:
 
 def _name_within(conversation: Conversation) -> str:
     """Return the name of a conversation within its workstream, for example `planner~2`."""
-    return conversation.key.address.rpartition("/")[2]
+    return conversation.address.rpartition("/")[2]
 
 
-def _show_questions(output: Output, view: WorkstreamView) -> None:
-    for question in view.open_questions:
-        suggested = view.suggested.get(question.question_id)
-        write_question(output, view.workstream.workstream, question, suggested)
-
-
-def _show_conversation(output: Output, view: RoleView, shown: Shown) -> None:
+async def _show_conversation(output: Output, project: Project, view: RoleView) -> None:
+    role = project.settings.roles.get(view.conversation.key.role)
+    limits = limits_in_words(role.limits) if role else ()
+    lacked, reading = await project.why.lacked(view), await project.reading(view.link)
+    turns = len(lacked.turns)
     if output.is_json:
-        told = {"workstream": view.conversation.key.workstream}
-        turns, fault, gone = shown.lacking
-        lacked = {"turns_lacking": turns, "not_compared": fault, "turns_gone": gone}
-        more = {**lacked, "reading": shapes.reading(shown.reading)}
-        role = shapes.role(view, shown.commands)
-        output.json({**told, **role, "limits": [*shown.limits], **more})
+        output.json(
+            {
+                "workstream": view.conversation.key.workstream,
+                **shapes.role(view, await project.resume_commands([view])),
+                "limits": limits,
+                "turns_lacking": turns,
+                "not_compared": lacked.fault,
+                "turns_gone": lacked.gone,
+                "reading": reading,
+            }
+        )
         return
+    opened = await project.own_interface(view.link)
     output.row((conversation_name(view.conversation), "bold"), (f": {view.state}", ""))
-    limits = [("limited to", one_line(line)) for line in shown.limits]
-    known = [("read", shown.reading.in_words)] if shown.reading else []
-    lacking = lacking_in_words(*shown.lacking)
-    older = [("the record", one_line(lacking))] if lacking else []
-    more_lines = (*older, *known, *limits)
-    for label, value in (*standing_lines(view.standing), *_role_lines(view), *more_lines):
+    lines = [*standing_lines(view.standing), *_role_lines(view)]
+    if lacking := lacking_in_words(turns, lacked.fault, lacked.gone):
+        lines.append(("the record", one_line(lacking)))
+    if reading:
+        lines.append(("read", reading.in_words))
+    lines += [("limited to", one_line(line)) for line in limits]
+    for label, value in lines:
         output.row((f"  {label:<13}", "dim"), (value, ""))
     write_going_on(output, view.standing)
     write_cut_off(output, view, indent=" " * 15)
     write_doubts(output, view.conversation.key.workstream, view.in_doubt)
-    _write_own_interface(output, shown.interfaces[0])
+    _write_own_interface(output, opened)
 
 
 def _write_own_interface(output: Output, opened: OwnInterface) -> None:
@@ -318,7 +289,7 @@ def _role_lines(view: RoleView) -> list[tuple[str, str]]:
 EDITED_BYTES_MAX = 1024 * 1024
 
 
-def show_briefing(call: Call, address: str, *, is_edit: bool, source: str | None) -> int:
+def _show_briefing(call: Call, address: str, *, is_edit: bool, source: str | None) -> None:
     """Show a briefing, after a person edited it or gave its text in a file, `-` for stdin."""
     if is_edit and source is not None:
         raise UsageError("a briefing is edited or read from a file", hint="leave one of them out")
@@ -336,14 +307,9 @@ def show_briefing(call: Call, address: str, *, is_edit: bool, source: str | None
     output = call.output
     if output.is_json:
         output.json(_shape(told, faults))
-        return 0
+        return
     for fault in faults:
         output.note(fault)
-    _show(output, told)
-    return 0
-
-
-def _show(output: Output, told: Briefing) -> None:
     if told.text:
         output.foreign_document(told.text + "\n")
         return
@@ -353,9 +319,7 @@ def _show(output: Output, told: Briefing) -> None:
 
 def _shape(told: Briefing, faults: tuple[str, ...]) -> dict[str, object]:
     return {
-        "address": told.conversation.key.address,
-        "instance_name": told.conversation.instance_name,
-        "conversation_id": told.conversation.conversation_id,
+        **members(told.conversation, "address instance_name conversation_id"),
         "text": told.text,
         "sections": [members(each, "heading is_edited items") for each in told.sections],
         "edits": told.edits,

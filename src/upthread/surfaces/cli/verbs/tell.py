@@ -16,8 +16,7 @@ from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call, ended_by_signals
 from upthread.surfaces.cli.consent import TURN, Needs
 from upthread.surfaces.cli.terminal.input import read_prompt, with_agent
-from upthread.surfaces.cli.terminal.neutral import command
-from upthread.surfaces.cli.terminal.phrases import spent_line
+from upthread.surfaces.cli.terminal.phrases import command, spent_line
 from upthread.surfaces.cli.terminal.screen import Screen
 from upthread.surfaces.cli.terminal.state_lines import note_doubts
 
@@ -113,5 +112,5 @@ def main(
         screen.end(result)
         note_doubts(output, result.conversation.key.workstream, doubts)
         if tokens_max is not None:
-            output.note(spent_line(result.conversation.key.address, total, tokens_max))
+            output.note(spent_line(result.conversation.address, total, tokens_max))
     return shapes.told_exit_code(result, doubts)

@@ -18,13 +18,12 @@ from upthread.config import Settings
 from upthread.core.trust import Pending
 from upthread.errors import UsageError
 from upthread.surfaces.cli import options
-from upthread.surfaces.cli.call import Call, who_acts
+from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import change_of, decide_now, show
 from upthread.surfaces.cli.failures import EXIT_WAITING
-from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, confirm
-from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, confirm, is_agreed, who_acts
 from upthread.surfaces.cli.terminal.output import members
-from upthread.surfaces.cli.terminal.phrases import counted
+from upthread.surfaces.cli.terminal.phrases import counted, one_line
 
 QUESTION = "Agree to this, exactly as it stands here?"
 BEFORE_RECORDED = "somebody, before it was recorded who"
@@ -55,7 +54,7 @@ def main(call: Call, *, is_listing: bool, is_removing: bool, is_yes: bool, is_dr
     if not output.is_json:
         show(pending, output.line)
     is_asked = bool(pending) and not is_dry_run
-    is_given = is_asked and (is_yes or (can_ask(output) and confirm(output, QUESTION)))
+    is_given = is_asked and (is_yes or (can_ask(output) and is_agreed(output, QUESTION)))
     if is_given:
         decide_now(settings, is_given=True)
     if output.is_json:
@@ -78,8 +77,7 @@ def _remove(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
     settings = call.trusted_settings()
     decided = decided_of(settings)
     if not is_dry_run and decided:
-        if not is_yes and not confirm(call.output, "Take all of it back?"):
-            return DECLINED
+        confirm(call.output, "Take all of it back?", is_yes=is_yes, declined="")
         take_back(settings, by=who_acts(os.environ))
     code = _list(call, settings, decided)
     if not call.output.is_json and decided and not is_dry_run:
@@ -115,11 +113,9 @@ def _list(call: Call, settings: Settings, decided: Sequence[Consent]) -> int:
 
 def _shape(pending: Pending) -> dict[str, object]:
     return {
-        "kind": pending.item.kind,
-        "name": pending.item.name,
+        **members(pending.item, "kind name"),
         "sha256": pending.item.digest,
-        "is_declined": pending.is_declined,
-        "instead": pending.instead,
+        **members(pending, "is_declined instead"),
         "change": "\n".join(change_of(pending)),
     }
 
@@ -127,5 +123,5 @@ def _shape(pending: Pending) -> dict[str, object]:
 def _decided(consent: Consent) -> dict[str, object]:
     return {
         **members(consent, "kind name sha256 is_given decided_at_ms"),
-        "by": {"kind": consent.by.kind, "name": consent.by.name} if consent.by else None,
+        "by": members(consent.by, "kind name") if consent.by else None,
     }

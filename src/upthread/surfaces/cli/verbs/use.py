@@ -21,9 +21,8 @@ from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.setup import claude_code, launcher
-from upthread.surfaces.cli.terminal.neutral import moment
 from upthread.surfaces.cli.terminal.output import Output, members
-from upthread.surfaces.cli.terminal.phrases import standing_in_words
+from upthread.surfaces.cli.terminal.phrases import moment, standing_in_words
 
 STANDINGS_MAX: Final = 10
 """How many workstreams are shown; `ls` shows all."""
@@ -44,31 +43,32 @@ STANDINGS_MAX: Final = 10
     is_flag=True,
     help="Print the setting for Claude Code's status line.",
 )
-def main(call: Call, *, workstream: str | None, is_clearing: bool, is_snippet: bool) -> int:
+def main(call: Call, *, workstream: str | None, is_clearing: bool, is_snippet: bool) -> None:
     """Name the workstream of this working tree, or show it with its state."""
     if is_snippet:
-        return _print_snippet(call)
+        _print_snippet(call)
+        return
     if workstream is None and not is_clearing:
-        return _show_state(call)
+        _show_state(call)
+        return
     if workstream is not None and is_clearing:
         raise UsageError("say which workstream", hint="upthread use WS, or upthread use --clear")
     require_person("nobody changes the workstream", "use", workstream or "--clear")
-    return _show(call, call.with_project(lambda project: project.use(workstream)))
+    _show(call, call.with_project(lambda project: project.use(workstream)))
 
 
-def _show_state(call: Call) -> int:
+def _show_state(call: Call) -> None:
     async def look(project: Project) -> tuple[InUse, Sequence[WorkstreamView]]:
         views = await project.workstreams()
         return await project.in_use(), views
 
     found, views = call.with_project(look)
-    code = _show(call, found)
+    _show(call, found)
     if not call.output.is_json:
         _show_standing(call.output, [view for view in views if _is_told(view, found.workstream)])
-    return code
 
 
-def _print_snippet(call: Call) -> int:
+def _print_snippet(call: Call) -> None:
     home = home_directory(os.environ).absolute()
     # The launcher outlives this environment; without set-up there is none to name.
     if launcher.path_of(home).is_file():
@@ -82,7 +82,6 @@ def _print_snippet(call: Call) -> int:
         call.output.json({"snippet": shown})
     else:
         call.output.document(json.dumps(shown, indent=2) + "\n")
-    return 0
 
 
 def _is_told(view: WorkstreamView, used: str | None) -> bool:
@@ -101,7 +100,7 @@ def _show_standing(output: Output, views: Sequence[WorkstreamView]) -> None:
         output.line(f"  and {len(views) - STANDINGS_MAX} more: upthread ls", "dim")
 
 
-def _show(call: Call, found: InUse) -> int:
+def _show(call: Call, found: InUse) -> None:
     output = call.output
     if output.is_json:
         output.json(
@@ -112,7 +111,7 @@ def _show(call: Call, found: InUse) -> int:
                 "underway": found.underway,
             }
         )
-        return 0
+        return
     if found.workstream is None:
         last = f"; last: {found.last[0]}, {moment(found.last[1])}" if found.last else ""
         output.line(f"no workstream{last}")
@@ -121,4 +120,3 @@ def _show(call: Call, found: InUse) -> int:
         output.row((found.workstream, "bold"), (f": {BECAUSE[found.because]}", ""))
     for address in found.underway:
         output.line(f"  {address}: running in an agent with upthread's hooks")
-    return 0

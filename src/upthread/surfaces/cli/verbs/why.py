@@ -19,10 +19,10 @@ from upthread.core.types import Decision
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import (
     conversation_name,
+    one_line,
     standing_in_words,
     stopped_in_words,
 )

@@ -14,7 +14,7 @@ from upthread.errors import UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, extra
 from upthread.surfaces.cli.failures import without_secrets
-from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.phrases import one_line
 
 if TYPE_CHECKING:
     from upthread.client.workers import Served

@@ -11,10 +11,12 @@ from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.working_tree.git_worktrees import Worktree
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.input import DECLINED, confirm
-from upthread.surfaces.cli.terminal.neutral import command
+from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.phrases import command
 from upthread.surfaces.cli.terminal.state_lines import write_table
+
+UNDONE = "nothing was done"
 
 
 @options.verb
@@ -29,12 +31,13 @@ from upthread.surfaces.cli.terminal.state_lines import write_table
 @options.dry_run
 def main(
     call: Call, *, workstream: str | None, is_removing: bool, is_yes: bool, is_dry_run: bool
-) -> int:
+) -> None:
     """Show the git worktrees of workstreams, or remove one."""
     if is_removing:
         if workstream is None:
             raise UsageError("which one is to be removed?", hint="upthread worktree WS --remove")
-        return _remove(call, workstream, is_yes=is_yes, is_dry_run=is_dry_run)
+        _remove(call, workstream, is_yes=is_yes, is_dry_run=is_dry_run)
+        return
 
     async def use(project: Project) -> tuple[KnownWorktree, ...]:
         if workstream is None:
@@ -45,29 +48,27 @@ def main(
     if call.output.is_json:
         shapes = [_shape(each.workstream, each.worktree) for each in found]
         call.output.json({"worktrees": shapes})
-        return 0
+        return
     rows = [(each.workstream, each.worktree.branch, _place(each.worktree)) for each in found]
     if rows:
         write_table(call.output, ("WORKSTREAM", "BRANCH", "DIRECTORY"), rows)
     else:
         call.output.line("no workstream has a working tree of its own")
-    return 0
 
 
-def _remove(call: Call, workstream: str, *, is_yes: bool, is_dry_run: bool) -> int:
+def _remove(call: Call, workstream: str, *, is_yes: bool, is_dry_run: bool) -> None:
     output = call.output
     found = call.with_project(lambda project: _one(project, workstream)).worktree
     if not output.is_json:
         branch = f"; its branch {found.branch} stays" if found.branch else ""
         output.line(f"{found.path} is removed with what git ignores there{branch}")
-    is_done = not is_dry_run and (is_yes or confirm(output, "Remove it?"))
-    if is_done:
+    if not is_dry_run:
+        confirm(output, "Remove it?", is_yes=is_yes, declined=UNDONE)
         call.with_project(lambda project: project.worktrees.remove(workstream))
     if output.is_json:
-        output.json({**_shape(parse_workstream(workstream), found), "is_done": is_done})
-    elif not is_done:
-        output.note("nothing was done")
-    return 0 if is_done or is_dry_run else DECLINED
+        output.json({**_shape(parse_workstream(workstream), found), "is_done": not is_dry_run})
+    elif is_dry_run:
+        output.note(UNDONE)
 
 
 async def _one(project: Project, workstream: str) -> KnownWorktree:
