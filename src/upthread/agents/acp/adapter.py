@@ -18,13 +18,7 @@ import anyio
 import anyio.to_thread
 
 from upthread.agent_stores.homes import agent_environment
-from upthread.agents._connection import (
-    Adapter,
-    Connection,
-    Steps,
-    require_usable,
-    start_of,
-)
+from upthread.agents._connection import Adapter, Connection, Steps, require_usable, start_of
 from upthread.agents._json_lines import Unreadable, member
 from upthread.agents._outcomes import failed
 from upthread.agents._permissions import permission

@@ -21,13 +21,7 @@ from upthread.agents._outcomes import failed
 from upthread.agents._permissions import CallListener, listening
 from upthread.agents._process import started_child
 from upthread.agents._prompt import RunningPrompt
-from upthread.agents.base import (
-    Capabilities,
-    OnEvent,
-    OpenRequest,
-    PermissionRequest,
-    PromptResult,
-)
+from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PermissionRequest, PromptResult
 from upthread.agents.codex.hooks import Hook, hook_command, hook_words, hooks_in
 from upthread.agents.codex.permissions import PermissionDesk, call_request
 from upthread.agents.codex.server import CodexServer, Threads

@@ -19,21 +19,11 @@ from upthread.agents._json_lines import Unreadable, as_object, member, text_at, 
 from upthread.agents._permissions import CallListener
 from upthread.agents._process_end import RefusedByAgentError
 from upthread.agents._prompt import RunningPrompt
-from upthread.agents.base import (
-    Capabilities,
-    OnEvent,
-    OpenRequest,
-    PermissionRequest,
-    PromptResult,
-)
+from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PermissionRequest, PromptResult
 from upthread.agents.opencode.outcomes import detail_of_finish
 from upthread.agents.opencode.parts import window_of
 from upthread.agents.opencode.permissions import PermissionDesk, call_request
-from upthread.agents.opencode.server import (
-    ApiError,
-    OpenCodeServer,
-    ServerGoneError,
-)
+from upthread.agents.opencode.server import ApiError, OpenCodeServer, ServerGoneError
 from upthread.agents.opencode.sessions import Sessions, path_of, prompt_limits
 from upthread.agents.opencode.turn import SPOKEN, Turn
 from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX, one_line_name

@@ -24,11 +24,7 @@ from upthread.agents._json_lines import as_object, member, text_at, unknown
 from upthread.agents.base import PromptResult
 from upthread.agents.opencode import parts
 from upthread.agents.opencode.outcomes import failure_of_message, failure_of_retry
-from upthread.agents.opencode.parts import (
-    child_named,
-    end_of_background,
-    goes_on_in_background,
-)
+from upthread.agents.opencode.parts import child_named, end_of_background, goes_on_in_background
 from upthread.core.events import (
     AgentEvent,
     ChildEnded,

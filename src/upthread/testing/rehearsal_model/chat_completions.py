@@ -21,12 +21,7 @@ from upthread.testing.rehearsal_model.conversation import (
     without_reminders,
 )
 from upthread.testing.rehearsal_model.history_rules import CHAT_COMPLETIONS_RULES
-from upthread.testing.rehearsal_model.protocol import (
-    Exchange,
-    ModelProtocol,
-    in_chunks,
-    tokens_out,
-)
+from upthread.testing.rehearsal_model.protocol import Exchange, ModelProtocol, in_chunks, tokens_out
 
 CREATED_AT_S: Final = 1_700_000_000
 """A fixed time: the model's answers do not depend on a clock."""

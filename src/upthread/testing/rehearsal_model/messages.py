@@ -19,12 +19,7 @@ from upthread.testing.rehearsal_model.conversation import (
     without_reminders,
 )
 from upthread.testing.rehearsal_model.history_rules import MESSAGES_RULES, sign_thinking
-from upthread.testing.rehearsal_model.protocol import (
-    Exchange,
-    ModelProtocol,
-    in_chunks,
-    tokens_out,
-)
+from upthread.testing.rehearsal_model.protocol import Exchange, ModelProtocol, in_chunks, tokens_out
 
 COUNT_TOKENS_PATH: Final = "/v1/messages/count_tokens"
 FAILURE_TYPES: Final = {

@@ -9,11 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 
 from upthread.testing.rehearsal_model._json import JsonObject
-from upthread.testing.rehearsal_model.conversation import (
-    Conversation,
-    Failure,
-    Reply,
-)
+from upthread.testing.rehearsal_model.conversation import Conversation, Failure, Reply
 from upthread.testing.rehearsal_model.history_rules import Rule
 
 TEXT_CHUNK_CHARACTERS = 64

@@ -28,12 +28,7 @@ from upthread.testing.rehearsal_model.conversation import (
     without_reminders,
 )
 from upthread.testing.rehearsal_model.history_rules import RESPONSES_RULES
-from upthread.testing.rehearsal_model.protocol import (
-    Exchange,
-    ModelProtocol,
-    in_chunks,
-    tokens_out,
-)
+from upthread.testing.rehearsal_model.protocol import Exchange, ModelProtocol, in_chunks, tokens_out
 
 CONTEXT_FULL: Final = (
     "Your input exceeds the context window of this model. Please adjust your input and try again."
