@@ -25,7 +25,7 @@ from upthread.agents._json_lines import as_object, member
 from upthread.agents._permissions import ask_to_hold
 from upthread.agents._process import ChildProcess, ChildStart
 from upthread.agents._process_end import RunningAgent
-from upthread.agents._prompt import Action, Limits, RunningPrompt
+from upthread.agents._prompt import Action, RunningPrompt
 from upthread.agents.base import (
     AgentConnection,
     AgentProcess,
@@ -318,10 +318,6 @@ class Connection(ABC):
         """
         child = self._child
         assert child is not None, "attached before"
-        limits = Limits(
-            prompt_timeout_s=self._request.prompt_timeout_s,
-            cancel_timeout_s=self._request.cancel_timeout_s,
-        )
         self._running = running
         try:
             await running.run(
@@ -329,7 +325,6 @@ class Connection(ABC):
                 send_cancel=steps.cancel,
                 end_agent=child.stop,
                 on_event=on_event,
-                limits=limits,
             )
         except BaseException:
             # Unshielded, a cancelled caller would leave the agent running at the first await.

@@ -187,7 +187,7 @@ class AcpConnection(Connection):
         self, session: UpstreamSessionId, text: str, on_event: OnEvent
     ) -> PromptResult:
         await anyio.sleep_until(self._settled_at)
-        running = RunningPrompt(session)
+        running = RunningPrompt(session, self._request)
 
         async def ask() -> None:
             running.answer, running.error = await self._peer.prompt(running.session, text)
@@ -241,7 +241,7 @@ class AcpConnection(Connection):
         if frame.method == "session/update":
             if self._running is not None:
                 update = member(params, "update")
-                self._running.has_system_error |= is_system_error(update)
+                self._running.seen.has_system_error |= is_system_error(update)
             return self._translator.translate(params)
         said_by = member(params, "sessionId")
         session = UpstreamSessionId(said_by) if isinstance(said_by, str) else None

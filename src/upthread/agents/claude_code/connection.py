@@ -250,7 +250,7 @@ class ClaudeCodeConnection(Connection):
         refused = await self._turned_to(session)
         if refused is not None:
             return failed(refused)
-        running, process = RunningPrompt(session), self._require_process()
+        running, process = RunningPrompt(session, self._request), self._require_process()
         self._translator.begin()
         self._reset_at_ms = None
         self._result = {}

@@ -14,8 +14,9 @@ from typing import Any, Final
 from upthread.agents._json_lines import member, text_at, texts_at
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, OF_ERROR_KIND, outcome_of_refusal
 from upthread.agents.base import PromptResult
+from upthread.core.events import UsageReported
 from upthread.core.runs.stops import REFUSAL
-from upthread.core.types import Outcome
+from upthread.core.types import Outcome, UpstreamSessionId
 
 _OF_REASON: Final[Mapping[str, Outcome]] = {
     "prompt_too_long": Outcome.CONTEXT_FULL,
@@ -104,9 +105,17 @@ def _detail(frame: Mapping[str, Any], outcome: Outcome, error_kind: str) -> str:
     return ": ".join(part for part in said if part)[:DETAIL_CHARACTERS_MAX]
 
 
-def read_of(usage: object) -> int | None:
-    """Return the tokens that a request read, those that a cache held too; None for none named."""
-    return tokens_of(usage, _READ)
+def usage_of(usage: object, session: UpstreamSessionId, *, written: int | None) -> UsageReported:
+    """Return what a request took and the session then holds: all that was read, and `written`."""
+    read = tokens_of(usage, _READ)
+    return UsageReported(
+        upstream_session_id=session,
+        tokens_used=(read or 0) + (written or 0),
+        tokens_read=read,
+        tokens_written=written,
+        tokens_cached=figure_of(usage, "cache_read_input_tokens"),
+        tokens_cache_written=figure_of(usage, "cache_creation_input_tokens"),
+    )
 
 
 def figure_of(usage: object, name: str) -> int | None:

@@ -139,7 +139,8 @@ class CodexConnection(ServerConnection[_Prompt]):
         self, session: UpstreamSessionId, text: str, on_event: OnEvent
     ) -> PromptResult:
         turn = Turn(session, title=self._request.title)
-        prompt = self._prompt = _Prompt(running=RunningPrompt(session), turn=turn)
+        running = RunningPrompt(session, self._request)
+        prompt = self._prompt = _Prompt(running=running, turn=turn)
 
         async def ask() -> None:
             self._server.child.allowance.renew(TURN)

@@ -215,7 +215,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
             return window_of(self._providers, message)
 
         turn = Turn(session, stale=self._stale, window_of=window, now_ms=self._now_ms)
-        return _Prompt(running=RunningPrompt(session), turn=turn)
+        return _Prompt(running=RunningPrompt(session, self._request), turn=turn)
 
     async def _prepare(self, prompt: _Prompt) -> bool:
         """Let an earlier prompt's last words pass; False when this one was ended meanwhile."""

@@ -13,7 +13,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -80,29 +80,17 @@ class HttpRequest(Struct, frozen=True, kw_only=True):
     raw: bytes = b""
 
 
-class Whole(Struct, frozen=True, kw_only=True):
-    """An answer sent at once, after `delay_s`."""
+class Outgoing(Struct, frozen=True, kw_only=True):
+    """An answer, sent after `delay_s`: bytes at once, frames with `pace_s` before each.
 
-    status: int
-    body: bytes
+    Without a body nothing is sent.
+    """
+
+    body: bytes | Iterator[bytes] | None
     headers: Mapping[str, str]
+    status: int = 200
     delay_s: float = 0.0
-
-
-class Streamed(Struct, frozen=True, kw_only=True):
-    """An answer sent frame by frame."""
-
-    frames: Iterator[bytes]
-    headers: Mapping[str, str]
-    delay_s: float
-    pace_s: float
-
-
-class Hanging(Struct, frozen=True, kw_only=True):
-    """Nothing is sent."""
-
-
-Outgoing: TypeAlias = Whole | Streamed | Hanging
+    pace_s: float = 0.0
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -161,14 +149,14 @@ class Engine:
             return self._plain(arrival, counted, name="count_tokens")
         return self._answer_model_request(arrival, arrival.protocol, body)
 
-    def refuse(self, request: HttpRequest, *, status: int, message: str) -> Whole:
+    def refuse(self, request: HttpRequest, *, status: int, message: str) -> Outgoing:
         """Record and refuse a request that never reaches the model."""
         arrival = self._arrival(request, request.path.partition("?")[0])
         return self._refused(arrival, Failure(status=status, message=message))
 
-    def _refused(self, arrival: _Arrival, failure: Failure) -> Whole:
+    def _refused(self, arrival: _Arrival, failure: Failure) -> Outgoing:
         self._record(arrival, Decision(answer=failure), ())
-        return _whole_failure(failure, arrival.protocol or CHAT_COMPLETIONS, arrival.n)
+        return _failed(failure, arrival.protocol or CHAT_COMPLETIONS, arrival.n)
 
     def _arrival(self, request: HttpRequest, path: str) -> _Arrival:
         return _Arrival(n=next(self._numbers), request=request, protocol=PROTOCOLS.get(path))
@@ -195,9 +183,9 @@ class Engine:
                 self._failures_by_turn[turn] += 1
             return decision
 
-    def _plain(self, arrival: _Arrival, body: JsonObject, *, name: str) -> Whole:
+    def _plain(self, arrival: _Arrival, body: JsonObject, *, name: str) -> Outgoing:
         self._record(arrival, Decision(answer=Reply(text=name)), (), name=name)
-        return Whole(status=200, body=json.dumps(body).encode(), headers=_headers(arrival.n))
+        return Outgoing(body=json.dumps(body).encode(), headers=_headers(arrival.n))
 
     def _record(
         self,
@@ -280,30 +268,26 @@ def _turn_key(conversation: Conversation, session_id: str | None) -> str:
 
 
 def _formed(answer: Answer, protocol: ModelProtocol, exchange: Exchange) -> Outgoing:
+    headers = _headers(exchange.n)
     match answer:
         case Failure():
-            return _whole_failure(answer, protocol, exchange.n)
+            return _failed(answer, protocol, exchange.n)
         case Silence():
-            return Hanging()
-        case Reply() if exchange.body.get("stream") is True:
-            return Streamed(
-                frames=protocol.stream(answer, exchange),
-                headers=_headers(exchange.n),
-                delay_s=answer.delay_s,
-                pace_s=answer.pace_s,
-            )
+            return Outgoing(body=None, headers=headers)
+        case Reply(delay_s=delay_s, pace_s=pace_s) if exchange.body.get("stream") is True:
+            frames = protocol.stream(answer, exchange)
+            return Outgoing(body=frames, headers=headers, delay_s=delay_s, pace_s=pace_s)
         case Reply():
             written = json.dumps(protocol.write(answer, exchange)).encode()
-            headers = _headers(exchange.n)
-            return Whole(status=200, body=written, headers=headers, delay_s=answer.delay_s)
+            return Outgoing(body=written, headers=headers, delay_s=answer.delay_s)
 
 
-def _whole_failure(failure: Failure, protocol: ModelProtocol, n: int) -> Whole:
+def _failed(failure: Failure, protocol: ModelProtocol, n: int) -> Outgoing:
     headers = _headers(n)
     if failure.retry_after_s is not None:
         headers["retry-after"] = f"{failure.retry_after_s:g}"
     body = json.dumps(protocol.write_failure(failure)).encode()
-    return Whole(status=failure.status, body=body, headers=headers, delay_s=failure.delay_s)
+    return Outgoing(status=failure.status, body=body, headers=headers, delay_s=failure.delay_s)
 
 
 def _headers(n: int) -> dict[str, str]:
