@@ -1,4 +1,4 @@
-"""What every reader of an agent's own store gives back, and what it never does.
+"""The port to an agent's own store: its reader, and the histories that a reader returns.
 
 A reader opens nothing for writing and leaves no file behind. What it cannot read it reports with
 its place and leaves where it is. It was written for versions it names: of any other version the
@@ -8,14 +8,21 @@ a guess.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct, structs
 
 from upthread.core import types
 from upthread.core.history.model import History
+from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.types import UpstreamSessionId
+
+if TYPE_CHECKING:
+    from upthread.agent_stores.outline import Look, SessionOutline
+    from upthread.agent_stores.text_search import Searched
 
 BEGINNING_CHARACTERS_MAX: Final = 80
 OUTLINE_CHARACTERS: Final = 200
@@ -54,6 +61,52 @@ class VendorHistory(Struct, frozen=True, kw_only=True):
         return self.path.suffix == ".jsonl"
 
 
+class Reader(Protocol):
+    """Reads the sessions of one agent: listed, searched, diagnosed, and as events.
+
+    The module `reader` of each agent with a store. `home` is the directory that
+    `agent_stores/homes.py` names.
+    """
+
+    def outlines(self, home: Path, look: Look, /) -> Iterator[SessionOutline]:
+        """Yield each session, by a row or by both ends of its file; counts what it passes over."""
+        ...
+
+    def sessions(self, home: Path, look: Look, held: ExitStack, /) -> Iterator[Searched]:
+        """Yield each session to be searched, in any order; `held` keeps open what they read."""
+        ...
+
+    def find_histories(self, home: Path, /) -> Iterator[Path]:
+        """Yield each file that may hold sessions, a sub-agent's after its main session's."""
+        ...
+
+    def read_histories(
+        self, path: Path, /, *, characters_max: int | None = None
+    ) -> Iterator[VendorHistory]:
+        """Yield the sessions of a file as the agent would send them. Raises StoreError."""
+        ...
+
+    def read_session(self, home: Path, session: UpstreamSessionId, /) -> StoredSession | None:
+        """Return a session as events, None where it is not there. Raises OSError, StoreError."""
+        ...
+
+    def read_stored(self, home: Path, call: CutOffCall, /) -> StoredSession | None:
+        """Return a sub-agent's session by the call that made it. Otherwise as `read_session`."""
+        ...
+
+    def undecided_calls(self, home: Path, mark: str, since_ns: int, /) -> Iterator[UndecidedCall]:
+        """Yield the calls of sub-agents beside which our hook wrote a mark since a moment."""
+        ...
+
+    def stamp_of(self, home: Path, session: UpstreamSessionId, /) -> str:
+        """Return what changes with each prompt of a session, empty where it is not there."""
+        ...
+
+    def version_of(self, home: Path, session: UpstreamSessionId, /) -> str:
+        """Return the version of the agent that a session is of, empty where it is not known."""
+        ...
+
+
 def is_known_version(version: str, known: tuple[str, ...]) -> bool:
     """Return whether a version is of a line the reader was written for: `2.1` takes `2.1.329`."""
     return any(version == line or version.startswith(f"{line}.") for line in known)
@@ -61,17 +114,16 @@ def is_known_version(version: str, known: tuple[str, ...]) -> bool:
 
 def outlined(parts: Iterable[types.Part], characters_max: int | None) -> tuple[types.Part, ...]:
     """Return parts with the beginning of each text, all of it when `characters_max` is None."""
-    return tuple(parts if characters_max is None else map(_outline(characters_max), parts))
+    if characters_max is None:
+        return tuple(parts)
+    return tuple(_outline(part, characters_max) for part in parts)
 
 
-def _outline(characters_max: int) -> Callable[[types.Part], types.Part]:
-    def outline(part: types.Part) -> types.Part:
-        match part:
-            case types.TextPart() | types.ReasoningPart() | types.ToolResultPart():
-                return structs.replace(part, text=part.text[:characters_max])
-            case types.UnknownPart():
-                return structs.replace(part, raw=None)
-            case _:
-                return part
-
-    return outline
+def _outline(part: types.Part, characters_max: int) -> types.Part:
+    match part:
+        case types.TextPart() | types.ReasoningPart() | types.ToolResultPart():
+            return structs.replace(part, text=part.text[:characters_max])
+        case types.UnknownPart():
+            return structs.replace(part, raw=None)
+        case _:
+            return part
