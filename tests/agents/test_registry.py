@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.support.by_hand import of_each
 
-from upthread.agent_stores.base import Reader
+from upthread.agent_stores.reader import Reader
 from upthread.agents.acp import AcpAdapter
 from upthread.agents.base import AgentAdapter
 from upthread.agents.claude_code.adapter import ClaudeCodeAdapter

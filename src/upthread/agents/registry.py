@@ -28,7 +28,7 @@ from upthread.core.types import UpstreamSessionId
 from upthread.errors import UpthreadError, UsageError
 
 if TYPE_CHECKING:
-    from upthread.agent_stores.base import Reader
+    from upthread.agent_stores.reader import Reader
     from upthread.agents.base import AgentAdapter
 
 __all__ = [

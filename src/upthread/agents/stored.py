@@ -27,7 +27,7 @@ from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 
 if TYPE_CHECKING:
-    from upthread.agent_stores.base import Reader
+    from upthread.agent_stores.reader import Reader
     from upthread.agent_stores.copies import RepairedCopy
 
 
