@@ -27,8 +27,8 @@ from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 
 if TYPE_CHECKING:
-    from upthread.agent_stores.reader import Reader
     from upthread.agent_stores.copies import RepairedCopy
+    from upthread.agent_stores.reader import Reader
 
 
 def stored_histories(
