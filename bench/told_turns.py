@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.support.default_turn import AGENT, Place, prepare_turn, texts
 
 from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
+from upthread.config import load_settings
 from upthread.core.events import AgentEvent
 from upthread.core.names import Address
 from upthread.core.redaction.redactor import Redactor
@@ -18,10 +19,10 @@ from upthread.core.roles.role import Role
 from upthread.core.turns.prompt import Task
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.lease import Leases
-from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import ClaimRequest, Conversations
-from upthread.runtime.turns.delegation import OpenOptions, TellRequest
+from upthread.runtime.turns.delegation import TellRequest
+from upthread.runtime.turns.older_record import OwnSessions
 from upthread.runtime.turns.turns import Turns
 from upthread.store.base import Store
 
@@ -41,6 +42,9 @@ class _Agent:
     @asynccontextmanager
     async def open(self, _request: OpenRequest) -> AsyncGenerator[_Agent]:
         yield self
+
+    def environment(self) -> dict[str, str]:
+        return {}
 
     def resume_command(self, _session: UpstreamSessionId) -> None:
         return None
@@ -80,9 +84,10 @@ class Telling:
             place, link=replace(place.link, upstream_session_id=session)
         )
         self._agent = _Agent(session)
-        self._open = OpenOptions(
+        self._open = OpenRequest(
             working_directory=str(directory), stderr_path=str(directory / "stderr")
         )
+        self._settings = load_settings(directory, environment={"HOME": str(directory)})
         self._redactor = redactor
         self._workstream = f"told-{number}" if number else "told"
 
@@ -100,7 +105,8 @@ class Telling:
             task=Task(text=texts(number)[0]),
             adapter=self._agent,
             open=self._open,
-            permissions=PermissionPolicy,
+            settings=self._settings,
+            own_sessions=OwnSessions(**dict.fromkeys(OwnSessions.__struct_fields__, lambda *_: "")),
             redactor=self._redactor,
         )
 

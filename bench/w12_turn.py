@@ -25,8 +25,7 @@ from told_turns import Telling
 
 from upthread.core.commands import RecordParts
 from upthread.core.names import Address, key_of
-from upthread.runtime.event_loop import EventLoop
-from upthread.runtime.system import System
+from upthread.runtime.system import EventLoop, System
 from upthread.store.sqlite import SqliteStore
 
 Result = TypeVar("Result")

@@ -378,7 +378,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--sample", type=int, default=60)
     parser.add_argument("--seed", type=int, default=37)
     parser.add_argument("--set", choices=SETS, default="first", help="the tests that judge")
-    parser.add_argument("--only", help="one file of the package: runtime/permissions/gate.py")
+    parser.add_argument("--only", help="one file of the package: runtime/permissions.py")
     asked = parser.parse_args(arguments)
     sample = draw(sample=asked.sample, seed=asked.seed, only=asked.only)
     noticed: Counter[str] = Counter()

@@ -29,7 +29,7 @@ from upthread.agents.rehearsal.sessions import HOME_VARIABLE, SessionStore
 from upthread.agents.stored import read_session, read_stored, stamp_of, stored_histories
 from upthread.core.agents import AGENTS, WITH_A_STORE
 from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated, UserTextReplayed
-from upthread.core.turns.stored_session import CutOffCall, StoredSession, stored_turns
+from upthread.core.turns.recognition import CutOffCall, StoredSession, stored_turns
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 

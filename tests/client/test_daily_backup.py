@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from upthread.client import daily_backup
-from upthread.client.daily_backup import back_up_daily, daily_backups, remove_daily_backups
-from upthread.client.database_files import restore
+from upthread.client import database_files
+from upthread.client.database_files import back_up_daily, daily_backups, remove_daily_backups
 from upthread.client.encryption import key_of
 from upthread.client.file_permissions import redaction_key
 from upthread.config import load_settings
@@ -65,14 +64,14 @@ def test_a_backup_takes_the_place_of_the_database(settings):
     store = SqliteStore(path, key=key_of(settings))
     store.commit([samples.said(2)])
     store.close()
-    assert restore(settings, made).lacking == ()
+    assert database_files.restore(settings, made).lacking == ()
     store = SqliteStore(path, key=key_of(settings))
     assert store.message_count(samples.CONVERSATION) == 1
     store.close()
 
 
 def test_none_is_made_on_a_nearly_full_disk(settings, monkeypatch):
-    monkeypatch.setattr(daily_backup, "FREE_BYTES_MIN", 1 << 62)
+    monkeypatch.setattr(database_files, "FREE_BYTES_MIN", 1 << 62)
     assert back_up_daily(settings) is None
     assert daily_backups(settings) == []
 
@@ -96,7 +95,7 @@ def test_what_is_forgotten_is_in_no_backup_and_in_no_copy_that_was_begun(setting
 
 
 def test_a_copy_that_was_begun_before_forgetting_comes_to_nothing(settings, monkeypatch):
-    copied = daily_backup.copied
+    copied = database_files.copied
 
     @contextmanager
     def forgotten_meanwhile(path, **named):
@@ -104,6 +103,6 @@ def test_a_copy_that_was_begun_before_forgetting_comes_to_nothing(settings, monk
             remove_daily_backups(settings)
             yield copy
 
-    monkeypatch.setattr(daily_backup, "copied", forgotten_meanwhile)
+    monkeypatch.setattr(database_files, "copied", forgotten_meanwhile)
     assert back_up_daily(settings) is None
     assert daily_backups(settings) == []

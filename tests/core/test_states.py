@@ -23,10 +23,9 @@ from upthread.core.events import (
     TurnParked,
 )
 from upthread.core.roles.reports import Report, ReportedQuestion, Verdict
-from upthread.core.runs.pipeline import Pipeline, RunView, Step, as_data
+from upthread.core.runs.pipeline import Pipeline, RunView, Step, VerdictView, as_data
 from upthread.core.runs.pipeline import fold as fold_run
 from upthread.core.runs.stops import NOTHING_SAID
-from upthread.core.runs.verdicts import VerdictView
 from upthread.core.states import (
     LOOK,
     MEANINGS,

@@ -15,6 +15,7 @@ from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
+from tests.support.sqlite_faults import statements_of
 
 from upthread.errors import StoreError, UsageError
 from upthread.integrations.langgraph import UpthreadSaver
@@ -105,6 +106,20 @@ def test_bytes_grow_with_what_is_said_and_not_with_its_square(sqlite_place):
             taken.append(sum(len(str(each.value)) for each in log.entries()))
     assert taken[1] < taken[0] * 2.2
     assert taken[2] < taken[1] * 2.2
+
+
+def test_a_run_reads_its_thread_once_and_another_processes_deletion_is_seen(sqlite_place):
+    said = {"messages": [HumanMessage("go")], "steps": []}
+    with sqlite_place.open() as record, sqlite_place.open() as other:
+        graph, another = talking(UpthreadSaver(record=record)), UpthreadSaver(record=other)
+        graph.invoke(said, config())
+        with statements_of(record._opened.store) as told:
+            graph.invoke(said, config())
+        assert sum(each.startswith("SELECT") for each in told) == 1
+        state = graph.get_state(config())
+        another.delete_thread("thread")
+        graph.update_state(state.config, {"steps": ["late"]})
+        assert another.get_tuple(config()).checkpoint["channel_values"]["steps"][-1] == "late"
 
 
 def test_a_list_that_shrinks_or_changes_comes_back_as_it_was(record):

@@ -21,7 +21,7 @@ from tests.support.sets import EXTENDED, spread
 from upthread.agents.stored import stamp_of
 from upthread.core.events import TurnEnded
 from upthread.core.types import ConversationId, UpstreamSessionId
-from upthread.runtime.record.events import turn_events
+from upthread.runtime.record.turn_views import turn_events
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.rehearsal_model import MODEL_ID, RehearsalModel
 

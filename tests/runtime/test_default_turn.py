@@ -15,17 +15,17 @@ from tests.support.default_turn import (
     record_turn,
 )
 
-from upthread.agents.base import Capabilities, PromptResult
+from upthread.agents.base import Capabilities, OpenRequest, PromptResult
+from upthread.config import load_settings
 from upthread.core.names import Address
 from upthread.core.roles.role import Role
 from upthread.core.turns.prompt import Task
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.lease import Leases
-from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import ClaimRequest, Conversations
-from upthread.runtime.turns.delegation import OpenOptions, TellRequest
+from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.older_record import OwnSessions
 from upthread.runtime.turns.recorder import FLUSH_EVERY_S
 from upthread.runtime.turns.turns import Turns
@@ -122,8 +122,8 @@ def test_it_is_written_in_the_commits_of_the_runtime(tmp_path):
             ),
             task=Task(text="Go on."),
             adapter=ToolTakingAgent(upstream, events),
-            open=OpenOptions(working_directory=str(tmp_path), stderr_path=str(tmp_path / "err")),
-            permissions=PermissionPolicy,
+            open=OpenRequest(working_directory=str(tmp_path), stderr_path=str(tmp_path / "err")),
+            settings=load_settings(tmp_path, environment={"HOME": str(tmp_path)}),
             own_sessions=OwnSessions(**dict.fromkeys(OwnSessions.__struct_fields__, lambda *_: "")),
         )
         return anyio.run(turns.tell, request)

@@ -9,8 +9,7 @@ from upthread.agents.base import PermissionAnswer, PermissionRequest
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.turns.effects import Effect, EffectState, Settlement
 from upthread.core.types import ToolCallPart, UpstreamSessionId
-from upthread.runtime.permissions.gate import ANSWERED_BY_UPTHREAD, Gate
-from upthread.runtime.permissions.policy import PermissionPolicy
+from upthread.runtime.permissions import ANSWERED_BY_UPTHREAD, Gate, PermissionPolicy
 
 pytestmark = pytest.mark.anyio
 SECRET = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"

@@ -14,10 +14,9 @@ from tests.support.world import World
 
 import upthread
 from upthread.core.types import TurnId
-from upthread.runtime.event_loop import EventLoop
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.record.project_store import ProjectStore
-from upthread.runtime.system import System
+from upthread.runtime.system import EventLoop, System
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.store_conformance import samples
 

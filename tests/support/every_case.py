@@ -50,7 +50,7 @@ from upthread.core.events import (
 )
 from upthread.core.runs.pipeline import Pipeline, Step, as_data
 from upthread.core.runs.stops import _STOPS
-from upthread.core.turns.sub_agents import ALARM, ALARMS
+from upthread.core.turns.recorder import ALARM, ALARMS
 from upthread.runtime.turns.progress import TurnResult
 
 REASONS = (*(rule.reason for rule in RULES), *OTHER_REASONS)

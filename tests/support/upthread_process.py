@@ -28,6 +28,7 @@ from upthread.core.commands import RecordTurnEvent, Write
 from upthread.errors import LeaseHeldError, UpthreadError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.system import System, now_ms
+from upthread.runtime.turns.conversation import name_workstream
 from upthread.store.sqlite import SqliteStore
 
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -252,7 +253,7 @@ async def _name(race: Race, number: int) -> dict[str, str]:
         await anyio.to_thread.run_sync(race.barrier.wait)
         for offset in range(race.rounds):
             workstream = f"work-{(number * 7 + offset) % race.rounds}"
-            names[workstream] = project._conversations.name_workstream(
-                project.project_id, workstream
+            names[workstream] = name_workstream(
+                project.store, project.project_id, workstream, now_ms=project.now_ms
             )
     return names

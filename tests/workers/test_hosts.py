@@ -11,7 +11,7 @@ from tests.support.laboratory.sharing import Observer, Passage, Workers, until
 from tests.support.sets import EXTENDED
 
 import upthread
-from upthread.runtime.record.events import turn_view
+from upthread.runtime.record.turn_views import turn_view
 from upthread.store.postgres import PostgresStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180), EXTENDED]

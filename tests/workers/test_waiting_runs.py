@@ -24,6 +24,7 @@ from upthread.core.events import (
 )
 from upthread.core.roles.reports import Report, ReportedQuestion
 from upthread.core.types import Outcome, RunId
+from upthread.runtime.turns.conversation import name_workstream
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
@@ -57,7 +58,7 @@ def waiting_run(
 ) -> list[Write]:
     """A run as it stands when its first role has asked something."""
     run_id, workstream = RunId(f"run_{number}"), f"spec-{number}"
-    project._conversations.name_workstream(project.project_id, workstream)
+    name_workstream(project.store, project.project_id, workstream, now_ms=project.now_ms)
     steps = project.settings.pipeline
     asked = Report(status="needs_input", questions=(ReportedQuestion(id="q", text="Which?"),))
     events: list[RunEvent] = [

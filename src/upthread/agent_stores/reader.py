@@ -14,7 +14,7 @@ from typing import Protocol
 from upthread.agent_stores.base import VendorHistory
 from upthread.agent_stores.outline import Look, SessionOutline
 from upthread.agent_stores.text_search import Searched
-from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import UpstreamSessionId
 
 

@@ -165,6 +165,13 @@ HoldCall: TypeAlias = Callable[[PermissionRequest], Awaitable[CallAnswer | None]
 
 AnswerPermission: TypeAlias = Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
 
+NOBODY: Final = "nobody"
+
+
+async def nobody_answers(_request: PermissionRequest) -> PermissionAnswer:
+    """Allow nothing, because nobody is there who could."""
+    return PermissionAnswer(option_id=None, answered_by=NOBODY)
+
 
 START_TIMEOUT_S: Final = 90.0
 """For how long an agent is waited for at its start.
@@ -187,7 +194,7 @@ class OpenRequest(Struct, frozen=True, kw_only=True):
 
     working_directory: str
     stderr_path: str | None
-    answer_permission: AnswerPermission
+    answer_permission: AnswerPermission = nobody_answers
     hold_call: HoldCall | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     start_timeout_s: float = START_TIMEOUT_S

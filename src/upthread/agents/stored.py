@@ -22,7 +22,7 @@ from upthread.agents.rehearsal.sessions import (
     sessions_directory,
 )
 from upthread.core.agents import AGENTS, WITH_A_STORE
-from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 

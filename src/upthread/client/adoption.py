@@ -1,18 +1,16 @@
-"""Conversations that begin with a past: a session that is adopted or kept, a branch that is forked.
+"""Conversations that begin with a session of an agent: it is adopted, or copied and kept.
 
 `await up.adopt("spec-42/planner", "ses_…")`, `await up.keep("spec-42/planner", "ses_…",
-agent="claude-code")`, `await up.fork("spec/planner", "other/planner")`.
+agent="claude-code")`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
-from upthread.client.delegation_setup import Preparing
-from upthread.client.parts import ProjectParts
+from upthread.client.assembly import Assembly
+from upthread.client.own_interfaces import adapter_for
 from upthread.core.acts import ADOPTED
 from upthread.core.commands import EndLink, OpenLink, Write
-from upthread.core.names import Address, parse_address, shown
+from upthread.core.names import key_of, parse_address, shown
 from upthread.core.turns.replayed_history import Lacked
 from upthread.core.types import (
     Conversation,
@@ -23,34 +21,24 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import NotFoundError, StoreError, UpstreamError, UsageError
-from upthread.runtime.lease import Leases, conversation_request
-from upthread.runtime.record.fork import Fork, ForkPlan, ForkRequest, Forks
-from upthread.runtime.turns.conversation import Claim, Conversations
+from upthread.runtime.lease import conversation_request
+from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.older_record import read_back
 
 
-class AdoptSession:
-    """Takes sessions in that were begun without upthread."""
+class AdoptingProject(Assembly):
+    """What an open project does with sessions that were begun without upthread."""
 
-    def __init__(
-        self,
-        parts: ProjectParts,
-        leases: Leases,
-        *,
-        conversations: Conversations,
-        preparing: Preparing,
-    ) -> None:
-        self._store = parts.store
-        self._system = parts.system
-        self._project_id = parts.project_id
-        self._leases = leases
-        self._conversations = conversations
-        self._preparing = preparing
+    async def adopt(
+        self, address: str, upstream_session_id: str, *, agent: str | None = None
+    ) -> Link:
+        """Take an existing session of an agent in as the conversation's current one.
 
-    async def adopt(self, address: str, upstream_session_id: str, *, agent: str | None) -> Link:
-        """Take an existing session in as the conversation's current one; see Project.adopt."""
+        The agent is asked whether it has the session. Raises UpstreamError when it has not,
+        UsageError when another conversation holds it.
+        """
         parsed = parse_address(address)
-        key, upstream = self._preparing.key(parsed), UpstreamSessionId(upstream_session_id)
+        key, upstream = key_of(self.project_id, parsed), UpstreamSessionId(upstream_session_id)
         await self._refuse_another(key, upstream)
         name = await self._system.in_thread(lambda: self._preparing.agent_for(parsed, named=agent))
         place = await self._system.in_thread(lambda: self._preparing.place_of(parsed.workstream))
@@ -63,10 +51,14 @@ class AdoptSession:
             )
 
     async def keep(self, address: str, upstream_session_id: str, *, agent: str) -> Link:
-        """Copy a session out of its agent's store into a new conversation; see Project.keep."""
+        """Copy what was said in an agent's session into a new conversation, redacted as all is.
+
+        From then on it is there whatever the agent deletes; while the session is there, it is gone
+        on in. Raises UsageError for an address that has a past, NotFoundError for no such session.
+        """
         parsed = parse_address(address)
-        self._preparing.require_role(parsed.role)
-        key, upstream = self._preparing.key(parsed), UpstreamSessionId(upstream_session_id)
+        self.settings.role(parsed.role)
+        key, upstream = key_of(self.project_id, parsed), UpstreamSessionId(upstream_session_id)
         await self._refuse_another(key, upstream)
         async with self._leases.held(conversation_request(key, "keep")) as fence:
             return await self._system.in_thread(
@@ -74,9 +66,13 @@ class AdoptSession:
             )
 
     async def catch_up(self, upstream_session_id: str) -> int:
-        """Take in what a session on record has by now; see Project.catch_up."""
+        """Take in what a session on record has by now and the record lacks.
+
+        Returns how many turns that were. What was forgotten stays so. Raises NotFoundError for a
+        session that no conversation has.
+        """
         upstream = UpstreamSessionId(upstream_session_id)
-        owner = await self._system.in_thread(lambda: self._store.owner(self._project_id, upstream))
+        owner = await self._system.in_thread(lambda: self.store.owner(self.project_id, upstream))
         if owner is None:
             raise NotFoundError(
                 f"no conversation here has the session {shown(upstream)}",
@@ -90,7 +86,7 @@ class AdoptSession:
 
     async def _refuse_another(self, key: ConversationKey, upstream: UpstreamSessionId) -> None:
         """Raise where another conversation has the session."""
-        owner = await self._system.in_thread(lambda: self._store.owner(key.project_id, upstream))
+        owner = await self._system.in_thread(lambda: self.store.owner(key.project_id, upstream))
         if owner is not None and owner.key != key:
             raise UsageError(
                 f"the session {shown(upstream)} belongs to {owner.key.address}",
@@ -101,7 +97,7 @@ class AdoptSession:
     async def _confirm(self, agent: str, upstream: UpstreamSessionId, place: str) -> str:
         """Ask the agent for the session; returns its version."""
         request = self._preparing.open_request(agent, place=place)
-        async with self._preparing.adapter(agent).open(request) as connection:
+        async with adapter_for(self.settings, agent).open(request) as connection:
             capabilities = connection.capabilities
             # Asked by its list first: some agents open a new session for an id they do not have.
             is_known = not capabilities.lists_sub_agents or any(
@@ -135,12 +131,12 @@ class AdoptSession:
                 upstream_session_id=upstream,
             )
         if found.turns:
-            self._store.commit(self._said(claim, found), fences=(fence,))
+            self.store.commit(self._said(claim, found), fences=(fence,))
         return len(found.turns)
 
     def _said(self, claim: Claim, found: Lacked) -> tuple[Write, ...]:
         return read_back(
-            self._store,
+            self.store,
             claim,
             found,
             new_id=lambda: self._system.new_id("trn"),
@@ -154,14 +150,14 @@ class AdoptSession:
         agent: tuple[str, str],
         upstream: UpstreamSessionId,
     ) -> Link:
-        resolved = self._store.resolve(key)
+        resolved = self.store.resolve(key)
         conversation = (
             resolved.conversation if resolved else self._conversations.mint(key, fences=(fence,))
         )
         held = resolved.link if resolved else None
         if held is not None and held.upstream_session_id == upstream:
             return held
-        links = self._store.links(conversation.conversation_id)
+        links = self.store.links(conversation.conversation_id)
         link = self._link(conversation, agent, upstream, seq=len(links) + 1)
         writes: list[Write] = [OpenLink(link=link)]
         if held is not None:
@@ -174,13 +170,13 @@ class AdoptSession:
             # In one commit, the end first: a conversation
             # never has two open links, nor none in between.
             writes.insert(0, end)
-        self._store.commit(writes, fences=(fence,))
+        self.store.commit(writes, fences=(fence,))
         return link
 
     def _bank_kept(
         self, key: ConversationKey, fence: Fence, agent: str, upstream: UpstreamSessionId
     ) -> Link:
-        if self._store.resolve(key) is not None:
+        if self.store.resolve(key) is not None:
             raise UsageError(
                 f"{key.address} has a past already, and a kept session is one of its own",
                 hint="name an address that has none: --as WORKSTREAM/ROLE",
@@ -204,7 +200,7 @@ class AdoptSession:
             last=None,
             is_prompted=False,
         )
-        self._store.commit((OpenLink(link=link), *self._said(claim, found)), fences=(fence,))
+        self.store.commit((OpenLink(link=link), *self._said(claim, found)), fences=(fence,))
         return link
 
     def _link(
@@ -224,47 +220,4 @@ class AdoptSession:
             working_directory=self._preparing.place_of(conversation.key.workstream),
             opened_because=ADOPTED,
             opened_at_ms=self._system.now_ms(),
-        )
-
-
-class ForkConversation:
-    """Branches conversations off. `plan` says what would be done."""
-
-    def __init__(
-        self,
-        forks: Forks,
-        *,
-        preparing: Preparing,
-        parse: Callable[[str], Awaitable[Address]],
-    ) -> None:
-        self._forks = forks
-        self._preparing = preparing
-        self._parse = parse
-
-    async def __call__(self, address: str, into: str, *, at_message: int | None = None) -> Fork:
-        """Branch a conversation off after a message, into an address that has none yet.
-
-        Without `at_message`, after the newest one where no turn and no call is open. Raises
-        NotFoundError, UsageError for a place that cannot be cut, LeaseHeldError while a turn runs.
-        """
-        request = await self._request(address, into, at_message)
-        plan = await self._forks.plan(request)
-        # Nothing to branch off at the agent: then none is started.
-        if plan.link is None:
-            return await self._forks.fork(request, None, None)
-        agent = plan.link.agent
-        adapter, opening = self._preparing.adapter(agent), self._preparing.open_request(agent)
-        return await self._forks.fork(request, adapter, opening)
-
-    async def plan(self, address: str, into: str, *, at_message: int | None = None) -> ForkPlan:
-        """Return what the call would do, and do nothing. Raises as it does."""
-        return await self._forks.plan(await self._request(address, into, at_message))
-
-    async def _request(self, address: str, into: str, at_message: int | None) -> ForkRequest:
-        source, target = await self._parse(address), parse_address(into)
-        self._preparing.require_role(target.role)
-        return ForkRequest(
-            source=self._preparing.key(source),
-            target=self._preparing.key(target),
-            at_message=at_message,
         )

@@ -34,8 +34,8 @@ from upthread.core.names import Address, key_of
 from upthread.core.roles.role import BUILT_IN_ROLES, Role
 from upthread.core.text import visible_line
 from upthread.core.turns.prompt import Task, without_fresh
+from upthread.core.turns.recognition import CutOffCall, UndecidedCall, stored_turns
 from upthread.core.turns.replayed_history import is_finished
-from upthread.core.turns.stored_session import CutOffCall, UndecidedCall, stored_turns
 from upthread.core.types import CHILD_SLOT
 from upthread.core.workstreams import (
     NONE,
@@ -53,12 +53,11 @@ from upthread.runtime.record.turn_views import main_session_of
 from upthread.runtime.system import process_holder, user_name
 from upthread.runtime.turns.conversation import Conversations
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.external_calls import ExternalCalls, main_id_of, session_of, turn_id_of
-from upthread.runtime.turns.external_progress import CallEnded, ExternalProgress
-from upthread.runtime.turns.external_turn import AskedOf, Begun, ExternalTurns
-from upthread.runtime.working_tree.git_worktrees import Worktrees
+from upthread.runtime.turns.external_calls import main_id_of, session_of, turn_id_of
+from upthread.runtime.turns.external_progress import CallEnded, ExternalTurns
+from upthread.runtime.turns.external_turn import AskedOf, Begun
+from upthread.runtime.working_tree.git_worktrees import Worktrees, use_workstream, used_workstream
 from upthread.runtime.working_tree.repository import default_branch, git_facts
-from upthread.runtime.working_tree.used import use_workstream, used_workstream
 from upthread.store.address import file_path, is_postgres
 from upthread.store.sqlite.write_queue import forget_missed, missed
 
@@ -107,19 +106,17 @@ class AgentCalls:
         worktrees = Worktrees(Path(self._root), folder)
         self._preparing = Preparing(parts, worktrees=worktrees, host="", is_inside=True)
         leases = Leases(parts.store, parts.system, parts.lease_times)
-        self._known = ExternalCalls(
+        self._turns = ExternalTurns(
             parts.store,
             parts.system,
             Conversations(parts.store, parts.system, leases),
             project_id=parts.project_id,
             request_of=self._known_request,
         )
-        self._turns = ExternalTurns(self._known)
-        self._progress = ExternalProgress(self._known)
 
     def recover_dead(self) -> tuple[str, ...]:
         """Record what agents did that have died, from their own stores; returns what failed."""
-        return self._progress.recover_dead()
+        return self._turns.recover_dead()
 
     def read_back(self) -> tuple[str, ...]:
         """Record what only the agents' own stores have of their calls; returns what failed."""
@@ -155,7 +152,7 @@ class AgentCalls:
             prompt=undecided.prompt,
             pid=os.getpid(),
         )
-        if self._known.is_known(turn_id_of(agents_call(call))):
+        if self._turns.is_known(turn_id_of(agents_call(call))):
             return True
         sought = CutOffCall(agent=agent, main_session=call.main_session, call_id=call.call_id)
         found = self._preparing.own_sessions.of_call(sought)
@@ -244,7 +241,7 @@ class AgentCalls:
         name = named_workstream(prompt[:PROMPT_CHARACTERS_MAX], known)
         if name is None or name == self._named_in(agent, session):
             return name
-        main, opens = self._known.main_of(agent, session, name)
+        main, opens = self._turns.main_of(agent, session, name)
         act = RecordAct(
             what=NAMED,
             by_user=user_name(self._environment),
@@ -299,7 +296,7 @@ class AgentCalls:
 
         With `is_unseen` no hook saw the call begin.
         """
-        owner = self._known.owner_of(session)
+        owner = self._turns.owner_of(session)
         call = structs.replace(call, takes_session=True)  # the tool that was called continues it
         what = NO_ROLES
         if owner is not None and owner.key.slot != CHILD_SLOT:
@@ -313,7 +310,7 @@ class AgentCalls:
                 if call.role and call.role != owner.key.role:
                     line += f": {OTHER_REASONS[OTHER_ROLE]}: {visible_line(call.role)}"
                 return Answer(line=line, prompt=call.prompt, session=session, is_role=True)
-            what = f"in use by {self._known.user_of(owner) or call.agent}"
+            what = f"in use by {self._turns.user_of(owner) or call.agent}"
         self._begin_beside(call, FOREIGN_SESSION)
         # What was never a role's is left alone without a word.
         is_silent = owner is None or owner.key.slot == CHILD_SLOT
@@ -323,16 +320,16 @@ class AgentCalls:
     def started(self, call: SubAgentCall, session: str, *, is_background: bool = False) -> None:
         """Keep which session a call's sub-agent works in."""
         self._require_begun(call, session)
-        self._progress.started(agents_call(call), session, is_background=is_background)
+        self._turns.started(agents_call(call), session, is_background=is_background)
 
     def ended(self, call: SubAgentCall, told: CallEnded) -> None:
         """Keep what a call's sub-agent did, and how it ended."""
         self._require_begun(call, told.session)
-        self._progress.end(agents_call(call), told)
+        self._turns.end(agents_call(call), told)
 
     def _require_begun(self, call: SubAgentCall, session: str) -> None:
         """Begin a call that no hook saw begin: its agent has gone on alone."""
-        if not call.call_id or self._known.is_known(turn_id_of(agents_call(call))):
+        if not call.call_id or self._turns.is_known(turn_id_of(agents_call(call))):
             return
         role = self.role_of(call.role, call.agent)
         if not call.role:
@@ -350,7 +347,7 @@ class AgentCalls:
         Nothing for a call of a sub-agent, or of a session that upthread drives: the turn of that
         session records the call with everything else that it did.
         """
-        if call.by_sub_agent or self._known.owner_of(call.main_session) is not None:
+        if call.by_sub_agent or self._turns.owner_of(call.main_session) is not None:
             return
         workstream, because = self.workstream_of(call.agent, call.main_session)
         request = self._request(call, Role(name=call.role or ROLE_UNKNOWN), workstream, because)
@@ -376,20 +373,22 @@ class AgentCalls:
 
     def _open_calls(self) -> Iterator[tuple[AgentsCall, str, str, str]]:
         """Yield each open call, the session that it is known to work in, its role and address."""
-        for _, live, call in self._known.open_calls():
+        for _, live, call in self._turns.open_calls():
             key = live.conversation.key
             yield call, session_of(live) or "", key.role, key.address
 
     def is_background(self, call: AgentsCall) -> bool:
         """Return whether a call's sub-agent is known to work on after the call."""
-        live = self._known.open_turn(turn_id_of(call))
+        live = self._turns.open_turn(turn_id_of(call))
         attached = live.view.attached if live else None
         return attached is not None and attached.is_background
 
     def held(self, agent: str, session: str, request: PermissionRequest) -> str:
         """Return why a call must not run, by the guard that `tell` has; empty where it may."""
-        from upthread.runtime.permissions.gate import Gate  # noqa: PLC0415  # other events need none
-        from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415  # as above
+        from upthread.runtime.permissions import (  # noqa: PLC0415  # other events need none
+            Gate,
+            PermissionPolicy,
+        )
         from upthread.runtime.record import effects  # noqa: PLC0415  # as above
 
         self.recover_dead()
@@ -420,7 +419,7 @@ class AgentCalls:
 
     def taken_back(self, session: str, pid: int, *, has_ended: bool = False) -> None:
         """End the calls that a person broke off: a person who writes has taken the turn back."""
-        self._progress.cancel_open(process_holder(pid, ""), session, has_ended=has_ended)
+        self._turns.cancel_open(process_holder(pid, ""), session, has_ended=has_ended)
 
     def interrupted(self, workstream: str) -> Iterator[RoleView]:
         """Yield the roles that were interrupted, of all main sessions' own workstreams if empty."""

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
-from upthread.client.addresses import Addresses
-from upthread.client.adoption import AdoptSession, ForkConversation
 from upthread.client.agent_calls import AgentCalls
-from upthread.client.agents.own_interfaces import OwnInterfaces
 from upthread.client.briefing import Briefings
 from upthread.client.delegation_setup import Preparing
 from upthread.client.file_permissions import log_path
+from upthread.client.fork import ForkConversation
 from upthread.client.once import DoOnce
 from upthread.client.parts import ProjectParts
-from upthread.client.runs import PipelineRuns
-from upthread.client.settlement import Settlements
 from upthread.client.why import Whys
 from upthread.client.worktrees import WorktreesOfProject
 from upthread.core.decision.freshness import change_lines
-from upthread.core.names import Address
+from upthread.core.names import Address, did_you_mean, key_of, parse_address, parse_role, shown
+from upthread.core.types import Conversation
+from upthread.errors import NotFoundError
 from upthread.runtime.lease import Leases
-from upthread.runtime.record.effects import RecordedEffect, effects_in_doubt
+from upthread.runtime.record.effects import RecordedEffect, effects_held, effects_in_doubt
 from upthread.runtime.record.erasure import Forgetting
-from upthread.runtime.record.fork import Forks
 from upthread.runtime.record.workstream_views import Overview, RoleView, WorkstreamView
 from upthread.runtime.runs.runs import Runs
 from upthread.runtime.system import host_name
@@ -34,9 +32,12 @@ from upthread.runtime.turns.turns import Turns
 from upthread.runtime.working_tree.digest import tree_digest
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 from upthread.store.address import is_postgres
+from upthread.store.reads import Resolved
+
+Result = TypeVar("Result")
 
 
-class Assembly(ABC):
+class Assembly:
     """The parts behind `Project`, which looks into them and gives them out under their names.
 
     A part that is called is a verb with more verbs of its own, which hold for what it does:
@@ -58,17 +59,71 @@ class Assembly(ABC):
         self._environment = parts.environment
         self._actor = parts.actor
 
-    @abstractmethod
-    async def role(self, address: str) -> RoleView:
-        """Return how one conversation stands."""
+    # --- looking: a call whose agent died is read back before anything is read -----------------
 
-    @abstractmethod
+    async def _recover(self) -> None:
+        """Record what agents did that have died in a call of theirs, from their own stores."""
+        self.unread = await self._system.in_thread(self.calls.read_back)
+
+    async def read(self, look: Callable[[], Result]) -> Result:
+        """Return what a blocking read of `store` returns, run off the event loop."""
+        await self._recover()
+        return await self._system.in_thread(look)
+
     async def workstreams(self) -> tuple[WorkstreamView, ...]:
-        """Return all workstreams."""
+        """Return all workstreams, oldest first."""
+        return await self.read(lambda: self._overview.workstreams(self.project_id))
 
-    @abstractmethod
+    async def role(self, address: str) -> RoleView:
+        """Return how one conversation stands. Raises NotFoundError."""
+        return await self.read(lambda: self._overview.role(self._found(address)))
+
     async def parse(self, text: str) -> Address:
-        """Return the address a person meant."""
+        """Return the address a person meant: `spec-42/planner`, or an instance name."""
+        return await self._system.in_thread(lambda: self._parsed(text))
+
+    # --- names, blocking -----------------------------------------------------------------------
+
+    def _parsed(self, text: str) -> Address:
+        """Return the address of `spec-42/planner` or `Kael-planner`. Raises UsageError."""
+        base_name, dash, role = text.partition("-")
+        # A name without its role is no address: it would stand for all of them.
+        if "/" not in text and dash:
+            for known in self.store.workstreams(self.project_id):
+                if known.base_name == base_name:
+                    return Address(workstream=known.workstream, role=parse_role(role))
+        return parse_address(text)
+
+    def _found(self, text: str) -> Conversation:
+        return self._resolved(text).conversation
+
+    def _resolved(self, text: str) -> Resolved:
+        """Return a conversation and its open link by an address. Raises NotFoundError."""
+        address = self._parsed(text)
+        resolved = self.store.resolve(key_of(self.project_id, address))
+        if resolved is None:
+            name = f"{address.workstream}/{address.role}"
+            raise NotFoundError(
+                f"{shown(name)} has no conversation yet{did_you_mean(name, self._all_addresses())}",
+                hint=f'start one: upthread tell {shlex.quote(name)} "…"',
+                address=name,
+            )
+        return resolved
+
+    def _all_addresses(self) -> Iterator[str]:
+        for known in self.store.workstreams(self.project_id):
+            for each in self.store.conversations(self.project_id, known.workstream):
+                yield each.key.address
+
+    def _unknown(self, workstream: str) -> NotFoundError:
+        """Return the error for a workstream that nothing was ever done on."""
+        known = (each.workstream for each in self.store.workstreams(self.project_id))
+        like = did_you_mean(workstream, known)
+        return NotFoundError(
+            f"there is no workstream {shown(workstream)} in this project{like}",
+            hint="see `upthread ls`",
+            workstream=workstream,
+        )
 
     # --- what is given out ----------------------------------------------------------------------
 
@@ -115,38 +170,13 @@ class Assembly(ABC):
         return Whys(self._parts, preparing=self._preparing, role=self.role)
 
     @cached_property
-    def runs(self) -> PipelineRuns:
-        """Pipelines taken over workstreams."""
-        runs = Runs(
-            store=self.store,
-            system=self._system,
-            leases=self._leases,
-            conversations=self._conversations,
-            turns=self._turns,
-            host=self._host,
-        )
-        return PipelineRuns(
-            self._parts,
-            runs=runs,
-            preparing=self._preparing,
-            overview=self._overview,
-            worktrees=self._worktrees,
-            tree_now=self._tree_digest,
-        )
-
-    @cached_property
     def fork(self) -> ForkConversation:
         """Branches a conversation off."""
-        forks = Forks(self.store, self._system, self._leases, self._conversations)
-        return ForkConversation(forks, preparing=self._preparing, parse=self.parse)
-
-    @cached_property
-    def _adoption(self) -> AdoptSession:
-        return AdoptSession(
+        return ForkConversation(
             self._parts,
             self._leases,
-            conversations=self._conversations,
             preparing=self._preparing,
+            parsed=self._parsed,
         )
 
     # --- what stands behind them ----------------------------------------------------------------
@@ -164,6 +194,16 @@ class Assembly(ABC):
         return Turns(self.store, self._system, self._conversations)
 
     @cached_property
+    def _runs(self) -> Runs:
+        return Runs(
+            store=self.store,
+            system=self._system,
+            leases=self._leases,
+            turns=self._turns,
+            host=self._host,
+        )
+
+    @cached_property
     def _worktrees(self) -> Worktrees:
         # New ones under upthread's home.
         folder = Path(self.settings.home) / "worktrees" / self.project_id
@@ -172,10 +212,6 @@ class Assembly(ABC):
     @cached_property
     def _preparing(self) -> Preparing:
         return Preparing(self._parts, worktrees=self._worktrees, host=self._host)
-
-    @cached_property
-    def _own_interfaces(self) -> OwnInterfaces:
-        return OwnInterfaces(self._parts)
 
     @cached_property
     def _overview(self) -> Overview:
@@ -188,14 +224,17 @@ class Assembly(ABC):
             log_of=lambda agent, at_ms: str(log_path(home, agent, at_ms)),
         )
 
-    def _doubts_now(self, workstream: str) -> Sequence[RecordedEffect]:
+    def _doubts_now(self, workstream: str) -> tuple[RecordedEffect, ...]:
         patterns = self.settings.outward_patterns
         return effects_in_doubt(self.store, self.project_id, workstream, outward_patterns=patterns)
 
-    @property
-    def _settlements(self) -> Settlements:
+    def _held(self, workstream: str) -> tuple[RecordedEffect, ...]:
+        """Return what is held back in a workstream. Raises NotFoundError. Blocking."""
+        known = self.store.workstream(self.project_id, workstream)
+        if not (known or self.store.conversations(self.project_id, workstream)):
+            raise self._unknown(workstream)
         patterns = self.settings.outward_patterns
-        return Settlements(self.store, self._system, self.project_id, patterns=patterns)
+        return effects_held(self.store, self.project_id, workstream, outward_patterns=patterns)
 
     @property
     def _host(self) -> str:
@@ -216,10 +255,6 @@ class Assembly(ABC):
 
         inputs = self.why.inputs_now(view)
         return change_lines(inputs.freshness) if inputs.surroundings else None
-
-    @property
-    def _addresses(self) -> Addresses:
-        return Addresses(self.store, self.project_id)
 
     def _tree_digest(self, workstream: str) -> str:
         """Return the digest of the tree a workstream is worked on in. Blocking."""

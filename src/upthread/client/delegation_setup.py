@@ -19,8 +19,8 @@ from upthread.agents import registry, stored
 from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.boundary import private_files
 from upthread.boundary.own_home import installed_path
-from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.file_permissions import log_path
+from upthread.client.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS, name_of, one_of
 from upthread.core.config_file import AgentSettings
@@ -31,13 +31,11 @@ from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.role import Role
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.turns.prompt import Task, with_unverified
+from upthread.core.turns.recognition import UndecidedCall
 from upthread.core.turns.replayed_history import Lacked
-from upthread.core.turns.stored_session import UndecidedCall
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     ConversationId,
-    ConversationKey,
-    Durability,
     Link,
     RecordMode,
     UpstreamSessionId,
@@ -46,18 +44,15 @@ from upthread.core.workstreams import callers_in
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.role_files import instructions_in
 from upthread.runtime.options import RunOptions, TellOptions
-from upthread.runtime.record.events import run_view
-from upthread.runtime.record.turn_views import last_attached
+from upthread.runtime.record.turn_views import last_attached, run_view
 from upthread.runtime.turns.conversation import ClaimRequest
-from upthread.runtime.turns.delegation import OpenOptions, SeenVersion, TellRequest
-from upthread.runtime.turns.handshake_inputs import freshness_settings
+from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.older_record import OwnSessions, look, look_at_all
-from upthread.runtime.turns.progress import SILENT
+from upthread.runtime.turns.progress import SILENT, Notice
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 
 if TYPE_CHECKING:
-    from upthread.runtime.permissions.policy import PermissionPolicy
-    from upthread.runtime.runs.live_run import StepRequest
+    pass
 
 
 class Preparing:
@@ -79,12 +74,6 @@ class Preparing:
         self._now_ms = parts.system.now_ms
         self._host = host
 
-    def _permissions(self, tree: str, role: Role) -> PermissionPolicy:
-        from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415  # no hook's
-
-        rules, ask = self._settings.permissions, self._ask_person
-        return PermissionPolicy(rules=rules, ask_person=ask, tree=tree, limits=role.limits)
-
     @property
     def callers(self) -> tuple[ConversationId, ...]:
         """The conversations this process was started inside of, outermost first."""
@@ -96,14 +85,6 @@ class Preparing:
         # Nothing is asked on a store of one machine: there every session is here.
         return None if host == self._host else host
 
-    def key(self, address: Address) -> ConversationKey:
-        """Return the key behind an address of this project."""
-        return key_of(self._project_id, address)
-
-    def require_role(self, name: str) -> Role:
-        """Return a role by its name. Raises NotFoundError."""
-        return self._settings.role(name)
-
     def agent_for(
         self, address: Address, *, named: str | None, otherwise: str | None = None
     ) -> str:
@@ -111,7 +92,7 @@ class Preparing:
 
         `otherwise` is what a run under way has used, for a role that comes for the first time.
         """
-        resolved = self._store.resolve(self.key(address))
+        resolved = self._store.resolve(key_of(self._project_id, address))
         # Also after its last session has ended: the agent that had it goes on.
         links = self._store.links(resolved.conversation.conversation_id) if resolved else ()
         held = links[-1].agent if links else None
@@ -137,15 +118,11 @@ class Preparing:
             hint='name one with --agent, or write agent = "…" into upthread.toml',
         )
 
-    def adapter(self, agent: str) -> AgentAdapter:
-        """Return the adapter for an agent's name; raises UsageError for one nobody knows."""
-        return adapter_for(self._settings, agent)
-
     def _adapter_for(self, address: Address, agent: str) -> AgentAdapter:
         try:
-            return self.adapter(agent)
+            return adapter_for(self._settings, agent)
         except UsageError as error:
-            resolved = self._store.resolve(self.key(address))
+            resolved = self._store.resolve(key_of(self._project_id, address))
             if resolved and resolved.link and resolved.link.agent == agent:
                 error.message += f", which has the session {resolved.link.upstream_session_id}"
                 error.hint = f"go on with another one by --agent; {error.hint}"
@@ -216,8 +193,11 @@ class Preparing:
         row = AGENTS.get(agent)
         return row is not None and row.setup_name in installed.get("agents", {})
 
-    def _tested(self, agent: str, calls_itself: str) -> SeenVersion | None:
-        """What is started by a command line is known by what it calls itself, if at all."""
+    def _version_notice(self, agent: str, calls_itself: str, version: str) -> Notice | None:
+        """Return what a person is told of an agent in another version than was tested.
+
+        What is started by a command line is known by what it calls itself, if at all.
+        """
         configured = self._settings.agents.get(agent)
         is_command = (
             configured and configured.command
@@ -225,9 +205,11 @@ class Preparing:
         row = (
             registry.seen_way_called(calls_itself) if is_command else registry.seen_way_here(agent)
         )
-        if row is None:
+        text = row.warning(version, called=agent) if row else ""
+        if row is None or not text:
             return None
-        return SeenVersion(version=row.version, warning=partial(row.warning, called=agent))
+        about = {"agent": agent, "version": version, "tested_with": row.version}
+        return Notice(kind="agent_version", text=text, about=about)
 
     def tell(  # the one place where all that a delegation needs comes together
         self,
@@ -240,18 +222,18 @@ class Preparing:
         """Return the request for one delegation. Blocking."""
         role = self._settings.role(address.role, agent)
         place = self.place_of(address.workstream)
-        options = self._open_options(agent, self._policy.of_role(role.name), place)
-        if options.ignores_project:
+        opening = self._open_request(agent, self._policy.of_role(role.name), place)
+        if opening.ignores_project:
             task = with_unverified(task, *instructions_in(place, agent))
-        request = self._request(address, task, chosen, agent=agent, role=role, options=options)
+        request = self._request(address, task, chosen, agent=agent, role=role, opening=opening)
         return structs.replace(request, adapter=self._adapter_for(address, agent))
 
     def called(self, address: Address, task: Task, *, role: Role, call: AgentsCall) -> TellRequest:
         """Return the request for a call that an agent's own tool makes. Blocking."""
         place = self._settings.working_directory
-        options = OpenOptions(working_directory=place, stderr_path=None)
+        opening = OpenRequest(working_directory=place, stderr_path=None)
         request = self._request(
-            address, task, TellOptions(), agent=call.agent, role=role, options=options
+            address, task, TellOptions(), agent=call.agent, role=role, opening=opening
         )
         # Nobody waits for a working tree here: the agent has its own word on who writes when.
         claim = structs.replace(request.claim, tree=None, opens_sub_agents=True)
@@ -265,7 +247,7 @@ class Preparing:
         *,
         agent: str,
         role: Role,
-        options: OpenOptions,
+        opening: OpenRequest,
     ) -> TellRequest:
         claim = ClaimRequest(
             project_id=self._project_id,
@@ -274,7 +256,7 @@ class Preparing:
             agent=agent,
             doing=f"tell {address.workstream}/{address.role}",
             when_busy=chosen.when_busy,
-            tree=options.working_directory if role.is_writing else None,
+            tree=opening.working_directory if role.is_writing else None,
             is_waiting_for_tree=chosen.when_busy == "wait",
             callers=self.callers,
             depth_max=self._settings.depth_max,
@@ -282,38 +264,35 @@ class Preparing:
             opens_sub_agents=opens_sub_agents(self._settings, agent),
             on_wait=(chosen.listener or SILENT).waiting,
         )
-        is_strict = self._settings.durability == "strict"
         return TellRequest(
             claim=claim,
             task=task,
             adapter=None,
-            open=options,
+            open=opening,
             redactor=self._redactor_of(role.name),
-            permissions=partial(self._permissions, options.working_directory, role),
+            ask_person=self._ask_person,
             options=chosen,
             is_handed_back=bool(chosen.key),
-            durability=Durability.SYNCED if is_strict else Durability.PROCESS,
             condition=self.condition(address.workstream, role),
-            injection=self._settings.injection(agent),
-            rolls_over_when_empty=self._settings.rolls_over_when_empty(agent),
-            freshness=freshness_settings(self._settings),
-            outward_patterns=self._settings.outward_patterns,
+            settings=self._settings,
             own_sessions=self.own_sessions,
-            tested=partial(self._tested, agent),
+            version_notice=partial(self._version_notice, agent),
         )
 
     def step(
         self,
         workstream: str,
-        step: StepRequest,
+        view: pipelines.RunView,
+        command: pipelines.RunStep,
         chosen: RunOptions,
         *,
         agent: str,
     ) -> TellRequest:
         """Return the request for one step of a run. Blocking, reads a few rows."""
+        step = command.step
         request = self.tell(
             Address(workstream=workstream, role=step.role),
-            step.task,
+            command.task,
             TellOptions(when_busy="wait", tokens_max=chosen.tokens_max, listener=chosen.listener),
             agent=agent,
         )
@@ -322,26 +301,17 @@ class Preparing:
             # What was said for this run holds: the role's condition would overrule it.
             role = structs.replace(role, continuity=chosen.continuity, resume_if=None)
         # The report is missing in that very session: another one would have to do the work again.
-        if step.is_asked_again:
+        if command.asked_again:
             role = structs.replace(role, continuity="resume")
-        condition = step.condition_role(role.resume_if) if role.resume_if else None
+        judged = step.on_rejected
         return structs.replace(
             request,
             claim=structs.replace(request.claim, role=role, is_waiting_for_tree=chosen.is_waiting),
-            fences=step.fences,
-            run_id=step.run_id,
-            condition=condition,
+            condition=view.report_digest(role.resume_if) if role.resume_if else None,
             is_handed_back=chosen.is_handed_back,
-            at_intent=step.at_intent,
-            at_end=step.at_end,
-            is_tree_judged=self._is_tree_judged(step),
-            at_park=step.at_park,
+            # A step that judges the work of a role that writes judges the working tree.
+            is_tree_judged=judged is not None and self._settings.role(judged).is_writing,
         )
-
-    def _is_tree_judged(self, step: StepRequest) -> bool:
-        """Whether a step judges the work of a role that writes, and so the working tree."""
-        judged = step.judged_role
-        return judged is not None and self._settings.role(judged).is_writing
 
     def require_recorded(self, pipeline: pipelines.Pipeline) -> None:
         """Refuse a run that could not go on: each role reads what the one before it reported."""
@@ -357,8 +327,7 @@ class Preparing:
         runs = self._store.runs(self._project_id, workstream) if role.resume_if else ()
         if not runs or role.resume_if is None:
             return None
-        report = run_view(self._store, runs[-1].run_id).report(role.resume_if)
-        return report.digest if report else None
+        return run_view(self._store, runs[-1].run_id).report_digest(role.resume_if)
 
     def place_of(self, workstream: str) -> str:
         """Return the directory a workstream is worked on in: its own working tree's, if it has one.
@@ -375,24 +344,15 @@ class Preparing:
 
     def open_request(self, agent: str, *, place: str | None = None) -> OpenRequest:
         """Return how to start an agent outside a turn: nobody is there to allow anything."""
-        from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415  # as above
-
         # No role is known here, so the strictest of all holds.
         mode = self._policy.strictest
-        options = self._open_options(agent, mode, place or self._settings.working_directory)
-        return OpenRequest(
-            working_directory=options.working_directory,
-            stderr_path=options.stderr_path,
-            redactor=None if mode == "full" else self._redactor,
-            environment=options.environment,
-            ignores_project=options.ignores_project,
-            answer_permission=PermissionPolicy().answer,
-        )
+        return self._open_request(agent, mode, place or self._settings.working_directory)
 
-    def _open_options(self, agent: str, mode: RecordMode, place: str) -> OpenOptions:
+    def _open_request(self, agent: str, mode: RecordMode, place: str) -> OpenRequest:
         log = log_path(Path(self._settings.home), agent, self._now_ms())
-        return OpenOptions(
+        return OpenRequest(
             working_directory=place,
+            redactor=None if mode == "full" else self._redactor,
             # What an agent writes to stderr may quote the prompt, and of `index` no word is kept.
             stderr_path=None if mode == "index" else str(log),
             # All of it: an agent started by upthread sees what it sees when a person starts it.

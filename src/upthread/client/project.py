@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from upthread.client.agent_calls import InUse
-from upthread.client.assembly import Assembly
 from upthread.client.consent import decide, refuse_models
+from upthread.client.own_interfaces import adapter_for, command_of, own_interface_of
+from upthread.client.runs import RunningProject
 from upthread.client.worktrees import notice_of
 from upthread.core.actors import Actor, model_of
+from upthread.core.acts import settlement
+from upthread.core.decision.examined import Reading
 from upthread.core.decision.price import Tokens
-from upthread.core.decision.read_coverage import Reading
-from upthread.core.names import Address, parse_address, parse_workstream, shown
+from upthread.core.names import parse_workstream, shown
 from upthread.core.redaction.placeholder import has_placeholder
-from upthread.core.runs.pipeline import RunView
 from upthread.core.sessions import NO_SESSION, OwnInterface
 from upthread.core.states import LOOK, effects_command
 from upthread.core.trust import Item, ignored_notice
@@ -24,10 +25,10 @@ from upthread.core.turns.prompt import Task, continuation
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.types import Conversation, Link, Message
 from upthread.errors import UsageError
-from upthread.runtime.continuity_probe import Probed
+from upthread.runtime.continuity_probe import Probed, probe
 from upthread.runtime.lease import conversation_request, free
-from upthread.runtime.options import RunOptions, TellOptions
-from upthread.runtime.record.effects import RecordedEffect, recorded_effects
+from upthread.runtime.options import TellOptions
+from upthread.runtime.record.effects import RecordedEffect, recorded_effects, the_one_named
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
 from upthread.runtime.record.timeline import Timeline
 from upthread.runtime.record.timeline_reader import open_timeline
@@ -41,14 +42,12 @@ from upthread.runtime.record.turn_views import (
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.system import user_name
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.limit_wait import wait_until
 from upthread.runtime.turns.progress import TurnResult
-from upthread.store.reads import Resolved
 
 Result = TypeVar("Result")
 
 
-class Project(Assembly):
+class Project(RunningProject):
     """An open project. Made by `open_project`; all calls are async."""
 
     @property
@@ -93,34 +92,6 @@ class Project(Assembly):
         result = await self._turns.go_on(request)
         return await self._waited_out(result, options)
 
-    async def run(
-        self, workstream: str, specification: str | None = None, options: RunOptions | None = None
-    ) -> RunView:
-        """Take the pipeline over a workstream as far as it goes by itself.
-
-        Without a specification the newest run goes on. Raises as `runtime.runs.runs.Runs.run` does.
-        """
-        name = parse_workstream(workstream)
-        return await self.runs.run(name, specification, options)
-
-    async def answer(
-        self,
-        workstream: str,
-        text: str,
-        *,
-        question_id: str | None = None,
-        by: Actor | None = None,
-    ) -> RunView:
-        """Answer an open question; without an id the only open one.
-
-        `by` is who answers, else whoever the project was opened for. A model's answer is kept as a
-        suggestion, and the question stays open, unless the person's own configuration allows it.
-        Raises NotFoundError when there is none, UsageError when it is unclear which is meant.
-        """
-        return await self.runs.answer(
-            workstream, text, question_id=question_id, by=by or self._actor
-        )
-
     # --- the working tree ------------------------------------------------------------------------
 
     async def use(self, workstream: str | None) -> InUse:
@@ -130,72 +101,39 @@ class Project(Assembly):
 
     async def in_use(self) -> InUse:
         """Return which workstream this working tree is on, and why."""
-        await self._recover()
-        return await self._system.in_thread(self.calls.in_use)
+        return await self.read(self.calls.in_use)
 
-    # --- looking: a call whose agent died is read back before anything is read -----------------
-
-    async def _recover(self) -> None:
-        """Record what agents did that have died in a call of theirs, from their own stores."""
-        self.unread = await self._system.in_thread(self.calls.read_back)
-
-    async def read(self, look: Callable[[], Result]) -> Result:
-        """Return what a blocking read of `store` returns, run off the event loop."""
-        await self._recover()
-        return await self._system.in_thread(look)
-
-    async def workstreams(self) -> tuple[WorkstreamView, ...]:
-        """Return all workstreams, oldest first."""
-        await self._recover()
-        return await self._system.in_thread(lambda: self._overview.workstreams(self.project_id))
+    # --- looking -------------------------------------------------------------------------------
 
     async def show(self, workstream: str) -> WorkstreamView:
         """Return how a workstream stands. Raises NotFoundError."""
         name = parse_workstream(workstream)
-        await self._recover()
 
         def look() -> WorkstreamView:
             view = self._overview.workstream(self.project_id, name)
             if view is None:
-                raise self._addresses.unknown(name)
+                raise self._unknown(name)
             return view
 
-        return await self._system.in_thread(look)
-
-    async def _require(self, workstream: str) -> None:
-        await self._system.in_thread(lambda: self._addresses.require(workstream))
-
-    async def role(self, address: str) -> RoleView:
-        """Return how one conversation stands. Raises NotFoundError."""
-        await self._recover()
-        parsed = await self.parse(address)
-
-        return await self._system.in_thread(lambda: self._overview.role(self._found(parsed)))
+        return await self.read(look)
 
     async def session(self, address: str) -> tuple[Conversation, Link | None]:
         """Return a conversation and its open link, None without one. Raises NotFoundError.
 
         The one look that scripts take before each of their own: nothing else is read.
         """
-        await self._recover()
-        parsed = await self.parse(address)
 
-        def resolved() -> Resolved:
-            found = self._addresses.resolved(parsed)
+        def look() -> tuple[Conversation, Link | None]:
+            found = self._resolved(address)
             # By their seals, which finding them does not look at: what is damaged is refused.
             self.store.links(found.conversation.conversation_id)
-            return found
+            return found.conversation, found.link
 
-        found = await self._system.in_thread(resolved)
-        return found.conversation, found.link
+        return await self.read(look)
 
     async def conversation(self, address: str) -> tuple[Message, ...]:
         """Return a conversation's messages, oldest first. Raises NotFoundError."""
-        await self._recover()
-        parsed = await self.parse(address)
-        return await self._system.in_thread(
-            lambda: self.store.messages(self._found(parsed).conversation_id)
-        )
+        return await self.read(lambda: self.store.messages(self._found(address).conversation_id))
 
     async def effects(self, conversations: Sequence[Conversation]) -> tuple[RecordedEffect, ...]:
         """Return what was done to the world in conversations, one after the other."""
@@ -209,9 +147,8 @@ class Project(Assembly):
 
         By any role of the workstream, in the order of each; nothing of it is done again before.
         """
-        await self._recover()
         name = parse_workstream(workstream)
-        return await self.read(lambda: tuple(self._doubts_now(name)))
+        return await self.read(lambda: self._doubts_now(name))
 
     async def effects_held(self, workstream: str) -> tuple[RecordedEffect, ...]:
         """Return what nobody does again before a person has said something of it.
@@ -219,10 +156,8 @@ class Project(Assembly):
         That is what is in doubt, and then what was done by turns that were cut off. Raises
         NotFoundError for a workstream that is not there.
         """
-        await self._recover()
         name = parse_workstream(workstream)
-        await self._require(name)
-        return await self._system.in_thread(lambda: self._settlements.held(name))
+        return await self.read(lambda: self._held(name))
 
     async def settle_effect(
         self,
@@ -237,13 +172,25 @@ class Project(Assembly):
         Raises UsageError where a model says it or it is unclear which is meant, NotFoundError where
         nothing of that id is held back.
         """
-        await self._recover()
         name, actor = parse_workstream(workstream), by or self._actor
-        await self._require(name)
-        user = user_name(self._environment)
-        return await self._system.in_thread(
-            lambda: self._settlements.settle(name, said, effect_id, by=actor, user=user)
-        )
+
+        # Before anything is looked up: with its own word a model could have its push done again.
+        yours = f"look yourself, at your own terminal: {effects_command(name)}"
+        refuse_models(actor, what=_NOT_SETTLED, hint=yours)
+
+        def settle() -> RecordedEffect:
+            meant = the_one_named(self._held(name), name, effect_id)
+            act = settlement(
+                meant.conversation.conversation_id,
+                meant.effect.call_id,
+                said,
+                by_user=actor.for_user(user_name(self._environment)),
+                at_ms=self.now_ms(),
+            )
+            self.store.commit([act])
+            return meant
+
+        return await self.read(settle)
 
     async def unseen(self, conversations: Sequence[Conversation]) -> Unseen:
         """Return what of conversations is not on record, so that its effects are not known."""
@@ -298,8 +245,9 @@ class Project(Assembly):
         None where there is none, and for an agent that the configuration no longer names.
         """
         links = [role.link for role in roles if role.link]
-        command_of = self._own_interfaces.command_of
-        return await self._system.in_thread(lambda: {link: command_of(link) for link in links})
+        return await self._system.in_thread(
+            lambda: {link: command_of(self._parts, link) for link in links}
+        )
 
     async def reading(self, link: Link | None) -> Reading | None:
         """Return how much is known of what a link's session read; None without one."""
@@ -311,13 +259,7 @@ class Project(Assembly):
         """Return how a link's session is opened in its agent's own interface."""
         if link is None:
             return NO_SESSION
-        return await self._system.in_thread(lambda: self._own_interfaces.of(link))
-
-    async def parse(self, text: str) -> Address:
-        """Return the address a person meant: `spec-42/planner`, or an instance name."""
-        if "/" in text:
-            return parse_address(text)
-        return await self._system.in_thread(lambda: self._addresses.by_instance_name(text))
+        return await self._system.in_thread(lambda: own_interface_of(self._parts, link))
 
     async def agent_for(self, address: str, *, named: str | None = None) -> str:
         """Return the agent that would be told. Raises UsageError where none is clear."""
@@ -344,7 +286,7 @@ class Project(Assembly):
                 workstream=name,
             )
         await self._recover()
-        from upthread.client.daily_backup import remove_daily_backups  # noqa: PLC0415  # seldom
+        from upthread.client.database_files import remove_daily_backups  # noqa: PLC0415  # seldom
 
         forgotten = await self.forgetting.forget(selection)
         await self._system.in_thread(lambda: remove_daily_backups(self.settings))
@@ -361,49 +303,22 @@ class Project(Assembly):
                 found.append(each.workstream)
         return tuple(found)
 
-    async def adopt(
-        self, address: str, upstream_session_id: str, *, agent: str | None = None
-    ) -> Link:
-        """Take an existing session of an agent in as the conversation's current one.
-
-        The agent is asked whether it has the session. Raises UpstreamError when it has not,
-        UsageError when another conversation holds it.
-        """
-        return await self._adoption.adopt(address, upstream_session_id, agent=agent)
-
-    async def keep(self, address: str, upstream_session_id: str, *, agent: str) -> Link:
-        """Copy what was said in an agent's session into a new conversation, redacted as all is.
-
-        From then on it is there whatever the agent deletes; while the session is there, it is gone
-        on in. Raises UsageError for an address that has a past, NotFoundError for no such session.
-        """
-        return await self._adoption.keep(address, upstream_session_id, agent=agent)
-
-    async def catch_up(self, upstream_session_id: str) -> int:
-        """Take in what a session on record has by now and the record lacks.
-
-        Returns how many turns that were. What was forgotten stays so. Raises NotFoundError for a
-        session that no conversation has.
-        """
-        return await self._adoption.catch_up(upstream_session_id)
-
     async def probe(self, agent: str, *, rate_limit_prompt: str | None = None) -> Probed:
         """Try an agent out in a directory of its own: two prompts to its model, three starts.
 
         Its sessions stay with it. Raises UsageError for an agent nobody knows, UpstreamError for
         one that does not start.
         """
-        from upthread.client.agents.probe import probe_agent  # noqa: PLC0415  # rarely asked for
-
-        return await probe_agent(self._preparing, agent, rate_limit_prompt=rate_limit_prompt)
+        opening = self._preparing.open_request(agent)
+        adapter = adapter_for(self.settings, agent)
+        return await probe(adapter, opening, rate_limit_prompt=rate_limit_prompt)
 
     async def reset(self, address: str) -> Conversation:
         """Close a conversation and mint a new one under the same key; old rows stay.
 
         The only thing that ends a conversation. Raises LeaseHeldError while a turn is running.
         """
-        parsed = await self.parse(address)
-        old = await self._system.in_thread(lambda: self._found(parsed))
+        old = await self._system.in_thread(lambda: self._found(address))
         async with self._leases.held(conversation_request(old.key, "reset")) as fence:
             minting = self._system.in_thread(
                 lambda: self._conversations.mint(
@@ -417,9 +332,9 @@ class Project(Assembly):
 
         Raises UsageError where no such agent holds it.
         """
-        parsed, user = await self.parse(address), user_name(self._environment)
+        user = user_name(self._environment)
         await self._system.in_thread(
-            lambda: free(self.store, self._system, self._found(parsed), by_user=user)
+            lambda: free(self.store, self._system, self._found(address), by_user=user)
         )
 
     async def agree(self, items: Sequence[Item] | None = None) -> None:
@@ -464,7 +379,7 @@ class Project(Assembly):
                 break
             request = await self._request(result.conversation.key.address, "", options)
             request.listener.limited(result)
-            await wait_until(result.parked.reset_at_ms, self._system)
+            await self._system.wait_until(result.parked.reset_at_ms)
             result = await self._turns.go_on(request, result.turn_id)
         return result
 
@@ -477,10 +392,8 @@ class Project(Assembly):
         if own is not None:
             request.listener.notice(notice_of(workstream, own))
 
-    def _found(self, address: Address) -> Conversation:
-        return self._addresses.resolved(address).conversation
 
-
+_NOT_SETTLED: Final = "what came of an action nobody says from inside an agent's turn"
 _NOT_ERASED: Final = "what was said nobody erases from inside an agent's turn"
 _ERASE_YOURSELF: Final = "do it yourself, at your own terminal"
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
 
     from upthread.client.project import Project
-    from upthread.runtime.permissions.policy import AskPerson
+    from upthread.runtime.permissions import AskPerson
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

@@ -7,12 +7,13 @@ from typing import Final, cast
 
 from msgspec import Struct, structs
 
-from upthread.client.agents.own_interfaces import opens_sub_agents
 from upthread.client.delegation_setup import Preparing
+from upthread.client.own_interfaces import opens_sub_agents
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS
+from upthread.core.decision.examined import Reading
 from upthread.core.decision.handshake import HandshakeInputs, decide
-from upthread.core.decision.read_coverage import Reading
+from upthread.core.decision.model import RecordFacts
 from upthread.core.decision.rollover import is_refused_for_good
 from upthread.core.decision.rules import CANNOT_RESUME
 from upthread.core.decision.words import FRAMEWORK
@@ -21,19 +22,20 @@ from upthread.core.roles.role import Role
 from upthread.core.runs.stops import NEW_REFUSED
 from upthread.core.states import Standing, State
 from upthread.core.text import visible_line
+from upthread.core.turns.recognition import CutOffTurn
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
-from upthread.core.turns.stored_session import CutOffTurn
 from upthread.core.types import Decision, JsonValue, Link, Outcome
 from upthread.errors import StoreError
+from upthread.runtime.cost import Subject
 from upthread.runtime.record.turn_views import (
     is_of_sub_agent,
     last_attached,
     reading_in,
     refusals_in_row,
 )
-from upthread.runtime.record.workstream_views import RoleView, record_inputs
+from upthread.runtime.record.workstream_views import RoleView
 from upthread.runtime.turns.external_calls import RESUMING
-from upthread.runtime.turns.handshake_inputs import gathered, subject_of
+from upthread.runtime.turns.handshake_inputs import gathered
 
 _OTHER_WORDS: Final = "(other words)"
 
@@ -202,19 +204,31 @@ class Whys:
         return is_of_sub_agent(self._store, view.link)
 
     def _known(self, view: RoleView, role: Role, agent: str) -> HandshakeInputs:
-        return record_inputs(
-            view,
-            role,
-            agent,
+        """Return what the record says before a prompt to `role` through `agent`. Blocking."""
+        facts = RecordFacts(
+            conversation_id=view.conversation.conversation_id,
+            turns=view.turns,
+            link=view.link,
+            last=view.last_turn,
+            other_host=self._preparing.other_host(view.link),
+        )
+        return facts.inputs(
+            continuity=role.continuity,
+            agent=agent,
             depth_max=self._settings.depth_max,
-            condition_of=self._preparing.condition,
-            other_host=self._preparing.other_host,
+            condition_now=self._preparing.condition(view.conversation.key.workstream, role),
         )
 
     def _gathered(self, view: RoleView, role: Role, known: HandshakeInputs) -> HandshakeInputs:
-        place = self._preparing.place_if_there(view.conversation.key.workstream)
-        now_ms = self._system.now_ms()
-        subject = subject_of(view, role, self._settings, working_directory=place, now_ms=now_ms)
+        subject = Subject(
+            conversation=view.conversation,
+            link=view.link,
+            role=role,
+            agent=known.agent,
+            working_directory=self._preparing.place_if_there(view.conversation.key.workstream),
+            settings=self._settings,
+            now_ms=self._system.now_ms(),
+        )
         return gathered(self._store, known, subject)
 
 

@@ -262,7 +262,7 @@ class RecoveryStarted(StoredEvent, frozen=True, kw_only=True):
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """What a turn's requests to a model took, as its agent counted them: core/turns/usage.py.
+    """What a turn's requests took, as its agent counted them: core/turns/spent_tokens.py.
 
     A figure is None where the agent did not tell it of every request. `read` is all that was read,
     of it `cached` from a provider's cache; `cache_written` was put into one. `first_read` and
@@ -399,7 +399,7 @@ class StepStarted(StoredEvent, frozen=True, kw_only=True):
 class StepEnded(StoredEvent, frozen=True, kw_only=True):
     """A role answered. `report` is None when it handed none back that can be read.
 
-    `input_digest` and `tree_digest` are what a verdict holds for: see core/runs/verdicts.py.
+    `input_digest` and `tree_digest` are what a verdict holds for: see core/runs/pipeline.py.
     """
 
     role: str

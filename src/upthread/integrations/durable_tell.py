@@ -39,10 +39,9 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, RefusedError, UpthreadError, UsageError
 from upthread.runtime.options import TellOptions
-from upthread.runtime.record.events import turn_view
-from upthread.runtime.system import now_ms
+from upthread.runtime.record.turn_views import turn_view
+from upthread.runtime.system import PAUSE_S_MIN, now_ms
 from upthread.runtime.turns.executor import NOT_KEPT, PASSING
-from upthread.runtime.turns.limit_wait import PAUSE_S_MIN
 from upthread.runtime.turns.progress import TurnResult
 
 RETRIED: Final = PASSING | {Outcome.BUSY, Outcome.RATE_LIMITED}

@@ -8,7 +8,11 @@ promises, or from what is wished for, is a quirk. Nothing is stored; the session
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import secrets
+import signal
+import tempfile
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Literal, TypeAlias
 
@@ -17,7 +21,6 @@ from msgspec import Struct, structs
 from upthread.agents.base import (
     AgentAdapter,
     AgentConnection,
-    AgentProcess,
     Capabilities,
     OpenRequest,
     PromptResult,
@@ -68,32 +71,38 @@ class Probed(Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
 
 
-class ProbeRequest(Struct, frozen=True, kw_only=True):
-    """How to probe. `word` is one that nothing but the first prompt can have told the agent.
+async def probe(
+    adapter: AgentAdapter, opening: OpenRequest, *, rate_limit_prompt: str | None = None
+) -> Probed:
+    """Probe an agent in a directory of its own.
 
-    `kill` sends SIGKILL to the agent's process group. `rate_limit_prompt` makes a scripted model
-    answer with a rate limit; None where there is none, and then the check is not tried.
+    `rate_limit_prompt` makes a scripted model answer with a rate limit; None where there is none,
+    and then the check is not tried. Raises UpstreamError when the agent cannot even start or make a
+    session.
     """
-
-    adapter: AgentAdapter
-    open: OpenRequest
-    word: str
-    kill: Callable[[AgentProcess], None]
-    rate_limit_prompt: str | None = None
+    with tempfile.TemporaryDirectory(prefix="upthread-probe-") as directory:
+        opening = structs.replace(opening, working_directory=_real(directory))
+        return await _Probe(adapter, opening, rate_limit_prompt).run()
 
 
-async def probe(request: ProbeRequest) -> Probed:
-    """Probe an agent. Raises UpstreamError when it cannot even start or make a session."""
-    return await _Probe(request).run()
+def _real(directory: str) -> str:
+    """Return the path as agents report it: on some systems the temporary one is a link."""
+    return os.path.realpath(directory)
 
 
 class _Probe:
-    def __init__(self, request: ProbeRequest) -> None:
-        self._request = request
+    def __init__(
+        self, adapter: AgentAdapter, opening: OpenRequest, rate_limit_prompt: str | None
+    ) -> None:
+        self._adapter = adapter
+        self._opening = opening
+        self._rate_limit_prompt = rate_limit_prompt
+        # By chance: a model that has not read it cannot say it.
+        self._word = f"heron-{secrets.token_hex(4)}"
         self._found: dict[str, Finding] = {}
         self._session = UpstreamSessionId("")
         self._reply = ""
-        self._told = f"Please remember the word {request.word}. Answer with: noted."
+        self._told = f"Please remember the word {self._word}. Answer with: noted."
 
     async def run(self) -> Probed:
         async with self._open() as connection:
@@ -112,8 +121,8 @@ class _Probe:
     def _open(
         self, *, prompt_timeout_s: float = PROMPT_TIMEOUT_S
     ) -> AbstractAsyncContextManager[AgentConnection]:
-        opening = structs.replace(self._request.open, prompt_timeout_s=prompt_timeout_s)
-        return self._request.adapter.open(opening)
+        opening = structs.replace(self._opening, prompt_timeout_s=prompt_timeout_s)
+        return self._adapter.open(opening)
 
     def _note(self, check: str, verdict: Verdict, seen: str) -> None:
         shown = " ".join(seen.split())[:WORDS_SHOWN_MAX]
@@ -142,7 +151,7 @@ class _Probe:
         if process is None:
             self._note("killed", "not_tried", "it is no process of ours")
             return
-        self._request.kill(process)
+        os.killpg(process.pid, signal.SIGKILL)
         self._note("killed", "good", f"process {process.pid} was killed, idle")
 
     # --- after it ------------------------------------------------------------------------------
@@ -206,7 +215,7 @@ class _Probe:
         events, result = await _prompted(connection, self._session, question)
         reply = _text_of(events)
         seen = f"it said: {reply}" if reply else _ending(result)
-        self._judge("remembers", seen, is_good=self._request.word in reply)
+        self._judge("remembers", seen, is_good=self._word in reply)
 
     async def _fork(self, connection: AgentConnection) -> None:
         if not connection.capabilities.can_fork:
@@ -220,7 +229,7 @@ class _Probe:
         self._judge("forked", str(forked), is_good=forked != self._session)
 
     async def _rate_limit(self) -> None:
-        text = self._request.rate_limit_prompt
+        text = self._rate_limit_prompt
         if text is None:
             self._note("rate_limit", "not_tried", "it takes a model that can be told to refuse")
             return

@@ -16,6 +16,7 @@ from typing import Final, TypedDict
 from msgspec import Struct, structs
 
 from upthread.agents.base import PromptResult
+from upthread.config import Settings
 from upthread.core.codec import encode_json
 from upthread.core.context.briefing import build_briefing
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, change_lines
@@ -44,12 +45,14 @@ from upthread.core.turns.spent_tokens import (
     passes,
     spent_on_prompt,
     stopped_in_words,
+    together,
+    unfinished,
+    usage_of_prompt,
 )
 from upthread.core.turns.turn import TurnView
-from upthread.core.turns.usage import together, unfinished, usage_of_prompt
 from upthread.core.types import CHILD_SLOT, Conversation, Link, Part, ToolCallPart
 from upthread.runtime.record.briefing import briefing_inputs
-from upthread.runtime.record.events import turn_view
+from upthread.runtime.record.turn_views import turn_view
 from upthread.store.base import Store
 
 ESTIMATED_MESSAGES_MAX: Final = 256
@@ -63,48 +66,53 @@ CONVERSATIONS_ASKED_MAX: Final = 16
 """How many others are asked what their agent reads before our words, the newest."""
 
 
-class Priced(Struct, frozen=True, kw_only=True):
-    """Whose next turn is priced, with `agent`, and what has changed since its last one.
+class Subject(Struct, frozen=True, kw_only=True):
+    """Whose next turn is decided and priced, and where the session would continue.
 
-    `window_tokens` is the window of models whose agent does not tell it, None where unknown. With
-    `is_counted` nothing is taken over from the turn before.
+    `link` is None without an open one. `agent` is the agent of the next turn.
     """
 
     conversation: Conversation
+    link: Link | None
     role: Role
     agent: str
-    found: Freshness = NOTHING_KNOWN
-    window_tokens: int | None = None
-    is_counted: bool = True
+    working_directory: str
+    settings: Settings
+    now_ms: int
 
 
 def price_of(
     store: Store,
-    priced: Priced,
-    link: Link,
+    subject: Subject,
+    found: Freshness,
     newest: TurnView | None,
     worked: TurnView | None,
+    *,
+    is_counted: bool,
 ) -> Price:
-    """Return what each way would cost.
+    """Return what each way would cost, where a session is open; `found` is what has changed.
 
     `worked` is the newest turn that came to its end in the session, and `newest` is the
-    conversation's newest turn.
+    conversation's newest turn. With `is_counted` nothing is taken over from the turn before.
     """
+    link = subject.link
+    assert link is not None
     last = worked.ended if worked else None
     # A turn that parked has filled the session since the last one that ended.
     reported = _held_when_parked(newest, link) or (last.tokens_used if last else None)
-    is_same_agent = link.agent == priced.agent
-    kept = None if priced.is_counted or not is_same_agent else _kept(worked)
-    fixed = _fixed(store, priced, link, last, kept)
+    is_same_agent = link.agent == subject.agent
+    kept = None if is_counted or not is_same_agent else _kept(worked)
+    briefing = kept.briefing if kept else _words_of_briefing(store, subject, found)
+    fixed = _fixed(store, subject, link, found=found, last=last, kept=kept)
     return Price(
         resume=held(
             reported=reported,
             characters=_characters_held(store, link, worked, kept) if reported is None else 0,
             fixed=fixed if is_same_agent else None,
         ),
-        briefing=with_fixed(kept.briefing if kept else _words_of_briefing(store, priced), fixed),
+        briefing=with_fixed(briefing, fixed),
         fixed=fixed,
-        window_tokens=(last and last.tokens_window) or priced.window_tokens,
+        window_tokens=(last and last.tokens_window) or subject.settings.window_tokens,
     )
 
 
@@ -137,12 +145,16 @@ def _held_when_parked(view: TurnView | None, link: Link) -> int | None:
     return view.parked.tokens_held if is_same else None
 
 
-def price_without_session(store: Store, priced: Priced, *, turns: int) -> Price:
+def price_without_session(store: Store, subject: Subject, *, turns: int) -> Price:
     """Return what a new session costs where none is open; nothing while nobody knows."""
-    fixed = _learned(store, priced)
+    fixed = _learned(store, subject)
     if fixed is None:
         return NOTHING_PRICED
-    words = _words_of_briefing(store, priced) if turns else estimated(len(role_block(priced.role)))
+    words = (
+        _words_of_briefing(store, subject, NOTHING_KNOWN)
+        if turns
+        else estimated(len(role_block(subject.role)))
+    )
     return Price(briefing=with_fixed(words, fixed), fixed=fixed)
 
 
@@ -150,19 +162,24 @@ def price_without_session(store: Store, priced: Priced, *, turns: int) -> Price:
 
 
 def _fixed(
-    store: Store, priced: Priced, link: Link, last: TurnEnded | None, kept: _Kept | None
+    store: Store,
+    subject: Subject,
+    link: Link,
+    *,
+    found: Freshness,
+    last: TurnEnded | None,
+    kept: _Kept | None,
 ) -> Tokens | None:
     """Return what the agent reads before our words; as seen in this very session if it was."""
-    if link.agent != priced.agent:
-        return _learned(store, priced)
-    found = priced.found
+    if link.agent != subject.agent:
+        return _learned(store, subject)
     has_moved = bool(found.is_configuration_changed or found.model or found.agent_version)
     if (known := _kept_in(last)) is not None:
         # Other instructions, another model or version: near what it reads now, and marked.
         return structs.replace(known, is_estimate=known.is_estimate or has_moved)
     if kept is not None:
         return kept.fixed
-    if (known := _learned(store, priced)) is not None:
+    if (known := _learned(store, subject)) is not None:
         return known
     reported = last.tokens_used if last else None
     if reported is None:
@@ -176,17 +193,17 @@ def _kept_in(ended: TurnEnded | None) -> Tokens | None:
     return Tokens(count=ended.tokens_fixed, is_estimate=ended.is_fixed_estimated)
 
 
-def _learned(store: Store, priced: Priced) -> Tokens | None:
+def _learned(store: Store, subject: Subject) -> Tokens | None:
     """Return what other sessions of this agent in the project read first, None if none tells.
 
     Those of the same role before others: with another role's instructions it is near, and marked.
     """
     nearest: Tokens | None = None
-    for other in islice(_others(store, priced.conversation), CONVERSATIONS_ASKED_MAX):
-        known = _seen_by(store, other, priced.agent)
+    for other in islice(_others(store, subject.conversation), CONVERSATIONS_ASKED_MAX):
+        known = _seen_by(store, other, subject.agent)
         if known is None:
             continue
-        if other.key.role == priced.role.name and not known.is_estimate:
+        if other.key.role == subject.role.name and not known.is_estimate:
             return known
         nearest = nearest or structs.replace(known, is_estimate=True)
     return nearest
@@ -240,15 +257,15 @@ def _characters(part: Part) -> int:
     return len(getattr(part, "text", ""))
 
 
-def _words_of_briefing(store: Store, priced: Priced) -> Tokens:
+def _words_of_briefing(store: Store, subject: Subject, found: Freshness) -> Tokens:
     inputs = briefing_inputs(
         store,
-        priced.conversation,
-        changes=change_lines(priced.found),
-        is_independent=priced.role.continuity == "fresh",
+        subject.conversation,
+        changes=change_lines(found),
+        is_independent=subject.role.continuity == "fresh",
     )
     briefing = build_briefing(inputs)
-    return estimated(len(briefing) + len(role_block(priced.role)))
+    return estimated(len(briefing) + len(role_block(subject.role)))
 
 
 class Spent(TypedDict):

@@ -58,6 +58,21 @@ class LeaseRequest(Struct, frozen=True, kw_only=True):
     on_taken: Callable[[Fence], None] | None = None
 
 
+class TreeRequest(Struct, frozen=True, kw_only=True):
+    """Which tree, what for, and inside of which conversations, outermost first.
+
+    `wait_s`, `on_wait` and `on_taken` are as of a LeaseRequest; `on_taken` is given all that must
+    still be held for anything to be written.
+    """
+
+    directory: str
+    doing: str
+    callers: tuple[ConversationId, ...] = ()
+    wait_s: float | None = 0.0
+    on_wait: Callable[[Lease], None] | None = None
+    on_taken: Callable[[tuple[Fence, ...]], None] | None = None
+
+
 class Leases:
     """Acquires, keeps alive and gives back."""
 
@@ -162,6 +177,58 @@ class Leases:
             # Somebody else holds it by now: there is nothing left to give back.
             except FencedError:
                 return
+
+    # --- working trees -----------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def held_tree(self, request: TreeRequest) -> AsyncGenerator[tuple[Fence, ...]]:
+        """Hold a tree for a block; yields what must still be held for anything to be written.
+
+        The lease is on the tree's real path on this host, for as long as a turn lasts. A role that
+        writes and delegates to another that writes stands still meanwhile: the inner call takes a
+        lease below the outer one's and commits under both, so that calls beside each other still
+        exclude each other, and an outer call that is taken over takes the inner ones with it. Roles
+        that only read are never in the way. Raises LeaseHeldError while another role writes in it.
+        """
+        # A call from outside of any conversation has nobody above it to be looked up.
+        plain = (tree_lease(self._system.this_process("").host, request.directory), ())
+        name, above = (
+            await self._system.in_thread(lambda: self._level(request)) if request.callers else plain
+        )
+        look = request.on_taken
+        lease = LeaseRequest(
+            name=name,
+            doing=request.doing,
+            wait_s=request.wait_s,
+            on_wait=request.on_wait,
+            on_taken=(lambda fence: look((*above, fence))) if look else None,
+        )
+        async with self.held(lease) as fence:
+            yield (*above, fence)
+
+    def _level(self, request: TreeRequest) -> tuple[str, tuple[Fence, ...]]:
+        """Return the lease to take, and those of the callers that hold the tree. Blocking."""
+        host = self._system.this_process("").host
+        name = tree_lease(host, request.directory)
+        above: list[Fence] = []
+        for caller in request.callers:
+            lease = self._store.lease(name)
+            # Callers come from the environment: only one that
+            # really holds the tree opens a way below it.
+            if lease is None or lease.holder is None or lease.holder != self._holder(caller):
+                continue
+            above.append(Fence(name=name, token=lease.token))
+            name = tree_lease(host, request.directory, below=caller)
+        return name, tuple(above)
+
+    def _holder(self, caller: ConversationId) -> Holder | None:
+        """Return who holds a conversation; whoever holds its tree for the same turn is the same."""
+        conversation = self._store.conversation(caller)
+        if conversation is None:
+            return None
+        key = conversation.key
+        lease = self._store.lease(conversation_lease(key.project_id, key.address))
+        return lease.holder if lease else None
 
 
 def _fence_of(lease: Lease) -> Fence:
@@ -300,82 +367,3 @@ def tree_lease(host: str, directory: str, below: str = "") -> str:
 def workstream_lease(project_id: str, workstream: str) -> str:
     """Return the name of the lease that a run holds."""
     return f"workstream {project_id} {workstream}"
-
-
-# --- working trees -----------------------------------------------------------------------------
-
-
-class TreeRequest(Struct, frozen=True, kw_only=True):
-    """Which tree, what for, and inside of which conversations, outermost first.
-
-    `wait_s`, `on_wait` and `on_taken` are as of a LeaseRequest; `on_taken` is given all that must
-    still be held for anything to be written.
-    """
-
-    directory: str
-    doing: str
-    callers: tuple[ConversationId, ...] = ()
-    wait_s: float | None = 0.0
-    on_wait: Callable[[Lease], None] | None = None
-    on_taken: Callable[[tuple[Fence, ...]], None] | None = None
-
-
-class WorkingTrees:
-    """Holds working trees for turns of roles that write; roles that only read are never in the way.
-
-    The lease is on the tree's real path on this host, for as long as a turn lasts. A role that
-    writes and delegates to another that writes stands still meanwhile: the inner call takes a lease
-    below the outer one's and commits under both, so that calls beside each other still exclude each
-    other, and an outer call that is taken over takes the inner ones with it.
-    """
-
-    def __init__(self, store: Store, system: System, leases: Leases) -> None:
-        self._store = store
-        self._system = system
-        self._leases = leases
-
-    @asynccontextmanager
-    async def held(self, request: TreeRequest) -> AsyncGenerator[tuple[Fence, ...]]:
-        """Hold a tree for a block; yields what must still be held for anything to be written.
-
-        Raises LeaseHeldError while another role writes in it.
-        """
-        # A call from outside of any conversation has nobody above it to be looked up.
-        plain = (tree_lease(self._system.this_process("").host, request.directory), ())
-        name, above = (
-            await self._system.in_thread(lambda: self._level(request)) if request.callers else plain
-        )
-        look = request.on_taken
-        lease = LeaseRequest(
-            name=name,
-            doing=request.doing,
-            wait_s=request.wait_s,
-            on_wait=request.on_wait,
-            on_taken=(lambda fence: look((*above, fence))) if look else None,
-        )
-        async with self._leases.held(lease) as fence:
-            yield (*above, fence)
-
-    def _level(self, request: TreeRequest) -> tuple[str, tuple[Fence, ...]]:
-        """Return the lease to take, and those of the callers that hold the tree. Blocking."""
-        host = self._system.this_process("").host
-        name = tree_lease(host, request.directory)
-        above: list[Fence] = []
-        for caller in request.callers:
-            lease = self._store.lease(name)
-            # Callers come from the environment: only one that
-            # really holds the tree opens a way below it.
-            if lease is None or lease.holder is None or lease.holder != self._holder(caller):
-                continue
-            above.append(Fence(name=name, token=lease.token))
-            name = tree_lease(host, request.directory, below=caller)
-        return name, tuple(above)
-
-    def _holder(self, caller: ConversationId) -> Holder | None:
-        """Return who holds a conversation; whoever holds its tree for the same turn is the same."""
-        conversation = self._store.conversation(caller)
-        if conversation is None:
-            return None
-        key = conversation.key
-        lease = self._store.lease(conversation_lease(key.project_id, key.address))
-        return lease.holder if lease else None

@@ -9,17 +9,22 @@ import contextlib
 import functools
 import os
 import pwd
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct, field
 
+from upthread.boundary.cancellation import GivenUpError, heeding
 from upthread.boundary.processes import started_at_ticks
 from upthread.core.types import Holder
-from upthread.runtime.event_loop import EventLoop
+
+if TYPE_CHECKING:
+    from anyio import CapacityLimiter
+
 
 Result = TypeVar("Result")
 
@@ -28,6 +33,12 @@ USER_VARIABLE = "UPTHREAD_USER"
 
 _MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 _MACHINE_DIGITS = 16
+
+LOOK_AT_CLOCK_EVERY_S = 5.0
+"""A machine that sleeps, or a clock that is set, must not make anybody wait for ever."""
+
+PAUSE_S_MIN = 1.0
+"""An agent that says again and again that its limit has just passed is not asked without end."""
 
 _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -132,6 +143,73 @@ async def _end_nothing(_pid: int, _started_at_ticks: int) -> bool:
     return False
 
 
+THREAD_POLL_S = 0.001
+"""How often a cancelled caller looks whether its call has ended."""
+
+
+class EventLoop:
+    """Waits on the loop that runs, which is the one that its first call is made on."""
+
+    def __init__(self) -> None:
+        self._limiter: CapacityLimiter | None = None
+
+    async def in_thread(self, call: Callable[[], Result]) -> Result:
+        """Run a blocking call off the event loop.
+
+        A call under way is not abandoned when the caller is cancelled: this returns, or raises the
+        cancellation, only when the call has ended. A git that it waits for is ended then.
+        """
+        import anyio.to_thread  # noqa: PLC0415  # a hook has no event loop
+
+        watched = _Watched(call)
+        # One call at a time: a connection of a store is no thread's own.
+        self._limiter = self._limiter or anyio.CapacityLimiter(1)
+        async with self._limiter:
+            try:
+                return await anyio.to_thread.run_sync(watched)
+            except anyio.get_cancelled_exc_class():
+                # anyio shields the wait from its own scopes, not from the task's own cancellation,
+                # which is what Ctrl-C is: two threads would be in one connection.
+                await watched.wait_until_over()
+                raise
+
+
+class _Watched(Generic[Result]):
+    """A call of which it is known whether it has begun and ended; given up, it never begins."""
+
+    def __init__(self, call: Callable[[], Result]) -> None:
+        self._call = call
+        self._turnstile = threading.Lock()
+        self._is_given_up = False
+        self._has_begun = False
+        self._is_over = threading.Event()
+        self._given_up = threading.Event()
+
+    def __call__(self) -> Result:
+        # Begun or given up, never both: a call that began after its caller
+        # had left would be the second one in a connection that takes one.
+        with self._turnstile:
+            if self._is_given_up:
+                raise GivenUpError
+            self._has_begun = True
+        try:
+            with heeding(self._given_up):
+                return self._call()
+        finally:
+            self._is_over.set()
+
+    async def wait_until_over(self) -> None:
+        """Return when the call has ended; one that has not begun by now never will."""
+        import anyio  # noqa: PLC0415  # a hook has no event loop
+
+        self._given_up.set()
+        with self._turnstile:
+            self._is_given_up = not self._has_begun
+        with anyio.CancelScope(shield=True):
+            while self._has_begun and not self._is_over.is_set():  # noqa: ASYNC110  # a thread's event
+                await anyio.sleep(THREAD_POLL_S)
+
+
 class System(Struct, frozen=True):
     """What the runtime asks of the machine. Tests pass clocks of their own.
 
@@ -149,6 +227,12 @@ class System(Struct, frozen=True):
     async def in_thread(self, call: Callable[[], Result]) -> Result:
         """Run a store call off the event loop. One hop a batch, never one an event."""
         return await self.waits.in_thread(call)
+
+    async def wait_until(self, at_ms: int) -> None:
+        """Return once a moment is past, in epoch milliseconds; not at once where it is already."""
+        await self.sleep(PAUSE_S_MIN)
+        while (left_ms := at_ms - self.now_ms()) > 0:
+            await self.sleep(min(left_ms / 1000, LOOK_AT_CLOCK_EVERY_S))
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""

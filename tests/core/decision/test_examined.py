@@ -1,14 +1,20 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from upthread.core.decision.examined import (
     FILES_OF_CALL_MAX,
+    PATH_CHARACTERS_MAX,
     Examination,
     ExaminedFile,
+    Reading,
     examination_of,
+    kept_path,
     known_after,
+    reading_of,
 )
-from upthread.core.types import ToolCallPart
+from upthread.core.types import ErasedPart, TextPart, ToolCallPart, ToolResultPart
 
 ROOT = "/srv/project"
 
@@ -106,3 +112,126 @@ def test_a_command_shows_what_its_words_say_it_reads(kind):
 def test_a_command_is_run_where_its_call_says():
     part = call("execute", arguments={"command": ["cat", "a.py"], "workdir": "src"})
     assert examination_of(part, root=ROOT) == Examination(how="shown", paths=("src/a.py",))
+
+
+@pytest.mark.parametrize(
+    ("name", "root", "kept"),
+    [
+        ("/srv/project-two/a", ROOT, "/srv/project-two/a"),
+        ("../other/a", ROOT, "/srv/other/a"),
+        ("a", "/", "a"),
+        ("/srv/project/", ROOT, None),
+        ("/srv/project/./b//c", "/srv/project/", "b/c"),
+    ],
+)
+def test_a_path_inside_is_kept_relative_so_that_a_moved_directory_is_no_change(name, root, kept):
+    assert kept_path(name, root=root) == kept
+
+
+@pytest.mark.extended
+@given(st.text(max_size=30))
+def test_no_name_is_kept_that_climbs_out_as_a_relative_path(name):
+    kept = kept_path(name, root=ROOT)
+    assert kept is None or not kept.startswith("../")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "a\0b", "x" * (PATH_CHARACTERS_MAX + 1), "/proc/self/status", "/dev/tty", ".", ROOT],
+)
+def test_a_name_of_no_file_that_is_looked_at_is_not_kept(name):
+    assert kept_path(name, root=ROOT) is None
+
+
+FILES = (
+    ExaminedFile(path="a.py", how="shown", state="hashed"),
+    ExaminedFile(path="src/b.py", how="wrote", state="hashed"),
+)
+
+
+def ran(line: str | None, *, kind: str = "execute", title: str = "", cwd: str = "") -> ToolCallPart:
+    arguments = {"command": line, "workdir": cwd} if line is not None else None
+    return ToolCallPart(
+        call_id=f"{kind} {line}", title=title or str(line), tool_kind=kind, arguments=arguments
+    )
+
+
+def failed(part: ToolCallPart) -> ToolResultPart:
+    return ToolResultPart(call_id=part.call_id, status="failed", text="")
+
+
+def commands_not_known(*parts: object) -> int:
+    return reading_of(parts, FILES, root=ROOT).commands_not_known  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        ran("cat a.py"),
+        ran("cat *.py src/*.py"),
+        ran("cat b.py", cwd="src"),
+        ran("cat /dev/null && echo done"),
+        ran("cat a.py", kind="other"),
+        ran(None, kind="other", title="mcp__tracker__list"),
+        ran(None, kind="edit", title="Edit a.py"),
+        ToolCallPart(call_id="r", title="read", tool_kind="read", locations=("a.py",)),
+        TextPart(text="cat c.py"),
+    ],
+)
+def test_what_names_all_it_reads_leaves_nothing_open(part):
+    assert reading_of([part], FILES, root=ROOT) == Reading(files=2)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        ran("pytest -q"),
+        ran("cat c.py"),
+        ran("cat b.py"),
+        ran("cat *.txt"),
+        ran("make", kind="other"),
+        ran("rg x", kind="read"),
+        ran("rg x", kind="search"),
+        ran(None, title="something"),
+    ],
+)
+def test_a_command_of_which_it_is_not_known_what_it_read_is_counted(part):
+    found = reading_of([part], FILES, root=ROOT)
+    assert found == Reading(files=2, commands_not_known=1)
+
+
+def test_a_reader_that_failed_showed_nothing_and_a_program_that_failed_may_have():
+    reader, program = ran("cat c.py"), ran("pytest -q")
+    assert commands_not_known(reader, failed(reader), program, failed(program)) == 1
+
+
+def test_a_search_may_have_read_any_file_and_names_alone_are_none():
+    grep = ran(None, kind="search", title="Grep password")
+    names = ran(None, kind="search", title="Glob **/*.py")
+    gone = ran("x", kind="search", title="grep x")
+    untitled = ToolCallPart(call_id="u", title="", tool_kind="search")
+    found = reading_of([grep, names, untitled], (), root=ROOT)
+    assert found == Reading(files=0, searches_not_known=2)
+    assert commands_not_known(gone) == 1
+    assert reading_of([grep, failed(grep)], (), root=ROOT) == Reading(files=0)
+
+
+def test_calls_whose_words_were_forgotten_are_told_apart():
+    parts = [ErasedPart(kind="tool_call", call_id="c"), ErasedPart(kind="text")]
+    assert reading_of(parts, FILES, root=ROOT) == Reading(files=2, calls_not_kept=1)
+
+
+@pytest.mark.parametrize(
+    ("reading", "words"),
+    [
+        (Reading(files=0), "no file"),
+        (Reading(files=1), "1 file"),
+        (Reading(files=2, commands_not_known=2), "2 files; 2 commands whose reading is not known"),
+        (
+            Reading(files=3, commands_not_known=1, searches_not_known=2, calls_not_kept=1),
+            "3 files; 1 command and 2 searches whose reading is not known; 1 call not kept",
+        ),
+    ],
+)
+def test_it_is_said_in_words(reading, words):
+    assert reading.in_words == words

@@ -80,5 +80,6 @@ def test_an_answered_question_is_open_no_more():
 def test_a_role_that_handed_nothing_back_has_no_report():
     report = Report(status="done")
     handed = Handed(role="planner", report=report, input_digest="", turn_id="trn")
-    assert RunView(handed={"planner": handed}).report("planner") is report
-    assert RunView().report("planner") is None
+    view = RunView(handed={"planner": handed})
+    assert (view.report("planner"), view.report_digest("planner")) == (report, report.digest)
+    assert RunView().report("planner") is RunView().report_digest("planner") is None

@@ -40,7 +40,7 @@ from upthread.core.runs.stops import (
 )
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition, TurnView, fold
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.runtime.permissions.gate import NEEDS_PERMISSION
+from upthread.runtime.permissions import NEEDS_PERMISSION
 from upthread.runtime.runs.runs import CANNOT_RUN
 
 PARKED_FOR = (

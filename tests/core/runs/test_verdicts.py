@@ -8,9 +8,9 @@ from msgspec import structs
 
 from upthread.core.events import RunEnded, RunEvent, RunResumed, RunStarted, StepEnded, StepStarted
 from upthread.core.roles.reports import Report, Verdict
-from upthread.core.runs.pipeline import Finish, Pipeline, RunStep, Step, as_data, fold, next_command
+from upthread.core.runs import pipeline as pipelines
+from upthread.core.runs.pipeline import Pipeline, RunStep, Step, as_data, fold, next_command
 from upthread.core.runs.run_view import RunView
-from upthread.core.runs.verdicts import VerdictView, final_approval, holds
 from upthread.core.types import Outcome
 
 PIPELINE = Pipeline(
@@ -61,7 +61,7 @@ def judged(tree_digest: str = "t1") -> RunView:
 )
 def test_a_verdict_holds_for_the_tree_it_was_passed_on(judged_tree, tree_now, expected):
     view = judged(judged_tree)
-    assert holds(view, view.handed["validator"], tree_digest=tree_now) is expected
+    assert pipelines.holds(view, view.handed["validator"], tree_digest=tree_now) is expected
 
 
 def test_another_report_ends_it_whatever_the_tree():
@@ -70,13 +70,13 @@ def test_another_report_ends_it_whatever_the_tree():
         view.handed["constructor"], report=Report(status="done", summary="rebuilt")
     )
     view = structs.replace(view, handed={**view.handed, "constructor": rebuilt})
-    assert not holds(view, view.handed["validator"], tree_digest="t1")
+    assert not pipelines.holds(view, view.handed["validator"], tree_digest="t1")
 
 
 def test_a_run_that_is_approved_or_about_to_be_rests_on_its_last_verdict():
-    assert isinstance(next_command(fold(TO_FINISH)), Finish)
+    assert isinstance(next_command(fold(TO_FINISH)), pipelines.Finish)
     for events in (TO_FINISH, [*TO_FINISH, ENDED]):
-        approval = final_approval(fold(events))
+        approval = pipelines.final_approval(fold(events))
         assert approval is not None
         assert (approval.role, approval.tree_digest) == ("validator", "t1")
 
@@ -85,7 +85,7 @@ def test_a_run_under_way_forgotten_or_that_judged_no_tree_rests_on_none():
     no_tree = [*TO_FINISH[:3], *step("validator", APPROVED)]
     forgotten = [*TO_FINISH, RunEnded(status="forgotten")]
     for events in (TO_FINISH[:1], TO_FINISH[:3], no_tree, [*no_tree, ENDED], forgotten):
-        assert final_approval(fold(events)) is None
+        assert pipelines.final_approval(fold(events)) is None
 
 
 def test_judging_again_asks_the_judge_first_and_the_run_is_open_until_it_has_answered():
@@ -96,7 +96,7 @@ def test_judging_again_asks_the_judge_first_and_the_run_is_open_until_it_has_ans
         assert isinstance(command, RunStep)
         assert command.step.role == "validator"
         approved = fold([*events, *step("validator", APPROVED, "t2")])
-        assert isinstance(next_command(approved), Finish)
+        assert isinstance(next_command(approved), pipelines.Finish)
         rejected = Report(status="done", verdict=Verdict(result="rejected"))
         command = next_command(fold([*events, *step("validator", rejected, "t2")]))
         assert isinstance(command, RunStep)
@@ -116,7 +116,7 @@ def test_going_on_without_a_role_leaves_an_ended_run_ended():
     ],
 )
 def test_an_approval_is_never_that_word_alone_where_it_is_worth_less(is_current, in_doubt, words):
-    verdict = VerdictView(
+    verdict = pipelines.VerdictView(
         outcome="approved",
         input_digest="i",
         tree_digest="t",

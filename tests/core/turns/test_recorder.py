@@ -25,11 +25,12 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
-from upthread.core.turns.recorder import CHILDREN_MAX, Recorder
-from upthread.core.turns.sub_agents import (
+from upthread.core.turns.recorder import (
     ALARM,
     ALARMS,
+    CHILDREN_MAX,
     DepthCounter,
+    Recorder,
     child_conversation,
     child_named,
 )

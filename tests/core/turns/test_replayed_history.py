@@ -30,6 +30,7 @@ from upthread.core.events import (
     UsageReported,
 )
 from upthread.core.redaction.redactor import Redactor
+from upthread.core.turns.recognition import CutOffTurn, StoredTurn
 from upthread.core.turns.replayed_history import (
     NOTHING_LACKED,
     PAIRS_MAX,
@@ -46,7 +47,6 @@ from upthread.core.turns.replayed_history import (
     redacted_history,
     unrecorded,
 )
-from upthread.core.turns.stored_session import CutOffTurn, StoredTurn
 from upthread.core.types import (
     PERMISSION,
     ContextPart,

@@ -25,6 +25,7 @@ from upthread.core.turns import turn as turns
 from upthread.core.turns.spent_tokens import (
     FAILED_KEPT_MAX,
     NO_TOTALS,
+    NO_USAGE,
     NOTHING_COUNTED,
     NOTHING_SPENT,
     Counted,
@@ -39,17 +40,14 @@ from upthread.core.turns.spent_tokens import (
     spent_on_prompt,
     spent_on_turn,
     stopped_in_words,
+    together,
     took_by_prompt,
     totals_before,
-)
-from upthread.core.turns.turn import Recognition
-from upthread.core.turns.usage import (
-    NO_USAGE,
-    together,
     unfinished,
     usage_of_prompt,
     with_request,
 )
+from upthread.core.turns.turn import Recognition
 from upthread.core.types import Outcome, TurnId, UpstreamSessionId
 
 SENT = PromptSent(prompt_seq=1)

@@ -72,7 +72,7 @@ from upthread.core import events, types
 from upthread.core.events import CALL_FAILED, AgentEvent
 from upthread.core.history.json_values import JsonObject, items_of, object_of, text_of
 from upthread.core.history.model import History, HistoryMessage
-from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import StoreError
 

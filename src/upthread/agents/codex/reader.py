@@ -53,7 +53,7 @@ from upthread.core.agents import AGENTS
 from upthread.core.events import UserTextReplayed
 from upthread.core.history.json_values import JsonObject, object_of, text_of
 from upthread.core.history.model import History, HistoryMessage
-from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import Speaker, UpstreamSessionId
 
 AGENT: Final = "codex"

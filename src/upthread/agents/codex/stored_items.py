@@ -36,7 +36,7 @@ from upthread.core.events import (
 )
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
-from upthread.core.turns.stored_session import StoredFailure
+from upthread.core.turns.recognition import StoredFailure
 from upthread.core.types import JsonValue, Outcome, Speaker, TextPart, UpstreamSessionId
 
 _KINDS: Final[Mapping[str, str]] = {

@@ -44,7 +44,7 @@ from upthread.core import types
 from upthread.core.events import AgentEvent
 from upthread.core.history.json_values import JsonObject, object_of, text_of
 from upthread.core.history.model import History, HistoryMessage
-from upthread.core.turns.stored_session import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 

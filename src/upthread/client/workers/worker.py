@@ -10,6 +10,7 @@ given back, and another worker goes on from what the agent's own history says.
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -26,7 +27,6 @@ import upthread
 from upthread.agents.registry import REHEARSAL, end_process_group, installed_agents
 from upthread.client.project import Project
 from upthread.client.project_opener import open_project
-from upthread.client.workers.lost import LostWorkers, recover_for_ever
 from upthread.client.workers.queue import (
     ATTEMPTS_MAX,
     HEARTBEAT_S,
@@ -38,12 +38,18 @@ from upthread.client.workers.queue import (
 from upthread.config import Settings
 from upthread.core.events import RunEvent, kind_of
 from upthread.core.runs.pipeline import ANY_QUEUE, queue_of
-from upthread.core.types import ProjectId
+from upthread.core.types import Holder, ProjectId
 from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError, UsageError
 from upthread.runtime.runs.live_run import Transition
-from upthread.runtime.system import System, host_name
+from upthread.runtime.system import System, host_name, is_dead
 from upthread.runtime.turns.progress import Listener
-from upthread.store.postgres.workers import Recovered, Registration, WorkerTable
+from upthread.store.postgres.workers import (
+    SILENT_AFTER_MS,
+    KnownWorker,
+    Recovered,
+    Registration,
+    WorkerTable,
+)
 from upthread.store.reads import Run
 from upthread.tasks import task_group
 
@@ -247,7 +253,7 @@ class Worker:
         self, project: Project, run: Run, transition: Transition, attempts: int
     ) -> None:
         try:
-            wait_ms = await project.runs.advance(
+            wait_ms = await project.advance_run(
                 run.workstream, transition, partial(self._tell_event, run), self._listener(run)
             )
         except FencedError as error:
@@ -263,7 +269,7 @@ class Worker:
             if attempts < ATTEMPTS_MAX and not is_for_people:
                 raise
             detail = str(error) if is_for_people else f"{type(error).__name__}: {error}"
-            await project.runs.park(run.workstream, transition, detail=detail)
+            await project.park_run(run.workstream, transition, detail=detail)
             return
         if wait_ms:
             raise Again(after_s=wait_ms / 1000)
@@ -325,3 +331,55 @@ class Worker:
             f" {done.enqueued} lost jobs"
         )
         self._options.tell(Served(what="recovered", detail=detail))
+
+
+# --- lost workers ---------------------------------------------------------------------------------
+# One loop a worker; of several workers, one at a time recovers. A worker on this host is known to
+# be dead by its pid, at once. Of others the server's clock says how long they have been silent, so
+# that nobody has to watch them: whoever takes a run over knows it already, and takes its lease
+# without waiting.
+
+
+RECOVER_EVERY_S: Final = 0.5
+
+logger = logging.getLogger(__name__)
+
+
+class LostWorkers:
+    """Knows which workers are lost. `is_lost` may be asked from any thread."""
+
+    def __init__(self) -> None:
+        self._lost: frozenset[Holder] = frozenset()
+
+    def is_lost(self, holder: Holder) -> bool:
+        """Return whether a lease's holder is dead, or a worker that has fallen silent."""
+        # Without what it is doing: a lease names that, and a registration does not.
+        return is_dead(holder) or structs.replace(holder, doing="") in self._lost
+
+    def see(self, workers: tuple[KnownWorker, ...]) -> list[int]:
+        """Learn how the workers stand; returns the ids of those that are known to be dead."""
+        dead = [each.worker_id for each in workers if is_dead(each.registration.process)]
+        silent = [each for each in workers if each.worker_id in dead or each.is_silent]
+        # A worker that had to take a new place is there twice, and lives.
+        living = {each.registration.process for each in workers if each not in silent}
+        self._lost = frozenset(each.registration.process for each in silent) - living
+        return dead
+
+
+async def recover_for_ever(
+    table: WorkerTable, lost: LostWorkers, system: System, recovered: Callable[[Recovered], None]
+) -> None:
+    """Look after lost workers and lost jobs until cancelled."""
+    while True:
+        try:
+            dead = lost.see(await system.in_thread(table.workers))
+            done = await system.in_thread(
+                partial(table.recover, silent_after_ms=SILENT_AFTER_MS, dead=dead)
+            )
+        except StoreError as error:
+            # The database is away: what it is for is looked at again when it is back.
+            logger.warning("lost jobs cannot be looked for: %s", error)
+        else:
+            if done.retried or done.freed or done.enqueued:
+                recovered(done)
+        await anyio.sleep(RECOVER_EVERY_S)

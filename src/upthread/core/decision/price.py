@@ -12,12 +12,11 @@ with its source.
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from upthread.core.agents import AGENTS, Cache
-from upthread.core.decision.cache import state_of_cache
 
 CacheState: TypeAlias = Literal["warm", "cold", "unknown"]
 
@@ -150,6 +149,10 @@ def cache_state(agent: str, *, idle_s: float | None, is_same_prefix: bool = True
     """
     if not is_same_prefix:
         return "cold"
+    if idle_s is None or idle_s < 0:  # a clock that was set back tells nothing
+        return "unknown"
     cache = cache_of(agent)
-    state = state_of_cache(idle_s, warm_s=cache.warm_s, cold_s=cache.cold_s)
-    return cast("CacheState", state)
+    if idle_s > cache.cold_s:
+        return "cold"
+    # Between the two times nobody knows.
+    return "warm" if idle_s <= cache.warm_s else "unknown"

@@ -104,7 +104,7 @@ def as_data(pipeline: Pipeline) -> JsonValue:
 
 
 class Handed(Struct, frozen=True, kw_only=True):
-    """A report as handed back, with what it was based on; see core/runs/verdicts.py."""
+    """A report as handed back, with what it was based on; see core/runs/pipeline.py."""
 
     role: str
     report: Report
@@ -166,3 +166,8 @@ class RunView(Struct, frozen=True, kw_only=True):
         """Return the role's newest report."""
         handed = self.handed.get(role)
         return handed.report if handed else None
+
+    def report_digest(self, role: str) -> str | None:
+        """Return the digest of the role's newest report, None before the first."""
+        report = self.report(role)
+        return report.digest if report else None

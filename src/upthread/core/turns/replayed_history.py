@@ -26,8 +26,13 @@ from upthread.core.codec import encode_json
 from upthread.core.events import CALL_ENDED
 from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.turns.effects import answered_permissions
-from upthread.core.turns.recognition import FoldedPrompt, children_of, folded_prompt
-from upthread.core.turns.stored_session import StoredTurn, stored_turns
+from upthread.core.turns.recognition import (
+    FoldedPrompt,
+    StoredTurn,
+    children_of,
+    folded_prompt,
+    stored_turns,
+)
 
 if TYPE_CHECKING:
     from upthread.core.redaction.redactor import Redactor

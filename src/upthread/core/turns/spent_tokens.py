@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypedDict
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.core.decision.price import Price, Spending, Tokens, estimated
 from upthread.core.decision.words import RESUME, RESUME_WITH_UPDATE
@@ -32,13 +32,14 @@ from upthread.core.events import (
 )
 from upthread.core.turns import turn as turns
 from upthread.core.turns.turn import Recognition, TurnView
-from upthread.core.turns.usage import NO_USAGE, unfinished, with_request
 from upthread.core.types import Outcome, TurnId
 
 FAILED_KEPT_MAX: Final = 64
 """How many turns that did not end well are named; of more nothing is kept, and all are read."""
 
 NOTHING_SPENT = Tokens(count=0, is_estimate=False)
+
+NO_USAGE: Final = Usage()
 
 
 class Reported(Struct, frozen=True, kw_only=True):
@@ -276,3 +277,64 @@ def ended_well(view: TurnView) -> bool:
     is_well = ended is not None and ended.outcome is Outcome.OK and not ended.calls_open
     # Sent twice, it lost its agent or its session in between: what it did until then counts too.
     return is_well and not view.was_sent_again
+
+
+# --- figure by figure -----------------------------------------------------------------------------
+# Nothing is estimated here. A sum is known only while every request in it was reported: a request
+# that was not makes the sum None, which is shown as "not told". So a figure can be held against a
+# bill.
+
+
+def with_request(usage: Usage, told: UsageReported, *, is_own: bool) -> Usage:
+    """Return the usage with one more request; `is_own` where no sub-agent made it."""
+    one = Usage(
+        requests=1,
+        read=told.tokens_read,
+        written=told.tokens_written,
+        cached=told.tokens_cached,
+        cache_written=told.tokens_cache_written,
+        first_read=told.tokens_read if is_own else None,
+        first_cached=told.tokens_cached if is_own else None,
+    )
+    return _added(usage, one) if usage.requests else one
+
+
+def usage_of_prompt(counted: Usage, *, read: int | None, written: int | None) -> Usage | None:
+    """Return what a prompt took; `read` and `written` are the sums that its agent told at its end.
+
+    They count for an agent that does not tell of its requests. None where it tells nothing.
+    """
+    if counted.requests:
+        return counted
+    if read is None and written is None:
+        return None
+    return Usage(read=read, written=written)
+
+
+def unfinished(counted: Usage) -> Usage:
+    """Return the usage of a prompt that was cut off: of its last request nobody told."""
+    return structs.replace(counted, read=None, written=None, cached=None, cache_written=None)
+
+
+def together(usage: Usage | None, more: Usage | None) -> Usage | None:
+    """Return both as one; the first requests stay those that came first, told or not."""
+    if usage is None or more is None:
+        return usage or more
+    whole = _added(usage, more)
+    return structs.replace(whole, first_read=usage.first_read, first_cached=usage.first_cached)
+
+
+def _added(usage: Usage, more: Usage) -> Usage:
+    return Usage(
+        requests=usage.requests + more.requests,
+        read=_sum(usage.read, more.read),
+        written=_sum(usage.written, more.written),
+        cached=_sum(usage.cached, more.cached),
+        cache_written=_sum(usage.cache_written, more.cache_written),
+        first_read=usage.first_read if usage.first_read is not None else more.first_read,
+        first_cached=usage.first_cached if usage.first_read is not None else more.first_cached,
+    )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other

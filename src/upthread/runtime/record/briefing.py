@@ -19,7 +19,7 @@ from upthread.core.runs.pipeline import RunView
 from upthread.core.runs.step_prompt import answer_told
 from upthread.core.sessions import readable
 from upthread.core.turns.effects import EffectState, effects_of
-from upthread.core.turns.stored_session import CutOffTurn
+from upthread.core.turns.recognition import CutOffTurn
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -30,8 +30,7 @@ from upthread.core.types import (
     TurnId,
     ready,
 )
-from upthread.runtime.record.events import run_view, turn_view
-from upthread.runtime.record.turn_views import of_turn, turns_cut_off
+from upthread.runtime.record.turn_views import of_turn, run_view, turn_view, turns_cut_off
 from upthread.store.base import Store
 from upthread.store.reads import Turn
 

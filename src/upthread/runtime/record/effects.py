@@ -11,12 +11,13 @@ from msgspec import Struct
 
 from upthread.core.acts import gaps_in, settlements_in
 from upthread.core.outward.actions import look_of
+from upthread.core.text import command
 from upthread.core.turns.effects import Effect, effects_of, in_doubt, settled
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import Conversation, ConversationId, ProjectId, TurnId
+from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.lease import lease_name_of
-from upthread.runtime.record.events import turn_view
-from upthread.runtime.record.turn_views import totals_of, views_newest_first
+from upthread.runtime.record.turn_views import totals_of, turn_view, views_newest_first
 from upthread.runtime.system import is_dead
 from upthread.store.base import Store
 
@@ -130,6 +131,24 @@ def effects_held(
     left = left_open(store, project_id, workstream, outward_patterns=outward_patterns)
     done = (each for each in left if each.effect.holds and not each.effect.settled)
     return (*found, *(each for each in done if each.effect_id not in known))
+
+
+def the_one_named(
+    listed: Sequence[RecordedEffect], workstream: str, effect_id: str | None
+) -> RecordedEffect:
+    """Return one of the effects that are held back; without an id the only one.
+
+    Raises NotFoundError where nothing of that id is held back, UsageError for several.
+    """
+    found = [each for each in listed if effect_id in {None, each.effect_id}]
+    see = command("upthread", "effects", workstream)
+    if not found:
+        which = "nothing" if effect_id is None else f"no effect {effect_id}"
+        raise NotFoundError(f"{which} of {workstream} is held back", hint=f"see {see}")
+    if len(found) > 1:
+        ids = ", ".join(each.effect_id for each in found)
+        raise UsageError(f"which one: {ids}?", hint=f"name it: {see} SAID EFFECT")
+    return found[0]
 
 
 def left_open(

@@ -17,7 +17,7 @@ from upthread.core.events import RunEnded
 from upthread.core.types import CHILD_SLOT, Conversation, ConversationId, Fence, Link, ProjectId
 from upthread.errors import NotFoundError, StoreError
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease, workstream_lease
-from upthread.runtime.record.events import run_view
+from upthread.runtime.record.turn_views import run_view
 from upthread.runtime.system import System
 from upthread.store.base import Store
 from upthread.store.entries import Entry, as_bytes, spoken_of

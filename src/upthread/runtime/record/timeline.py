@@ -23,9 +23,8 @@ from upthread.core.decision.model import freshness_in, price_in
 from upthread.core.decision.price import Price, Tokens
 from upthread.core.decision.words import became_in_words
 from upthread.core.events import PromptSent, RunEvent, TurnEvent, TurnIntended, Usage
-from upthread.core.runs.pipeline import RunView
+from upthread.core.runs.pipeline import RunView, VerdictView
 from upthread.core.runs.stops import Stop, stop_in_words
-from upthread.core.runs.verdicts import VerdictView
 from upthread.core.states import Standing
 from upthread.core.turns.effects import (
     Effect,
@@ -34,9 +33,8 @@ from upthread.core.turns.effects import (
     effects_of,
     settled,
 )
-from upthread.core.turns.spent_tokens import spent_on_turn, took_by_prompt
+from upthread.core.turns.spent_tokens import spent_on_turn, together, took_by_prompt
 from upthread.core.turns.turn import TurnView
-from upthread.core.turns.usage import together
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.store.reads import Quarantined, Run
 

@@ -29,8 +29,8 @@ from upthread.core.types import (
     Part,
     UnknownPart,
 )
-from upthread.runtime.record.events import run_events, turn_events
 from upthread.runtime.record.timeline import Branch, RunNode, Timeline, TurnNode
+from upthread.runtime.record.turn_views import run_events, turn_events
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.store.base import Store
 from upthread.store.reads import Run, Turn

@@ -15,15 +15,17 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from upthread.core.decision.examined import Reading, reading_of
 from upthread.core.decision.price import Tokens
-from upthread.core.decision.read_coverage import Reading, reading_of
 from upthread.core.decision.rollover import REFUSALS_MAX, says_not_started
-from upthread.core.events import AgentsCall, SessionAttached, StepStarted, TurnEvent
+from upthread.core.events import AgentsCall, RunEvent, SessionAttached, StepStarted, TurnEvent
+from upthread.core.runs import pipeline as pipelines
+from upthread.core.runs.pipeline import RunView
 from upthread.core.runs.stops import OURS, Source
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import effects_of
+from upthread.core.turns.recognition import CutOffTurn
 from upthread.core.turns.spent_tokens import NO_TOTALS, Totals, added, spent_on_turn, totals_before
-from upthread.core.turns.stored_session import CutOffTurn
 from upthread.core.turns.turn import Recognition, TurnView
 from upthread.core.types import (
     RETRY,
@@ -40,7 +42,6 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.runtime.record.events import events_by_turn, run_events, turn_events, turn_view
 from upthread.store.base import Store
 from upthread.store.reads import Turn
 
@@ -335,3 +336,31 @@ def _calls_by_turn(messages: Sequence[Message]) -> dict[TurnId, tuple[int, int]]
             outlines += isinstance(part, ErasedPart) and part.kind == "tool_call"
         kept[message.turn_id] = (whole, outlines)
     return kept
+
+
+def turn_events(
+    store: Store, conversation_id: ConversationId, turn_id: TurnId
+) -> tuple[TurnEvent, ...]:
+    """Return the events of a conversation's turn in order; empty for an unknown turn."""
+    return tuple([each.event for each in store.turn_events(conversation_id, turn_id)])
+
+
+def turn_view(store: Store, conversation_id: ConversationId, turn_id: TurnId) -> TurnView:
+    """Return the view of a conversation's turn."""
+    return turns.fold(turn_events(store, conversation_id, turn_id))
+
+
+def events_by_turn(store: Store, project_id: ProjectId, turn_id: TurnId) -> tuple[TurnEvent, ...]:
+    """Return a turn's events as `turn_events` does, whatever conversation of a project has it."""
+    owner = store.owner(project_id, turn_id=turn_id)
+    return turn_events(store, owner.conversation_id, turn_id) if owner else ()
+
+
+def run_events(store: Store, run_id: RunId) -> tuple[RunEvent, ...]:
+    """Return a run's events in order; empty for an unknown run."""
+    return tuple([each.event for each in store.run_events(run_id)])
+
+
+def run_view(store: Store, run_id: RunId) -> RunView:
+    """Return the view of a run."""
+    return pipelines.fold(run_events(store, run_id))

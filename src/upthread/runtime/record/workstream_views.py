@@ -13,14 +13,11 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
 
-from upthread.core.decision.model import HandshakeInputs, RecordFacts
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.roles.reports import Report
-from upthread.core.roles.role import Role
 from upthread.core.runs import pipeline as pipelines
-from upthread.core.runs.pipeline import RunView
+from upthread.core.runs.pipeline import RunView, VerdictView, holds
 from upthread.core.runs.stops import OURS, Ending, Source, ending_of
-from upthread.core.runs.verdicts import VerdictView, holds
 from upthread.core.states import (
     RoleFacts,
     RunFacts,
@@ -32,7 +29,7 @@ from upthread.core.states import (
     with_doubts,
 )
 from upthread.core.turns import turn as turns
-from upthread.core.turns.stored_session import CutOffTurn
+from upthread.core.turns.recognition import CutOffTurn
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     CHILD_SLOT,
@@ -51,9 +48,6 @@ from upthread.runtime.record.turn_views import LogOf, cut_off_turn, source_of, t
 from upthread.store.base import Store
 from upthread.store.entries import not_whole
 from upthread.store.reads import Workstream
-
-ConditionOf: TypeAlias = "Callable[[str, Role], str | None]"
-"""Gives the digest that a role's `resume_if` compares, by workstream."""
 
 TreeNow: TypeAlias = Callable[[str], str]
 DoubtsNow: TypeAlias = Callable[[str], Sequence[RecordedEffect]]
@@ -348,32 +342,6 @@ class Overview:
 def titles_of(doubts: Sequence[RecordedEffect]) -> tuple[str, ...]:
     """Return the actions as they were called, in order."""
     return tuple(each.effect.title for each in doubts)
-
-
-def record_inputs(
-    view: RoleView,
-    role: Role,
-    agent: str,
-    *,
-    depth_max: int,
-    condition_of: ConditionOf,
-    other_host: Callable[[Link | None], str | None],
-) -> HandshakeInputs:
-    """Return what the record says before a prompt to `role` through `agent`. Blocking.
-
-    What is around it is added by `runtime.turns.handshake_inputs`.
-    """
-    facts = RecordFacts(
-        conversation_id=view.conversation.conversation_id,
-        turns=view.turns,
-        link=view.link,
-        last=view.last_turn,
-        other_host=other_host(view.link),
-    )
-    condition_now = condition_of(view.conversation.key.workstream, role)
-    return facts.inputs(
-        continuity=role.continuity, agent=agent, depth_max=depth_max, condition_now=condition_now
-    )
 
 
 def _current_generations(conversations: tuple[Conversation, ...]) -> tuple[Conversation, ...]:

@@ -39,9 +39,10 @@ from upthread.core.runs.pipeline import (
     RunStep,
     RunView,
     Wait,
+    final_approval,
+    holds,
     queue_of,
 )
-from upthread.core.runs.verdicts import final_approval, holds
 from upthread.core.turns.turn import fold as fold_turn
 from upthread.core.types import (
     Durability,
@@ -53,23 +54,21 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, ConflictError, NotFoundError, RefusedError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
-from upthread.runtime.record.events import events_by_turn, run_events, run_view
-from upthread.runtime.record.turn_views import spent_on_run
-from upthread.runtime.runs.answers import answered_by
-from upthread.runtime.runs.host_affinity import Placing
+from upthread.runtime.record.turn_views import events_by_turn, run_events, run_view, spent_on_run
 from upthread.runtime.runs.live_run import (
     Answer,
     LiveRun,
+    Placing,
     RunRequest,
-    StepRequest,
     Transition,
+    answered_by,
     parked_in_doubt,
+    step_ended,
+    step_of,
 )
-from upthread.runtime.runs.steps import digest_of, step_ended, step_of
 from upthread.runtime.system import System
-from upthread.runtime.turns.conversation import Conversations
+from upthread.runtime.turns.conversation import name_workstream
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.limit_wait import wait_until
 from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.turns.turns import Turns
 from upthread.store.base import Store
@@ -89,14 +88,12 @@ class Runs:
         store: Store,
         system: System,
         leases: Leases,
-        conversations: Conversations,
         turns: Turns,
         host: str = "",
     ) -> None:
         self._store = store
         self._system = system
         self._leases = leases
-        self._conversations = conversations
         self._turns = turns
         self._placing = Placing(store, host)
 
@@ -110,13 +107,13 @@ class Runs:
             notice = await self._system.in_thread(request.make_ready)
             if notice is not None:
                 request.listener.notice(notice)
-            live = await self._begin(request, fence)
-            await self._judge_again_if_changed(live, request)
-            await self._resume_if_parked(live, request)
-            while not self._is_stopped(live, request):
-                await self._advance(live, request)
+            live = await self._system.in_thread(lambda: self._begin(request, fence))
+            await self._judge_again_if_changed(live)
+            await self._resume_if_parked(live)
+            while not self._is_stopped(live):
+                await self._advance(live)
                 if request.wait_s is None:
-                    await self._wait_out(live, request)
+                    await self._wait_out(live)
             return live.view
 
     async def advance(self, request: RunRequest, transition: Transition) -> int:
@@ -126,25 +123,25 @@ class Runs:
         so. Raises LeaseHeldError while another process is at it, FencedError when taken over.
         """
         async with self._held(request) as fence:
-            live = await self._taken_up(transition, fence)
+            live = await self._taken_up(request, transition, fence)
             if live is None:
                 return 0
             if live.view.parked is not None:
                 wait_ms = self._wait_ms(live.view.parked)
                 # Without a time a person has to say so, by running it again.
                 if wait_ms == 0 and live.view.parked.reset_at_ms is not None:
-                    await self._commit(live, request, RunResumed(because=LIMIT_PASSED))
+                    await self._commit(live, RunResumed(because=LIMIT_PASSED))
                 return wait_ms
             if not isinstance(pipelines.next_command(live.view), Wait):
-                await self._advance_or_park(live, request)
+                await self._advance_or_park(live)
             return 0
 
     async def park(self, request: RunRequest, transition: Transition, *, detail: str) -> None:
         """Park a run at a transition that cannot be carried out, unless it has moved on."""
         async with self._held(request) as fence:
-            live = await self._taken_up(transition, fence)
+            live = await self._taken_up(request, transition, fence)
             if live is not None and live.view.parked is None:
-                await self._park(live, request, detail)
+                await self._park(live, detail)
 
     async def answer(self, answer: Answer, *, project_id: ProjectId, workstream: str) -> RunView:
         """Answer one open question of the newest run, or suggest an answer to it.
@@ -184,13 +181,15 @@ class Runs:
         )
         return self._leases.held(lease)
 
-    async def _taken_up(self, transition: Transition, fence: Fence) -> LiveRun | None:
+    async def _taken_up(
+        self, request: RunRequest, transition: Transition, fence: Fence
+    ) -> LiveRun | None:
         """Return the run a transition belongs to, None when the transition is settled."""
         run_id = transition.run_id
         events = await self._system.in_thread(lambda: run_events(self._store, run_id))
         if any(settles(event) for event in events[transition.run_seq :]):
             return None
-        return LiveRun(run_id=run_id, view=pipelines.fold(events), fences=(fence,))
+        return LiveRun(request=request, run_id=run_id, view=pipelines.fold(events), fences=(fence,))
 
     # --- beginning -----------------------------------------------------------------------------
 
@@ -205,10 +204,7 @@ class Runs:
         run_id = runs[-1].run_id
         return run_id, run_view(self._store, run_id)
 
-    async def _begin(self, request: RunRequest, fence: Fence) -> LiveRun:
-        return await self._system.in_thread(lambda: self._begin_blocking(request, fence))
-
-    def _begin_blocking(self, request: RunRequest, fence: Fence) -> LiveRun:
+    def _begin(self, request: RunRequest, fence: Fence) -> LiveRun:
         last = self.view(request.project_id, request.workstream)
         # The same once more is no second run: so a caller goes on whose process was killed.
         if request.specification is None or (
@@ -217,7 +213,7 @@ class Runs:
             and last.specification.strip() == request.specification.strip()
         ):
             run_id, view = self._newest(request.project_id, request.workstream)
-            return LiveRun(run_id=run_id, view=view, fences=(fence,))
+            return LiveRun(request=request, run_id=run_id, view=view, fences=(fence,))
         if last is not None and last.ended is None:
             raise UsageError(
                 f"a run on {shown(request.workstream)} is {last.status}, on another specification",
@@ -228,7 +224,8 @@ class Runs:
 
     def _start(self, request: RunRequest, fence: Fence, last: RunView | None) -> LiveRun:
         assert request.specification is not None
-        self._conversations.name_workstream(request.project_id, request.workstream)
+        where = (request.project_id, request.workstream)
+        name_workstream(self._store, *where, now_ms=self._system.now_ms)
         run_id = RunId(self._system.new_id("run"))
         started = RunStarted(
             specification=request.specification,
@@ -243,7 +240,7 @@ class Runs:
             workstream=request.workstream,
             opened_at_ms=self._system.now_ms(),
         )
-        live = LiveRun(run_id=run_id, view=RunView(), fences=(fence,))
+        live = LiveRun(request=request, run_id=run_id, view=RunView(), fences=(fence,))
         then = pipelines.apply(live.view, started)
         hosts = self._placing.hosts(request.project_id, request.workstream, then)
         writes = (
@@ -257,17 +254,17 @@ class Runs:
         request.options.on_event(started)
         return live
 
-    async def _judge_again_if_changed(self, live: LiveRun, request: RunRequest) -> None:
+    async def _judge_again_if_changed(self, live: LiveRun) -> None:
         """Ask for the last verdict again when the tree is no longer the one that was approved."""
         approval = final_approval(live.view)
         if approval is None:
             return
-        tree = await self._system.in_thread(request.tree_now)
+        tree = await self._system.in_thread(live.request.tree_now)
         if not holds(live.view, approval, tree_digest=tree):
             because = f"the working tree has changed since {approval.role} approved it"
-            await self._commit(live, request, RunResumed(because=because, role=approval.role))
+            await self._commit(live, RunResumed(because=because, role=approval.role))
 
-    async def _resume_if_parked(self, live: LiveRun, request: RunRequest) -> None:
+    async def _resume_if_parked(self, live: LiveRun) -> None:
         """Asking for a parked run again is how a person says: go on.
 
         So is asking for one whose last step failed, when its process ended before it parked it.
@@ -275,20 +272,22 @@ class Runs:
         command = pipelines.next_command(live.view)
         last = live.view.last
         if isinstance(command, Park) and last is not None and last.outcome is not Outcome.OK:
-            await self._advance(live, request)
-        if request.wait_s is None:
-            await self._wait_out(live, request)
+            await self._advance(live)
+        if live.request.wait_s is None:
+            await self._wait_out(live)
         parked = live.view.parked
         # A limit is left alone while it lasts, but for another agent, which it need not be about.
-        if parked is not None and (request.options.names_an_agent or self._wait_ms(parked) == 0):
-            await self._commit(live, request, RunResumed(because="run again"))
+        if parked is not None and (
+            live.request.options.names_an_agent or self._wait_ms(parked) == 0
+        ):
+            await self._commit(live, RunResumed(because="run again"))
 
-    async def _wait_out(self, live: LiveRun, request: RunRequest) -> None:
+    async def _wait_out(self, live: LiveRun) -> None:
         """Let the time pass that the agent asked for, and go on; nothing for any other stop."""
         if live.view.parked is None or live.view.parked.reset_at_ms is None:
             return
-        await wait_until(live.view.parked.reset_at_ms, self._system)
-        await self._commit(live, request, RunResumed(because=LIMIT_PASSED))
+        await self._system.wait_until(live.view.parked.reset_at_ms)
+        await self._commit(live, RunResumed(because=LIMIT_PASSED))
 
     def _wait_ms(self, parked: RunParked) -> int:
         """Return how long the agent still wants to be left alone; 0 when it did not say."""
@@ -296,63 +295,54 @@ class Runs:
 
     # --- advancing -----------------------------------------------------------------------------
 
-    def _is_stopped(self, live: LiveRun, request: RunRequest) -> bool:
-        steps_max = request.options.steps_max
+    def _is_stopped(self, live: LiveRun) -> bool:
+        steps_max = live.request.options.steps_max
         is_enough = steps_max is not None and live.steps_done >= steps_max
         command = pipelines.next_command(live.view)
         takes_a_turn = isinstance(command, RunStep | ContinueStep)
         return isinstance(command, Wait) or (is_enough and takes_a_turn)
 
-    async def _advance(self, live: LiveRun, request: RunRequest) -> None:
+    async def _advance(self, live: LiveRun) -> None:
         command = pipelines.next_command(live.view)
         match command:
             case RunStep():
-                await self._run_step(live, request, command)
+                await self._run_step(live, command)
             case ContinueStep():
-                await self._continue_step(live, request, command)
+                await self._continue_step(live, command)
             case AskHuman():
                 asked = QuestionsAsked(role=command.role, questions=command.questions)
-                await self._commit(live, request, asked)
+                await self._commit(live, asked)
             case Park():
                 parked = RunParked(reason=command.reason, detail=command.detail, role=command.role)
-                await self._commit(live, request, parked)
+                await self._commit(live, parked)
             case Finish():
                 ended = RunEnded(status=command.status, evidence=command.evidence)
-                await self._commit(live, request, ended)
+                await self._commit(live, ended)
             case Wait():
                 raise AssertionError("a waiting run does not advance")
 
-    async def _advance_or_park(self, live: LiveRun, request: RunRequest) -> None:
+    async def _advance_or_park(self, live: LiveRun) -> None:
         """Advance; what would be told to the caller of a run is told to whoever looks at it."""
         try:
-            await self._advance(live, request)
+            await self._advance(live)
         except (ConfigError, RefusedError, UsageError) as error:
-            await self._park(live, request, str(error))
+            await self._park(live, str(error))
 
-    async def _park(self, live: LiveRun, request: RunRequest, detail: str) -> None:
+    async def _park(self, live: LiveRun, detail: str) -> None:
         # Read again: what could not go on may have committed something before that.
         live.view = await self._system.in_thread(lambda: run_view(self._store, live.run_id))
         role = pipelines.next_role(live.view)
-        await self._commit(live, request, RunParked(reason=CANNOT_RUN, detail=detail, role=role))
+        await self._commit(live, RunParked(reason=CANNOT_RUN, detail=detail, role=role))
 
-    async def _run_step(self, live: LiveRun, request: RunRequest, command: RunStep) -> None:
-        hosts = await self._hosts(live, request)
-        tell = request.prepare_step(self._step_request(live, request, command, hosts))
+    async def _run_step(self, live: LiveRun, command: RunStep) -> None:
+        tell = await self._tell_request(live, command)
         # Sent again, the step would do it again where its agent asks nobody.
         if parked := await self._system.in_thread(lambda: parked_in_doubt(self._store, tell)):
-            await self._commit(live, request, parked)
+            await self._commit(live, parked)
             return
-        turn = self._turns.tell(self._limited(live, request, tell))
-        await self._take_turn(live, request, command.step.role, turn)
+        await self._take_turn(live, command.step.role, self._turns.tell(tell))
 
-    def _limited(self, live: LiveRun, request: RunRequest, tell: TellRequest) -> TellRequest:
-        """Return a turn that counts what the run has spent over all its processes."""
-        read = partial(spent_on_run, self._store, request.project_id, live.run_id)
-        return structs.replace(tell, spent=read)
-
-    async def _take_turn(
-        self, live: LiveRun, request: RunRequest, role: str, turn: Awaitable[TurnResult]
-    ) -> None:
+    async def _take_turn(self, live: LiveRun, role: str, turn: Awaitable[TurnResult]) -> None:
         """Wait for a step's turn; the run parks where it would pass what may be spent."""
         try:
             result = await turn
@@ -361,43 +351,37 @@ class Runs:
                 raise
             tokens = refused.ids.get("tokens", "")
             parked = RunParked(reason=TOKENS_MAX, detail=tokens, role=role)
-            await self._commit(live, request, parked)
+            await self._commit(live, parked)
         else:
-            await self._after_turn(live, request, role, result)
+            await self._after_turn(live, role, result)
 
-    async def _continue_step(
-        self, live: LiveRun, request: RunRequest, command: ContinueStep
-    ) -> None:
+    async def _continue_step(self, live: LiveRun, command: ContinueStep) -> None:
         step = live.view.pipeline.steps[live.view.pipeline.index_of(command.role)]
         again = pipelines.run_step(live.view, step)
-        hosts = await self._hosts(live, request)
-        tell = request.prepare_step(self._step_request(live, request, again, hosts))
+        tell = await self._tell_request(live, again)
         turn_id = TurnId(command.turn_id)
         # Before it is gone on with: what a person finished by hand is the step's end.
-        read = partial(events_by_turn, self._store, request.project_id, turn_id)
+        read = partial(events_by_turn, self._store, live.request.project_id, turn_id)
         if (elsewhere := fold_turn(await self._system.in_thread(read)).ended) is not None:
             ended = step_of(step, turn_id, elsewhere, again.input_digest)
-            await self._commit(live, request, ended)
+            await self._commit(live, ended)
         else:
-            turn = self._turns.go_on(self._limited(live, request, tell), turn_id)
-            await self._take_turn(live, request, command.role, turn)
+            await self._take_turn(live, command.role, self._turns.go_on(tell, turn_id))
 
-    async def _after_turn(
-        self, live: LiveRun, request: RunRequest, role: str, result: TurnResult
-    ) -> None:
+    async def _after_turn(self, live: LiveRun, role: str, result: TurnResult) -> None:
         """Read the run again: the turn's own commits have moved it on."""
         live.steps_done += 1
         seen = live.view.events
         events = await self._system.in_thread(lambda: run_events(self._store, live.run_id))
         live.view = pipelines.fold(events)
         for event in events[seen:]:
-            request.options.on_event(event)
-        if request.options.on_result:
-            await request.options.on_result(role, result)
+            live.request.options.on_event(event)
+        if live.request.options.on_result:
+            await live.request.options.on_result(role, result)
 
-    def _step_request(
-        self, live: LiveRun, request: RunRequest, command: RunStep, hosts: Mapping[str, str]
-    ) -> StepRequest:
+    async def _tell_request(self, live: LiveRun, command: RunStep) -> TellRequest:
+        """Return the request for a step, with what its turn writes to the run."""
+        hosts = await self._hosts(live)
         role = command.step.role
         after_step = self._placing.after_step(hosts, role)
         view = live.view
@@ -415,7 +399,7 @@ class Runs:
             after = stepped(turn_id)
             records = self._records(live.run_id, after, (event,))
             then = pipelines.apply(after, event)
-            return (*records, self._enqueue(request.project_id, live.run_id, then, after_step))
+            return (*records, self._enqueue(live.request.project_id, live.run_id, then, after_step))
 
         def at_end(turn_id: TurnId, ended: TurnEnded, reply: str) -> Sequence[Write]:
             event = step_ended(command.step, turn_id, ended, reply, command.input_digest)
@@ -433,22 +417,20 @@ class Runs:
                 return self._records(live.run_id, stepped(turn_id), (event,))
             return with_next(turn_id, event)
 
-        return StepRequest(
-            role=role,
-            task=command.task,
+        return structs.replace(
+            live.request.prepare_step(view, command),
             run_id=live.run_id,
             fences=live.fences,
-            condition_role=lambda name: digest_of(view, name),
+            # Counted over all processes of the run.
+            spent=partial(spent_on_run, self._store, live.request.project_id, live.run_id),
             at_intent=at_intent,
             at_end=at_end,
             at_park=at_park,
-            is_asked_again=command.asked_again,
-            judged_role=command.step.on_rejected,
         )
 
     # --- writing -------------------------------------------------------------------------------
 
-    async def _commit(self, live: LiveRun, request: RunRequest, event: RunEvent) -> None:
+    async def _commit(self, live: LiveRun, event: RunEvent) -> None:
         writes: tuple[Write, ...] = self._records(
             live.run_id, live.view, (event,), durability=Durability.SYNCED
         )
@@ -456,11 +438,11 @@ class Runs:
         is_limited = isinstance(event, RunParked) and event.reset_at_ms is not None
         # What waits for a person is no job: an answer, or running it again, makes the next one.
         if is_limited or not isinstance(event, RunEnded | RunParked | QuestionsAsked):
-            hosts = await self._hosts(live, request)
-            writes = (*writes, self._enqueue(request.project_id, live.run_id, then, hosts))
+            hosts = await self._hosts(live)
+            writes = (*writes, self._enqueue(live.request.project_id, live.run_id, then, hosts))
         await self._system.in_thread(lambda: self._store.commit(writes, fences=live.fences))
         live.view = then
-        request.options.on_event(event)
+        live.request.options.on_event(event)
 
     def _records(
         self,
@@ -481,8 +463,8 @@ class Runs:
             for offset, event in enumerate(events)
         )
 
-    async def _hosts(self, live: LiveRun, request: RunRequest) -> Mapping[str, str]:
-        where, view = (request.project_id, request.workstream), live.view
+    async def _hosts(self, live: LiveRun) -> Mapping[str, str]:
+        where, view = (live.request.project_id, live.request.workstream), live.view
         return await self._system.in_thread(lambda: self._placing.hosts(*where, view))
 
     def _enqueue(

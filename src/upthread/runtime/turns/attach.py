@@ -349,13 +349,10 @@ def _notify_version(live: LiveTurn, agent: Capabilities) -> None:
 
     Not again while the conversation goes on in the version that was told.
     """
-    tested, version = live.request.tested(agent.calls_itself), agent.version
-    text = tested.warning(version) if tested else ""
+    notice = live.request.version_notice(agent.calls_itself, agent.version)
     was = live.inputs.surroundings if live.inputs else None
-    if tested is None or not text or (was and was.agent_version == version):
-        return
-    name = live.request.claim.agent
-    live.notice("agent_version", text, agent=name, version=version, tested_with=tested.version)
+    if notice is not None and not (was and was.agent_version == agent.version):
+        live.request.listener.notice(notice)
 
 
 def _notify_limits(live: LiveTurn, agent: Capabilities) -> None:

@@ -14,12 +14,14 @@ from upthread.core.events import TurnEnded, TurnIntended
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, wants_fresh, without_fresh
 from upthread.core.turns.replayed_history import Lacked
 from upthread.core.turns.spent_tokens import cost_of
+from upthread.core.turns.turn import TurnView
 from upthread.core.types import Decision, Message, Outcome, Speaker, TextPart, TurnId
 from upthread.errors import StoreError
+from upthread.runtime.cost import Subject
 from upthread.runtime.record.turn_views import totals_of
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.external_calls import find_child
-from upthread.runtime.turns.handshake_inputs import Subject, gathered
+from upthread.runtime.turns.handshake_inputs import gathered
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look, other_profile, read_back
 from upthread.runtime.turns.recovery import rest_of
@@ -155,7 +157,8 @@ def _gathered(live: LiveTurn, inputs: HandshakeInputs, *, is_counted: bool) -> H
         link=live.link,
         role=request.claim.role,
         working_directory=request.open.working_directory,
-        settings=request.freshness,
+        agent=inputs.agent,
+        settings=request.settings,
         now_ms=live.now_ms(),
     )
     return gathered(live.store, inputs, subject, is_counted=is_counted)
@@ -177,7 +180,7 @@ def intent(
     What mints a new conversation is among them.
     """
     request = live.request
-    live.begin(turn_id or TurnId(live.system.new_id("trn")))
+    live.take_up(turn_id or TurnId(live.system.new_id("trn")), TurnView())
     # `fresh:` is said to upthread, and is no part of what is asked.
     prompt = TextPart(text=without_fresh(request.task.text))
     prompt_seq = live.next_seq

@@ -44,7 +44,6 @@ from upthread.runtime.lease import (
     LeaseRequest,
     Leases,
     TreeRequest,
-    WorkingTrees,
     conversation_lease,
     cure_of,
 )
@@ -150,7 +149,6 @@ class Conversations:
         self._store = store
         self._system = system
         self._leases = leases
-        self._trees = WorkingTrees(store, system, leases)
 
     @asynccontextmanager
     async def claimed(self, request: ClaimRequest) -> AsyncGenerator[Claim]:
@@ -218,7 +216,7 @@ class Conversations:
             on_taken=lambda above: self._claim(request, key, claims, fence, *above),
         )
         try:
-            await stack.enter_async_context(self._trees.held(wanted))
+            await stack.enter_async_context(self._leases.held_tree(wanted))
         except LeaseHeldError as error:
             await self._refuse(request, tree_holder=error.holder)
             raise
@@ -335,19 +333,14 @@ class Conversations:
             conversation_id=ConversationId(self._system.new_id("con")),
             key=key,
             generation=generation,
-            base_name=self.name_workstream(key.project_id, key.workstream),
+            base_name=name_workstream(
+                self._store, key.project_id, key.workstream, now_ms=self._system.now_ms
+            ),
             opened_at_ms=self._system.now_ms(),
         )
         # Fenced, since a caller that was taken over must not open what its successor opens.
         self._store.commit((OpenConversation(conversation=conversation),), fences=fences)
         return conversation
-
-    def name_workstream(self, project_id: ProjectId, workstream: str) -> str:
-        """Return the workstream's base name, given on first use. Blocking.
-
-        Two processes that choose at the same moment do not collide.
-        """
-        return name_workstream(self._store, project_id, workstream, now_ms=self._system.now_ms)
 
 
 def name_workstream(

@@ -244,7 +244,8 @@ def judged(live: LiveTurn, answer: Answer) -> PromptResult:
         # Silence after a call is no sign: sent again, what the call did would be done twice.
         is_reply_empty=not live.reply.strip() and not live.has_worked,
     )
-    detectors = detectors_with(empty_reply=live.request.rolls_over_when_empty)
+    is_on = live.request.settings.rolls_over_when_empty(live.request.claim.agent)
+    detectors = detectors_with(empty_reply=is_on)
     detector = poison(signs, detectors=detectors)
     return (
         structs.replace(result, outcome=Outcome.POISONED, detail=detector) if detector else result

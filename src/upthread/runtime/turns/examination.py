@@ -26,6 +26,7 @@ from msgspec import structs
 from upthread.boundary.files import OPEN_FLAGS, is_ordinary
 from upthread.core.commands import RecordExamined, RecordParts, Write
 from upthread.core.decision.examined import (
+    HASHED_BYTES_MAX,
     RUNNING_KINDS,
     Examination,
     ExaminedFile,
@@ -33,7 +34,6 @@ from upthread.core.decision.examined import (
     examination_of,
     known_after,
 )
-from upthread.core.decision.examined_paths import HASHED_BYTES_MAX
 from upthread.core.types import (
     ConversationId,
     Part,

@@ -24,7 +24,7 @@ from upthread.core.decision.words import (
 from upthread.core.events import AgentsCall, SessionAttached
 from upthread.core.names import Address
 from upthread.core.turns.prompt import Task
-from upthread.core.turns.stored_session import CutOffCall
+from upthread.core.turns.recognition import CutOffCall
 from upthread.core.turns.turn import TurnState
 from upthread.core.types import (
     CHILD_SLOT,

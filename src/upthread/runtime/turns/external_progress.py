@@ -35,13 +35,13 @@ from upthread.core.turns.turn import Recognition
 from upthread.core.types import Fence, Holder, Lease, LeaseClaim, Outcome, TurnId, UpstreamSessionId
 from upthread.errors import ConflictError, FencedError, QuotaExceededError, StoreError
 from upthread.runtime.turns.external_calls import (
-    ExternalCalls,
     again,
     attach_external,
     find_child,
     found_child,
     turn_id_of,
 )
+from upthread.runtime.turns.external_turn import BeginningCalls
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.recovery import (
     failure_in_store,
@@ -86,13 +86,8 @@ def ended_with(session: str, outcome: Outcome, said: str) -> CallEnded:
     return CallEnded(session=session, outcome=outcome, reply=reply, detail=detail)
 
 
-class ExternalProgress:
-    """Records how the turns go on that an agent drives, in one project."""
-
-    def __init__(self, calls: ExternalCalls) -> None:
-        self._calls = calls
-        self._store = calls.store
-        self._system = calls.system
+class ExternalTurns(BeginningCalls):
+    """The turns that an agent drives, in one project: they are found, begun, recorded and ended."""
 
     # --- while it goes on ------------------------------------------------------------------------
 
@@ -101,7 +96,7 @@ class ExternalProgress:
         again(lambda: self._bank(call, session, is_background=is_background))
 
     def _bank(self, call: AgentsCall, session: str, *, is_background: bool) -> None:
-        live = self._calls.open_turn(turn_id_of(call))
+        live = self.open_turn(turn_id_of(call))
         if live is None or not session:
             return
         attached = live.view.attached
@@ -122,7 +117,7 @@ class ExternalProgress:
         return again(lambda: self._end(call, told))
 
     def _end(self, call: AgentsCall, told: CallEnded) -> LiveTurn | None:
-        live = self._calls.open_turn(turn_id_of(call))
+        live = self.open_turn(turn_id_of(call))
         if live is None:
             return None
         writes: tuple[Write, ...] = ()
@@ -170,7 +165,7 @@ class ExternalProgress:
 
     def _done(self, live: LiveTurn, found: Recognised) -> tuple[Write, ...]:
         """Return the writes of what the sub-agent did, with the files that it read and wrote."""
-        now_ms = self._system.now_ms()
+        now_ms = self.system.now_ms()
         recorder = recorder_of_rest(live)
         children = recorded_children(live.store, live.conversation)
         live.recorder = recorder
@@ -196,7 +191,7 @@ class ExternalProgress:
 
         def is_elsewhere(session: str) -> bool:
             if session not in elsewhere:
-                owner = self._calls.owner_of(session)
+                owner = self.owner_of(session)
                 elsewhere[session] = owner is not None and owner.parent_conversation_id is None
             return elsewhere[session]
 
@@ -235,7 +230,7 @@ class ExternalProgress:
         `has_ended` the background ends too, where the agent's store says that a person stopped it.
         """
         own = structs.replace(holder, doing="", call=None)
-        for their, live, call in self._calls.open_calls():
+        for their, live, call in self.open_calls():
             theirs = structs.replace(their, doing="", call=None)
             if theirs != own or call.main_session != main_session:
                 continue
@@ -260,10 +255,10 @@ class ExternalProgress:
         A call stays open, as one of ours does: the next prompt of its role ends it.
         """
         faults: list[str] = []
-        for lease in self._calls.held_calls():
+        for lease in self.held_calls():
             assert lease.holder is not None
             try:
-                if not self._failed(lease.holder) and self._system.is_dead(lease.holder):
+                if not self._failed(lease.holder) and self.system.is_dead(lease.holder):
                     self._recover(lease, lease.holder)
             except StoreError as error:
                 faults.append(error.message)
@@ -273,7 +268,7 @@ class ExternalProgress:
 
     def _failed(self, holder: Holder) -> bool:
         """End a call that failed without a hook being told; returns whether it did."""
-        live = self._calls.open_turn(TurnId(holder.call or ""))
+        live = self.open_turn(TurnId(holder.call or ""))
         call = live.intended.call if live else None
         if live is None or call is None or call.agent not in SILENT:
             return False
@@ -287,7 +282,7 @@ class ExternalProgress:
 
         What cannot be read, or is not there yet, is looked for again by whoever comes next.
         """
-        live = self._calls.turn(TurnId(dead.call or ""))
+        live = self.turn(TurnId(dead.call or ""))
         if live is None:
             return
         writes = found_child(live)
@@ -297,7 +292,7 @@ class ExternalProgress:
         done = self._done(live, found)
         assert live.recorder is not None
         live.hold(recognised_event(found.recognition, live.recorder.counted))
-        mine = self._system.this_process(f"reading back {dead.doing}")
+        mine = self.system.this_process(f"reading back {dead.doing}")
         live.take = (LeaseClaim(name=lease.name, holder=mine, seen=lease),)
         live.give = (Fence(name=lease.name, token=lease.token + 1),)
         live.commit_here(writes=(*(writes or ()), *done))

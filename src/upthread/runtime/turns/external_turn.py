@@ -98,14 +98,8 @@ class AskedOf(Struct, frozen=True, kw_only=True):
     further: tuple[str, ...] = ()
 
 
-class ExternalTurns:
+class BeginningCalls(ExternalCalls):
     """Begins the turns that an agent drives, in one project."""
-
-    def __init__(self, calls: ExternalCalls) -> None:
-        self._calls = calls
-        self._store = calls.store
-        self._system = calls.system
-        self._conversations = calls.conversations
 
     # --- before a call ---------------------------------------------------------------------------
 
@@ -117,14 +111,14 @@ class ExternalTurns:
         LeaseHeldError where all siblings are in use.
         """
         turn_id = turn_id_of(call_of(request))
-        if self._calls.is_known(turn_id):
+        if self.is_known(turn_id):
             return self._decide_again(turn_id, request)
         mine = structs.replace(holder, call=turn_id)
         return again(lambda: self._begin(request, mine, asked))
 
     def _decide_again(self, turn_id: TurnId, request: TellRequest) -> Begun | None:
         """Decide again on a call whose session the agent says it has lost."""
-        live, lost = self._calls.open_turn(turn_id), request.claim.session_lost
+        live, lost = self.open_turn(turn_id), request.claim.session_lost
         if live is None or live.link is None or lost is None or live.view.sent is not None:
             return None
         stored = live.intended.inputs
@@ -143,7 +137,7 @@ class ExternalTurns:
         in_use = ""
         for mine, claim, lease in self._siblings(request):
             session = claim.link.upstream_session_id if claim.link else ""
-            who = request.claim.agent if session in asked.busy else self._calls.holder_of(lease)
+            who = request.claim.agent if session in asked.busy else self.holder_of(lease)
             if who:
                 in_use = in_use or f"{claim.conversation.key.address} is in use by {who}"
                 continue
@@ -157,9 +151,9 @@ class ExternalTurns:
             taken = structs.replace(
                 request.claim, address=structs.replace(request.claim.address, slot=slot)
             )
-            key = key_of(self._calls.project_id, taken.address)
-            lease = self._store.lease(conversation_lease(key.project_id, key.address))
-            claim = self._conversations.standing(key, ())
+            key = key_of(self.project_id, taken.address)
+            lease = self.store.lease(conversation_lease(key.project_id, key.address))
+            claim = self.conversations.standing(key, ())
             yield structs.replace(request, claim=taken), claim, lease
 
     def _begin_after(
@@ -171,7 +165,7 @@ class ExternalTurns:
         asked: AskedOf,
     ) -> Begun:
         """Begin after the conversation's last turn, which stays open if the call is sent back."""
-        live = self._calls.live(request, claim)
+        live = self.live(request, claim)
         is_open = claim.last is not None and claim.last[1].ended is None
         if asked.reach is not None and is_open:
             decision = beginning.decided(live, NOTHING_LACKED)
@@ -185,13 +179,13 @@ class ExternalTurns:
         """Whether a call was sent back since the last turn moved, or this call, by its words."""
         key, own_id = live.conversation.key, live.conversation_id
         last_id = live.claim.last_id
-        last = self._store.turn_events(own_id, last_id) if last_id else ()
+        last = self.store.turn_events(own_id, last_id) if last_id else ()
         moved_at_ms = last[-1].recorded_at_ms if last else 0
         return any(
             (back.conversation_id == own_id and back.decided_at_ms >= moved_at_ms)
-            or is_unheeded(self._store, back, _words_of(live.request))
-            for each in self._store.conversations(key.project_id, key.workstream)
-            for back in self._store.refusals(each.conversation_id)
+            or is_unheeded(self.store, back, _words_of(live.request))
+            for each in self.store.conversations(key.project_id, key.workstream)
+            for back in self.store.refusals(each.conversation_id)
             if each.key.role == key.role and back.reasons[:1] == (SENT_BACK,)
         )
 
@@ -219,7 +213,7 @@ class ExternalTurns:
         link, inputs, call = live.link, live.inputs, call_of(live.request)
         assert inputs is not None
         is_wanted = live.request.claim.role.continuity == "resume" and not inputs.is_fresh_asked
-        if not is_wanted or link is None or main_session_of(self._store, link) != call.main_session:
+        if not is_wanted or link is None or main_session_of(self.store, link) != call.main_session:
             return None
         could = decide(structs.replace(inputs, takes_no_session=False))
         if could.decision not in RESUMING or self._was_sent_back(live):
@@ -232,9 +226,9 @@ class ExternalTurns:
 
     def would_resume(self, request: TellRequest, conversation: Conversation, link: Link) -> bool:
         """Return whether a session that nobody uses would be resumed now. Changes nothing."""
-        if self._calls.holder_of(self._store.lease(lease_name_of(conversation))):
+        if self.holder_of(self.store.lease(lease_name_of(conversation))):
             return False
-        live = self._calls.live(request, self._conversations.claim_of(conversation, link, ()))
+        live = self.live(request, self.conversations.claim_of(conversation, link, ()))
         return beginning.decided(live, NOTHING_LACKED).decision in RESUMING
 
     def _claimed(
@@ -244,7 +238,7 @@ class ExternalTurns:
 
         Its first commit takes the lease, unless the lease is held already.
         """
-        live = self._calls.live(request, claim)
+        live = self.live(request, claim)
         seen = lease if lease is not None and lease.holder is not None else None
         name = lease_name_of(claim.conversation)
         live.take = (LeaseClaim(name=name, holder=holder, seen=seen),)
@@ -260,7 +254,7 @@ class ExternalTurns:
         """Return a turn whose lease is held, and no longer taken with its first commit."""
         fences = live.fences
         for each in live.take:
-            held = self._store.acquire_lease(each.name, each.holder, seen=each.seen)
+            held = self.store.acquire_lease(each.name, each.holder, seen=each.seen)
             if held is None:
                 raise ConflictError(f"{each.name} was taken meanwhile", hint="read it again")
             fences = (*fences, Fence(name=each.name, token=held.token))
@@ -268,7 +262,7 @@ class ExternalTurns:
 
     def _afresh(self, live: LiveTurn) -> LiveTurn:
         """Return a turn with its conversation read again, under the same lease."""
-        return live.afresh(self._conversations.standing(live.conversation.key, live.fences))
+        return live.afresh(self.conversations.standing(live.conversation.key, live.fences))
 
     def _read_back(self, live: LiveTurn, found: Lacked) -> LiveTurn:
         """Record what only the agent's session has, under the lease."""
@@ -288,9 +282,9 @@ class ExternalTurns:
             decision=decision.decision,
             reasons=decision.reasons,
             inputs=decision.inputs,
-            decided_at_ms=self._system.now_ms(),
+            decided_at_ms=self.system.now_ms(),
         )
-        self._store.commit((write,), fences=live.fences, give=live.fences)
+        self.store.commit((write,), fences=live.fences, give=live.fences)
 
     def _intend(self, live: LiveTurn, decision: Decision, *, is_told: bool = True) -> str:
         """Commit a turn's intent; returns what goes before its prompt."""
@@ -327,7 +321,7 @@ class ExternalTurns:
         in the place of the handshake's.
         """
         turn_id = turn_id_of(call_of(request))
-        if self._calls.is_known(turn_id):
+        if self.is_known(turn_id):
             return None
         return again(
             lambda: self._begin_named(
@@ -338,13 +332,13 @@ class ExternalTurns:
     def _begin_named(
         self, request: TellRequest, holder: Holder, session: str, reasons: tuple[str, ...]
     ) -> Begun | None:
-        owner = self._calls.owner_of(session)
+        owner = self.owner_of(session)
         if owner is None or owner.key.slot == CHILD_SLOT:
             return None
-        lease = self._store.lease(lease_name_of(owner))
-        claim = self._conversations.standing(owner.key, ())
+        lease = self.store.lease(lease_name_of(owner))
+        claim = self.conversations.standing(owner.key, ())
         is_current = claim.link is not None and claim.link.upstream_session_id == session
-        if not is_current or self._calls.holder_of(lease):
+        if not is_current or self.holder_of(lease):
             return None
         live = self._claimed(request, holder, claim, lease)
         decision = beginning.decided(live, beginning.lacked(live))
@@ -363,24 +357,22 @@ class ExternalTurns:
         """Keep a call that is not continued, in a conversation under that of its main session."""
         call = call_of(request)
         turn_id = turn_id_of(call)
-        if self._calls.is_known(turn_id):
+        if self.is_known(turn_id):
             return
-        key = structs.replace(
-            key_of(self._calls.project_id, request.claim.address), slot=CHILD_SLOT
-        )
-        main, opens = self._calls.main_of(call.agent, call.main_session, key.workstream)
+        key = structs.replace(key_of(self.project_id, request.claim.address), slot=CHILD_SLOT)
+        main, opens = self.main_of(call.agent, call.main_session, key.workstream)
         child = Conversation(
             conversation_id=ConversationId(f"con_{digest_of(call.main_session, call.call_id)}"),
             key=structs.replace(key, workstream=main.key.workstream, role=key.role or ROLE_UNKNOWN),
             generation=1,
             base_name=main.base_name,
-            opened_at_ms=self._system.now_ms(),
+            opened_at_ms=self.system.now_ms(),
             parent_conversation_id=main.conversation_id,
             parent_call_id=call.call_id,
         )
-        claim = self._conversations.claim_of(child, None, ())
+        claim = self.conversations.claim_of(child, None, ())
         claim = structs.replace(claim, opens=(*opens, OpenConversation(conversation=child)))
-        live = self._calls.live(request, claim)
+        live = self.live(request, claim)
         mine = structs.replace(holder, call=turn_id)
         live.take = (LeaseClaim(name=lease_name_of(child), holder=mine),)
         was = RESUME if FOREIGN_SESSION in reasons else FIRST
@@ -398,7 +390,7 @@ class ExternalTurns:
     def _begin_unseen(self, request: TellRequest, holder: Holder, session: str) -> None:
         for mine, claim, lease in self._siblings(request):
             is_same = claim.link is not None and claim.link.upstream_session_id == session
-            if self._calls.holder_of(lease) or (claim.link is not None and not is_same):
+            if self.holder_of(lease) or (claim.link is not None and not is_same):
                 continue
             live = self._claimed(mine, holder, claim, lease)
             decision = Decision(decision=RESUME if is_same else FIRST, reasons=(UNSEEN,))

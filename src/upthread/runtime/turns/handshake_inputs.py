@@ -6,84 +6,26 @@ that a decision can be shown without being carried out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import structs
 
-from upthread.config import Settings
-from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, Surroundings, freshness
-from upthread.core.decision.model import USUAL_LIMITS, AgentLimit, HandshakeInputs, Limits
+from upthread.core.decision.freshness import Surroundings, freshness
+from upthread.core.decision.model import AgentLimit, HandshakeInputs
 from upthread.core.decision.price import CacheState, cache_state
 from upthread.core.decision.rules import RELAYED
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import LIMITS
 from upthread.core.turns.turn import TurnView
-from upthread.core.types import Conversation, Link, Outcome, ready
-from upthread.runtime.cost import COUNTED_EVERY_TURNS, Priced, price_of, price_without_session
+from upthread.core.types import Link, Outcome, ready
+from upthread.runtime.cost import COUNTED_EVERY_TURNS, Subject, price_of, price_without_session
 from upthread.runtime.record.turn_views import views_newest_first
 from upthread.runtime.turns.examination import look_again
 from upthread.runtime.working_tree.repository import git_facts
 from upthread.store.base import Store
-
-if TYPE_CHECKING:
-    from upthread.runtime.record.workstream_views import RoleView
-
-
-class FreshnessSettings(Struct, frozen=True, kw_only=True):
-    """How freshness and price are judged, as configured.
-
-    `critical` are globs of files that make a session stale alone; `window_tokens` is the window of
-    models whose agent does not tell it, None where that is unknown. `alike` are by role the digests
-    of its configuration as upthread sends it and as the agents find it: a session that began with
-    the one has not got other instructions where the other is asked about.
-    """
-
-    limits: Limits = USUAL_LIMITS
-    critical: tuple[str, ...] = ()
-    window_tokens: int | None = None
-    alike: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-
-
-USUAL_FRESHNESS: Final = FreshnessSettings()
-
-
-def freshness_settings(settings: Settings) -> FreshnessSettings:
-    """Return what of a project's settings freshness and price are judged by."""
-    return FreshnessSettings(
-        limits=settings.limits,
-        critical=settings.critical,
-        window_tokens=settings.window_tokens,
-        alike=settings.alike,
-    )
-
-
-class Subject(Struct, frozen=True, kw_only=True):
-    """Whose session is judged, and where it would go on. `link` is None without an open one."""
-
-    conversation: Conversation
-    link: Link | None
-    role: Role
-    working_directory: str
-    settings: FreshnessSettings
-    now_ms: int
-
-
-def subject_of(
-    view: RoleView, role: Role, settings: Settings, *, working_directory: str, now_ms: int
-) -> Subject:
-    """Return the session of a conversation that is looked at, and not claimed."""
-    return Subject(
-        conversation=view.conversation,
-        link=view.link,
-        role=role,
-        working_directory=working_directory,
-        settings=freshness_settings(settings),
-        now_ms=now_ms,
-    )
 
 
 def gathered(
@@ -97,7 +39,7 @@ def gathered(
     link = subject.link
     if link is None:
         # Of no session nothing can have changed: no file and no git is looked at.
-        price = price_without_session(store, _priced(subject, inputs), turns=inputs.turns)
+        price = price_without_session(store, subject, turns=inputs.turns)
         return structs.replace(inputs, price=price)
     worked = _last_worked(store, link)
     _, newest = next(views_newest_first(store, link.conversation_id), (None, None))
@@ -131,15 +73,14 @@ def gathered(
     # No provider's cache has a prefix that begins with other instructions or another model.
     is_same_prefix = not found.is_configuration_changed and found.model is None
     cache = cache_state(link.agent, idle_s=idle_s, is_same_prefix=is_same_prefix)
-    priced = structs.replace(
-        _priced(subject, inputs, found), is_counted=is_counted or _rests_on_count(inputs, cache)
-    )
+    is_counted = is_counted or _rests_on_count(inputs, cache)
+    price = price_of(store, subject, found, newest, worked, is_counted=is_counted)
     return structs.replace(
         inputs,
         relays=_relays(store.links(link.conversation_id)),
         freshness=found,
         surroundings=here,
-        price=structs.replace(price_of(store, priced, link, newest, worked), cache=cache),
+        price=structs.replace(price, cache=cache),
         agent_limit=_agent_limit(newest, inputs.agent, subject),
     )
 
@@ -166,16 +107,6 @@ def surroundings(
         commit=git.commit,
         git_fault=git.fault,
         at_ms=at_ms,
-    )
-
-
-def _priced(subject: Subject, inputs: HandshakeInputs, found: Freshness = NOTHING_KNOWN) -> Priced:
-    return Priced(
-        conversation=subject.conversation,
-        role=subject.role,
-        agent=inputs.agent,
-        found=found,
-        window_tokens=subject.settings.window_tokens,
     )
 
 

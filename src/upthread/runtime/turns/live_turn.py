@@ -55,7 +55,7 @@ from upthread.runtime.turns.progress import Notice
 from upthread.store.base import Store
 
 if TYPE_CHECKING:
-    from upthread.runtime.permissions.gate import Gate
+    from upthread.runtime.permissions import Gate
     from upthread.runtime.turns.recorder import Answer, Recording
 
 Result = TypeVar("Result")
@@ -128,12 +128,21 @@ class LiveTurn:
     @cached_property
     def gate(self) -> Gate:
         """What answers the agent's requests in this turn."""
-        from upthread.runtime.permissions.gate import Gate  # noqa: PLC0415  # a hook asks for none
+        from upthread.runtime.permissions import (  # noqa: PLC0415  # a hook asks for none
+            Gate,
+            PermissionPolicy,
+        )
 
         request = self.request
+        policy = PermissionPolicy(
+            rules=request.settings.permissions,
+            ask_person=request.ask_person,
+            tree=request.open.working_directory,
+            limits=request.claim.role.limits,
+        )
         return Gate(
-            request.permissions(),
-            outward_patterns=request.outward_patterns,
+            policy,
+            outward_patterns=request.settings.outward_patterns,
             redactor=request.redactor,
         )
 
@@ -226,21 +235,17 @@ class LiveTurn:
 
     def open_request(self) -> OpenRequest:
         """Return how to start the agent, with this turn answering for permissions."""
-        options = self.request.open
+        plain = self.request.open
         # A delegation from inside this turn must know which conversations wait for it.
         callers = (*self.request.claim.callers, self.conversation_id)
-        return OpenRequest(
-            working_directory=options.working_directory,
-            stderr_path=options.stderr_path,
+        return structs.replace(
+            plain,
             redactor=self.request.redactor,
             answer_permission=self.gate.answer,
             hold_call=self.gate.hold,
-            environment={**options.environment, CALLERS_VARIABLE: ",".join(callers)},
-            start_timeout_s=options.start_timeout_s,
-            prompt_timeout_s=options.prompt_timeout_s,
+            environment={**plain.environment, CALLERS_VARIABLE: ",".join(callers)},
             title=self.conversation.key.address,
             limits=self.request.claim.role.limits,
-            ignores_project=options.ignores_project,
         )
 
     def notice(self, kind: str, text: str, **about: str) -> None:
@@ -341,7 +346,7 @@ class LiveTurn:
             return False
         last = self.claim.last[1].ended if self.claim.last else None
         return must_inject(
-            self.request.injection,
+            self.request.settings.injection(self.request.claim.agent),
             is_same_session=self.telling not in NEW_SESSION_DECISIONS,
             has_last_turn_ended=self.has_last_turn_ended and not self.has_unheard,
             was_compacted=(last is not None and last.was_compacted)
@@ -356,12 +361,8 @@ class LiveTurn:
 
     # --- its events -------------------------------------------------------------------------------
 
-    def begin(self, turn_id: TurnId) -> None:
-        """Start a new turn after the newest one."""
-        self.take_up(turn_id, turns.TurnView())
-
     def take_up(self, turn_id: TurnId, view: turns.TurnView) -> None:
-        """Go on with a turn as another process left it."""
+        """Continue a turn as another process left it; a new turn has an empty view."""
         self.turn_id, self.view = turn_id, view
 
     @property

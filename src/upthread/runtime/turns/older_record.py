@@ -26,6 +26,7 @@ from upthread.core.events import (
 )
 from upthread.core.quotas import TurnQuota
 from upthread.core.runs.stops import REFUSAL
+from upthread.core.turns.recognition import UNANSWERED, CutOffCall, StoredSession, StoredTurn
 from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.replayed_history import (
     NOTHING_LACKED,
@@ -39,7 +40,6 @@ from upthread.core.turns.replayed_history import (
     lacked,
     redacted_history,
 )
-from upthread.core.turns.stored_session import UNANSWERED, CutOffCall, StoredSession, StoredTurn
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     Link,
@@ -51,8 +51,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import QuotaExceededError, StoreError
-from upthread.runtime.record.events import turn_view
-from upthread.runtime.record.turn_views import last_attached
+from upthread.runtime.record.turn_views import last_attached, turn_view
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.examination import Examiner
 from upthread.store.base import Store

@@ -17,8 +17,7 @@ from upthread.core.commands import Write
 from upthread.core.events import AgentEvent
 from upthread.core.names import shown
 from upthread.core.quotas import TurnQuota
-from upthread.core.turns.recorder import Recorder
-from upthread.core.turns.sub_agents import child_named
+from upthread.core.turns.recorder import Recorder, child_named
 from upthread.core.types import Durability, Fence, Outcome, ToolCallPart, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.runtime.system import System

@@ -32,10 +32,15 @@ from upthread.core.turns.prompt import (
     effects_block,
     is_continuation,
 )
-from upthread.core.turns.recognition import Recognised, recognise
+from upthread.core.turns.recognition import (
+    CutOffCall,
+    Recognised,
+    StoredFailure,
+    StoredSession,
+    recognise,
+)
 from upthread.core.turns.replayed_history import attended_calls, unrecorded
 from upthread.core.turns.spent_tokens import NOTHING_COUNTED, Counted, recognised_event
-from upthread.core.turns.stored_session import CutOffCall, StoredFailure, StoredSession
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition
 from upthread.core.types import ContextPart, Message, Outcome, Speaker
 from upthread.errors import StoreError

@@ -44,8 +44,7 @@ from upthread.core.types import (
 )
 from upthread.runtime.record.briefing import briefing_inputs
 from upthread.runtime.record.effects import RecordedEffect, effects_in_doubt, left_open
-from upthread.runtime.record.events import turn_events, turn_view
-from upthread.runtime.record.turn_views import totals_of
+from upthread.runtime.record.turn_views import totals_of, turn_events, turn_view
 from upthread.runtime.turns.examination import Examiner, first_file_after
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.store.base import Store
@@ -155,7 +154,7 @@ def effects_of_turn(live: LiveTurn) -> tuple[Effect, ...]:
         messages = live.store.messages(child.conversation_id)
         own = tuple(each for each in messages if each.turn_id == live.turn_id)
         found += [(child.conversation_id, own)] if own else []
-    patterns = live.request.outward_patterns
+    patterns = live.request.settings.outward_patterns
     return tuple(
         effect
         for conversation_id, messages in found
@@ -186,7 +185,7 @@ def _of_workstream(
         live.store,
         live.conversation.key.project_id,
         live.conversation.key.workstream,
-        outward_patterns=live.request.outward_patterns,
+        outward_patterns=live.request.settings.outward_patterns,
         apart_from=live.turn_id,
     )
     return tuple(each.effect for each in found)
@@ -198,7 +197,7 @@ def _effects_told(live: LiveTurn, messages: Sequence[Message]) -> str:
     # of that, and not only what reached beyond this machine.
     open_turns = {live.turn_id} if live.has_last_turn_ended else {live.turn_id, live.claim.last_id}
     untold = {message.seq for message in messages if message.turn_id in open_turns}
-    effects = effects_of(messages, outward_patterns=live.request.outward_patterns)
+    effects = effects_of(messages, outward_patterns=live.request.settings.outward_patterns)
     # Of the turns that ended, what reached beyond this machine.
     told = (each for each in effects if each.actions or each.seq in untold)
     known = (*told, *held(effects_before(live)))

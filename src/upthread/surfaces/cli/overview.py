@@ -13,8 +13,8 @@ from upthread.agent_stores.homes import home_of
 from upthread.agent_stores.outline import Look, SessionOutline, look
 from upthread.agents.outlines import stored_outlines
 from upthread.agents.stored import writer_of
+from upthread.client.parts import Surroundings
 from upthread.client.project import Project
-from upthread.client.surroundings import Surroundings
 from upthread.core.decision.price import Tokens, cache_state
 from upthread.core.states import State
 from upthread.core.types import UpstreamSessionId

@@ -250,7 +250,7 @@ def _run(words: list[str], call: Call) -> int:
 
 def _back_up(call: Call) -> None:
     """Make the backup of the day. A verb that has replied has not failed where none can be made."""
-    from upthread.client.daily_backup import back_up_daily
+    from upthread.client.database_files import back_up_daily
 
     try:
         back_up_daily(call.settings())

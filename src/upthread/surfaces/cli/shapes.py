@@ -17,11 +17,10 @@ from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
 from upthread.core.decision.price import Price, Tokens
 from upthread.core.events import AgentEvent, AnswerSuggested, Question, TurnParked
-from upthread.core.runs.pipeline import RunView
+from upthread.core.runs.pipeline import RunView, VerdictView
 from upthread.core.runs.stops import shortfall
-from upthread.core.runs.verdicts import VerdictView
 from upthread.core.states import Standing
-from upthread.core.turns.stored_session import CutOffTurn
+from upthread.core.turns.recognition import CutOffTurn
 from upthread.core.types import Conversation, Decision, Link, Outcome
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.turn_views import Unseen

@@ -18,7 +18,7 @@ from typing import Final, assert_never, cast
 
 from upthread.core import types
 from upthread.core.events import Usage
-from upthread.core.turns.usage import together
+from upthread.core.turns.spent_tokens import together
 from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, ToolCall, TurnNode
 from upthread.surfaces.cli.terminal.output import plain
 from upthread.surfaces.formats import Asked, json_line

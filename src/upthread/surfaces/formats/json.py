@@ -9,7 +9,7 @@ from typing import Any, cast
 from upthread.core import types
 from upthread.core.commands import RecordAct
 from upthread.core.events import RunEvent, TurnEvent, kind_of
-from upthread.core.turns.sub_agents import ALARM
+from upthread.core.turns.recorder import ALARM
 from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
 from upthread.runtime.record.timeline import Branch, RunNode, Timeline, TurnNode
 from upthread.surfaces.cli.shapes import run_status, standing

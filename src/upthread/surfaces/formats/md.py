@@ -17,7 +17,7 @@ from upthread.core.decision.handshake import in_words, is_known, reasons_in_word
 from upthread.core.runs.stops import stop_in_words
 from upthread.core.states import Standing
 from upthread.core.text import visible_line, visible_text
-from upthread.core.turns.sub_agents import ALARM, ALARMS
+from upthread.core.turns.recorder import ALARM, ALARMS
 from upthread.runtime.record.timeline import Branch, RunNode, Timeline, TurnNode
 from upthread.surfaces.cli.shapes import run_status
 from upthread.surfaces.cli.terminal.output import plain

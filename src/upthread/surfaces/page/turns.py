@@ -12,7 +12,7 @@ from upthread.core.decision.handshake import in_words
 from upthread.core.decision.words import UNDECIDED, price_in_words
 from upthread.core.states import Standing
 from upthread.core.turns.effects import EffectState
-from upthread.core.turns.sub_agents import ALARM, ALARMS
+from upthread.core.turns.recorder import ALARM, ALARMS
 from upthread.runtime.record.timeline import (
     Branch,
     Decided,

@@ -35,7 +35,7 @@ from upthread.core.types import (
     ToolResultPart,
     TurnId,
 )
-from upthread.runtime.record.events import run_events, turn_events
+from upthread.runtime.record.turn_views import run_events, turn_events
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promise
 from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, RUN, TURN

@@ -15,7 +15,6 @@ from typing import Final
 
 from upthread.agent_stores.homes import home_of
 from upthread.errors import ConfigError, UpstreamError
-from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import (
     Change,
@@ -83,7 +82,6 @@ async def trust(working_directory: str) -> Trust:
     request = OpenRequest(
         working_directory=working_directory,
         stderr_path=None,
-        answer_permission=PermissionPolicy().answer,
         start_timeout_s=ASKED_S_MAX,
     )
     try:

@@ -21,14 +21,13 @@ from typing import Final, TypeVar
 import anyio
 from click.exceptions import Exit
 
-from upthread.agents.base import PermissionAnswer, PermissionRequest
+from upthread.agents.base import NOBODY, PermissionAnswer, PermissionRequest
 from upthread.boundary import files
 from upthread.boundary.git.places import untrusted_around
 from upthread.boundary.processes import environments_above
 from upthread.core.actors import PERSON as A_PERSON
 from upthread.core.actors import PROGRAM, Actor, model_of
 from upthread.errors import SeveralAgentsError, UsageError
-from upthread.runtime.permissions.policy import NOBODY
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import one_line
 

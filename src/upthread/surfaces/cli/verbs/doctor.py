@@ -40,7 +40,7 @@ from upthread.core.history.model import history_of
 from upthread.core.names import did_you_mean
 from upthread.core.types import Conversation, Outcome, ProjectId
 from upthread.errors import StoreError, UsageError
-from upthread.runtime.record.events import turn_events
+from upthread.runtime.record.turn_views import turn_events
 from upthread.store.base import Store
 from upthread.store.entries import CURE_OF_DAMAGE as SEE_DOCTOR
 from upthread.store.kinds import ConversationState

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from upthread.client.daily_backup import remove_daily_backups
+from upthread.client.database_files import remove_daily_backups
 from upthread.client.encryption import key_of, made_key
 from upthread.config import Settings
 from upthread.errors import UsageError

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from upthread.runtime.record.fork import Fork, ForkPlan
+from upthread.client.fork import Fork, ForkPlan
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import confirm

@@ -18,8 +18,8 @@ from upthread.agent_stores.homes import store_of
 from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agent_stores.text_search import Said, Searched, Words, texts_in
 from upthread.agents.outlines import searched_sessions
+from upthread.client.parts import Surroundings
 from upthread.client.project import Project
-from upthread.client.surroundings import Surroundings
 from upthread.core.types import (
     Conversation,
     ErasedPart,

@@ -19,7 +19,6 @@ from upthread.core.agents import AGENTS
 from upthread.core.decision.words import RESUME
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import UpstreamError
-from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.turns.attach import attach
 
 _NEEDED: Final = ("config.toml",)
@@ -65,7 +64,6 @@ async def ask_agent(
             request = OpenRequest(
                 working_directory=each.directory,
                 stderr_path=None,
-                answer_permission=PermissionPolicy().answer,
                 environment=where,
                 ignores_project=True,
             )

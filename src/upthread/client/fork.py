@@ -9,11 +9,13 @@ in the world is not undone, so it is listed.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct, structs
 
-from upthread.agents.base import AgentAdapter, OpenRequest
+from upthread.client.delegation_setup import Preparing
+from upthread.client.own_interfaces import adapter_for
+from upthread.client.parts import ProjectParts
 from upthread.core.acts import FORKED
 from upthread.core.commands import (
     OpenConversation,
@@ -33,6 +35,7 @@ from upthread.core.history.fork_points import (
 )
 from upthread.core.history.model import history_of
 from upthread.core.history.repair import Change, repair, told_to_model
+from upthread.core.names import Address, key_of, parse_address
 from upthread.core.quotas import require_session
 from upthread.core.turns.effects import Effect, effects_of
 from upthread.core.types import (
@@ -50,10 +53,8 @@ from upthread.core.types import (
 )
 from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
-from upthread.runtime.record.events import turn_view
-from upthread.runtime.system import System
-from upthread.runtime.turns.conversation import Conversations
-from upthread.store.base import Store
+from upthread.runtime.record.turn_views import turn_view
+from upthread.runtime.turns.conversation import name_workstream
 
 
 class ForkPlan(Struct, frozen=True, kw_only=True):
@@ -84,67 +85,74 @@ class Fork(Struct, frozen=True, kw_only=True):
     why_replay: str = ""
 
 
-class ForkRequest(Struct, frozen=True, kw_only=True):
-    """What to fork and where to. `at_message` None means the newest place that can be cut."""
-
-    source: ConversationKey
-    target: ConversationKey
-    at_message: int | None = None
-
-
-class Forks:
-    """Makes forks."""
+class ForkConversation:
+    """Branches conversations off. `plan` says what would be done."""
 
     def __init__(
-        self, store: Store, system: System, leases: Leases, conversations: Conversations
+        self,
+        parts: ProjectParts,
+        leases: Leases,
+        *,
+        preparing: Preparing,
+        parsed: Callable[[str], Address],
     ) -> None:
-        self._store = store
-        self._system = system
+        self._store = parts.store
+        self._system = parts.system
+        self._settings = parts.settings
+        self._project_id = parts.project_id
         self._leases = leases
-        self._conversations = conversations
+        self._preparing = preparing
+        self._parsed = parsed
 
-    async def plan(self, request: ForkRequest) -> ForkPlan:
-        """Return what a fork would do. Raises NotFoundError, UsageError."""
-        return await self._system.in_thread(lambda: self._plan(request))
+    async def __call__(self, address: str, into: str, *, at_message: int | None = None) -> Fork:
+        """Branch a conversation off after a message, into an address that has none yet.
 
-    async def fork(
-        self, request: ForkRequest, adapter: AgentAdapter | None, open_request: OpenRequest | None
-    ) -> Fork:
-        """Make it. Raises as `plan` does, and LeaseHeldError while a turn of either is running."""
-        doing = f"fork {request.source.address}"
+        Without `at_message`, after the newest one where no turn and no call is open. Raises
+        NotFoundError, UsageError for a place that cannot be cut, LeaseHeldError while a turn runs.
+        """
+        plan = await self.plan(address, into, at_message=at_message)
+        source = plan.source.key
+        doing = f"fork {source.address}"
         async with (
-            self._leases.held(_lease(request.source, doing)),
-            self._leases.held(_lease(request.target, doing)) as fence,
+            self._leases.held(_lease(source, doing)),
+            self._leases.held(_lease(plan.target, doing)) as fence,
         ):
             # Again, under both leases: a person may have
             # been shown a plan of what has changed since.
-            plan = await self.plan(request)
-            forked, why = await _forked_by_agent(plan.link, adapter, open_request)
+            plan = await self.plan(address, into, at_message=at_message)
+            forked, why = await self._forked_by_agent(plan.link)
             return await self._system.in_thread(lambda: self._commit(plan, fence, forked, why))
 
-    def _plan(self, request: ForkRequest) -> ForkPlan:
-        resolved = self._store.resolve(request.source)
+    async def plan(self, address: str, into: str, *, at_message: int | None = None) -> ForkPlan:
+        """Return what the call would do, and do nothing. Raises as it does."""
+        return await self._system.in_thread(lambda: self._plan(address, into, at_message))
+
+    def _plan(self, address: str, into: str, at_message: int | None) -> ForkPlan:
+        source, to = key_of(self._project_id, self._parsed(address)), parse_address(into)
+        self._settings.role(to.role)
+        target = key_of(self._project_id, to)
+        resolved = self._store.resolve(source)
         if resolved is None:
             raise NotFoundError(
-                f"{request.source.address} has no conversation yet",
-                hint=f'start one: upthread tell {shlex.quote(request.source.address)} "…"',
-                address=request.source.address,
+                f"{source.address} has no conversation yet",
+                hint=f'start one: upthread tell {shlex.quote(source.address)} "…"',
+                address=source.address,
             )
-        if self._store.resolve(request.target) is not None:
+        if self._store.resolve(target) is not None:
             raise UsageError(
-                f"{request.target.address} has a conversation already",
+                f"{target.address} has a conversation already",
                 hint="fork into an address that has none, such as another workstream's",
-                address=request.target.address,
+                address=target.address,
             )
         messages = self._store.messages(resolved.conversation.conversation_id)
-        at = request.at_message or max(fork_points(messages), default=0)
+        at = at_message or max(fork_points(messages), default=0)
         kept = cut(messages, at)
         repaired = repair(history_of(with_children(kept, {})))
         # Agents fork a session at its end and nowhere else (ADR 21); half a turn is no end.
         is_at_end = at == len(messages) and self._has_last_turn_ended(resolved.conversation)
         return ForkPlan(
             source=resolved.conversation,
-            target=request.target,
+            target=target,
             at_message=at,
             spoken=tuple((each.speaker, each.parts) for each in repaired.history.messages),
             link=resolved.link if is_at_end else None,
@@ -158,6 +166,21 @@ class Forks:
         ended = turn_view(self._store, last.conversation_id, last.turn_id).ended
         return ended is not None and ended.outcome is Outcome.OK
 
+    async def _forked_by_agent(self, link: Link | None) -> tuple[UpstreamSessionId | None, str]:
+        """Return the session the agent made, or None and why: then the branch replays."""
+        if link is None:
+            return None, ""
+        opening = self._preparing.open_request(link.agent)
+        try:
+            async with adapter_for(self._settings, link.agent).open(opening) as connection:
+                if not connection.capabilities.can_fork:
+                    return None, f"{link.agent} cannot fork a session"
+                forked = await connection.fork_session(link.upstream_session_id)
+                return require_session(forked), ""
+        # The better way and not the only one: without it the branch replays (ADR 21).
+        except UpstreamError as error:
+            return None, f"{link.agent} did not fork {link.upstream_session_id}: {error}"
+
     def _commit(
         self, plan: ForkPlan, fence: Fence, forked: UpstreamSessionId | None, why: str
     ) -> Fork:
@@ -166,7 +189,9 @@ class Forks:
             conversation_id=ConversationId(self._system.new_id("con")),
             key=key,
             generation=1,
-            base_name=self._conversations.name_workstream(key.project_id, key.workstream),
+            base_name=name_workstream(
+                self._store, key.project_id, key.workstream, now_ms=self._system.now_ms
+            ),
             opened_at_ms=self._system.now_ms(),
         )
         link = None
@@ -184,23 +209,6 @@ class Forks:
         # One commit: a branch that has but a part of its history would be gone on with as if whole.
         self._store.commit((OpenConversation(conversation=conversation), *copied), fences=(fence,))
         return Fork(plan=plan, conversation=conversation, link=link, why_replay=why)
-
-
-async def _forked_by_agent(
-    link: Link | None, adapter: AgentAdapter | None, request: OpenRequest | None
-) -> tuple[UpstreamSessionId | None, str]:
-    """Return the session the agent made, or None and why: then the branch replays."""
-    if link is None or adapter is None or request is None:
-        return None, ""
-    try:
-        async with adapter.open(request) as connection:
-            if not connection.capabilities.can_fork:
-                return None, f"{link.agent} cannot fork a session"
-            forked = await connection.fork_session(link.upstream_session_id)
-            return require_session(forked), ""
-    # The better way and not the only one: without it the branch replays (ADR 21).
-    except UpstreamError as error:
-        return None, f"{link.agent} did not fork {link.upstream_session_id}: {error}"
 
 
 def _writes(

@@ -1,1 +1,0 @@
-"""What a project asks of its agents by their names, outside a turn."""

@@ -1,1 +1,0 @@
-"""What an agent may do: who answers when it asks, and what is held back."""
