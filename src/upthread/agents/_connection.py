@@ -357,9 +357,9 @@ class Connection(ABC):
         outcome, detail = running.aborted(has_died=has_died, asked_to=asked_to)
         return PromptResult(outcome=outcome, detail=detail)
 
-    def _with_tokens(self, running: RunningPrompt, failure: PromptResult) -> PromptResult:
-        """Return the result of a prompt that failed, with the tokens that were told."""
-        return structs.replace(failure, tokens_used=running.seen.tokens_used)
+    def _with_tokens(self, running: RunningPrompt, result: PromptResult) -> PromptResult:
+        """Return a result with the tokens that the agent reported while the prompt ran."""
+        return structs.replace(result, tokens_used=running.seen.tokens_used)
 
 
 class ServerTurn(Protocol):
@@ -395,6 +395,12 @@ class ServerPrompt(Struct, Generic[TurnT], kw_only=True):
     running: RunningPrompt
     turn: TurnT
     is_ended: anyio.Event = field(default_factory=anyio.Event)
+
+    async def ended_within(self, seconds: float) -> bool:
+        """Wait for its end, at most so long, and return whether it has ended."""
+        with anyio.move_on_after(seconds):
+            await self.is_ended.wait()
+        return self.is_ended.is_set()
 
     def end_if_over(self) -> None:
         """End it where its turn says that nothing of it is to come."""
@@ -470,5 +476,4 @@ class ServerConnection(Connection, Generic[PromptT]):
         """Ask for the end until it is told: what comes before a turn has begun ends nothing."""
         while not prompt.is_ended.is_set():
             await stop()
-            with anyio.move_on_after(again_s):
-                await prompt.is_ended.wait()
+            await prompt.ended_within(again_s)

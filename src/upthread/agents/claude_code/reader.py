@@ -76,8 +76,6 @@ from upthread.core.turns.recognition import CutOffCall, StoredSession, Undecided
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import StoreError
 
-__all__ = ["find_histories", "outlines", "read_histories", "read_session", "sessions", "stamp_of"]
-
 AGENT: Final = "claude-code"
 WRITTEN_FOR: Final = ("2.1",)
 TRANSCRIPT_BYTES_MAX: Final = 512 * 1024 * 1024

@@ -246,10 +246,9 @@ class CodexConnection(ServerConnection[_Prompt]):
 
     async def _lose_patience(self, prompt: _Prompt, limit: PromptResult) -> None:
         """End a turn in which Codex has waited out a limit in silence for too long."""
-        with anyio.move_on_after(RETRY_WAIT_MAX_S):
-            await prompt.is_ended.wait()
+        has_ended = await prompt.ended_within(RETRY_WAIT_MAX_S)
         # The very same one: each error that Codex tells of has a patience of its own.
-        if prompt.turn.retrying is limit and not prompt.is_ended.is_set():
+        if prompt.turn.retrying is limit and not has_ended:
             prompt.turn.given_up = limit
             self._stop(prompt)
 

@@ -182,9 +182,8 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
             self._server.client.allowance.renew(TURN)
             if await self._prepare(prompt):
                 await self._send(prompt, text)
-                with anyio.move_on_after(IS_AT_WORK_WITHIN_S):
-                    await prompt.is_ended.wait()
-                is_silent = not (prompt.is_ended.is_set() or prompt.turn.is_answered)
+                has_ended = await prompt.ended_within(IS_AT_WORK_WITHIN_S)
+                is_silent = not (has_ended or prompt.turn.is_answered)
                 if is_silent and not await self._is_at_work(session):
                     prompt.running.error = ApiError(ACCEPTED, "", NOT_AT_WORK)
                     prompt.is_ended.set()
@@ -271,10 +270,9 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
             failure = await self._as_damage(prompt, failure)
         if failure is not None:
             self._settled_at = anyio.current_time() + SETTLE_S
-            return self._with_tokens(prompt.running, failure)
         detail = detail_of_finish(prompt.turn.finish)
-        tokens_used = prompt.running.seen.tokens_used
-        return PromptResult(outcome=Outcome.OK, detail=detail, tokens_used=tokens_used)
+        ended = failure or PromptResult(outcome=Outcome.OK, detail=detail)
+        return self._with_tokens(prompt.running, ended)
 
     async def _as_damage(self, prompt: _Prompt, failure: PromptResult) -> PromptResult:
         """Return a failure as what it means where the server cannot read the session at all."""
@@ -332,17 +330,15 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
 
     async def _end_silent(self, prompt: _Prompt) -> None:
         """End the sub-agents in the background that stand still and are not told as ended."""
-        with anyio.move_on_after(TOLD_WITHIN_S):
-            await prompt.is_ended.wait()
+        has_ended = await prompt.ended_within(TOLD_WITHIN_S)
         prompt.is_listened_for = False
-        if not prompt.is_ended.is_set():
+        if not has_ended:
             await self._deliver(prompt.turn.end_silent(), prompt.running)
         prompt.end_if_over()
 
     async def _end_unbegun(self, prompt: _Prompt) -> None:
         """End a prompt that the server has given up before it began, and says nothing more of."""
-        with anyio.move_on_after(BEGINS_WITHIN_S):
-            await prompt.is_ended.wait()
+        await prompt.ended_within(BEGINS_WITHIN_S)
         prompt.is_doubted = False
         prompt.turn.end_unbegun()
         prompt.end_if_over()

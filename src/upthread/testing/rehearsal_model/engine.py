@@ -174,14 +174,17 @@ class Engine:
 
     def _decide(self, conversation: Conversation, request: HttpRequest) -> Decision:
         """One lock over look-up and count: two retries at once do not take the same step."""
+        side_answer = side_answer_for(conversation)
+        if side_answer is not None:
+            return Decision(answer=side_answer, is_side_request=True)
         turn = _turn_key(conversation, first_of(SESSION_HEADERS, request.headers))
         with self._lock:
-            if self._queued and side_answer_for(conversation) is None:
+            if self._queued:
                 return Decision(answer=self._queued.popleft())
-            decision = decide(conversation, failures_of_turn=self._failures_by_turn[turn])
-            if not isinstance(decision.answer, Reply):
+            answer = answer_to(conversation, failures_of_turn=self._failures_by_turn[turn])
+            if not isinstance(answer, Reply):
                 self._failures_by_turn[turn] += 1
-            return decision
+            return Decision(answer=answer)
 
     def _plain(self, arrival: _Arrival, body: JsonObject, *, name: str) -> Outgoing:
         self._record(arrival, Decision(answer=Reply(text=name)), (), name=name)
@@ -214,23 +217,20 @@ class Engine:
         )
 
 
-def decide(conversation: Conversation, *, failures_of_turn: int) -> Decision:
+def answer_to(conversation: Conversation, *, failures_of_turn: int) -> Answer:
     """Return the answer; `failures_of_turn` counts the failures this turn has already met."""
-    side_answer = side_answer_for(conversation)
-    if side_answer is not None:
-        return Decision(answer=side_answer, is_side_request=True)
     done = conversation.model_calls_of_turn + failures_of_turn
     try:
         script = script_of(conversation)
     except ScriptError as error:
-        return Decision(answer=Failure(status=400, message=f"rehearsal script: {error}"))
+        return Failure(status=400, message=f"rehearsal script: {error}")
     step = step_for(script, done=done)
     if step is not None:
-        return Decision(answer=step)
+        return step
     role = role_of(conversation)
     if role is not None and not script:
-        return Decision(answer=play(role, conversation))
-    return Decision(answer=what_was_shown(conversation))
+        return play(role, conversation)
+    return what_was_shown(conversation)
 
 
 def side_answer_for(conversation: Conversation) -> Reply | None:
