@@ -73,6 +73,15 @@ _EXIT_CODE: Final = re.compile(r"\s*Exit code (\d{1,3})\b")
 """How Claude Code 2.1 begins what a failed command came to."""
 
 
+def ended_with(outcome: Outcome, detail: str, *, reset_at_ms: int | None = None) -> PromptResult:
+    """Return how a prompt ended, with what is kept of the detail. Only a rate limit has an end."""
+    return PromptResult(
+        outcome=outcome,
+        detail=detail[:DETAIL_CHARACTERS_MAX],
+        reset_at_ms=reset_at_ms if outcome is Outcome.RATE_LIMITED else None,
+    )
+
+
 def failed(error: UpstreamError) -> PromptResult:
     """Return the result of a prompt that ended with an error."""
     outcome = Outcome(error.outcome)

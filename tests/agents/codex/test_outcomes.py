@@ -57,10 +57,3 @@ def test_a_limit_ends_when_the_last_of_its_full_windows_begins_anew():
     assert end_of_limit_ms({"primary": full, "secondary": later}) == 20_000
     assert end_of_limit_ms({"primary": half, "secondary": None}) is None
     assert end_of_limit_ms(None) is None
-
-
-def test_only_a_limit_has_an_end():
-    error = {"message": "no", "codexErrorInfo": "unauthorized"}
-    assert failure_of_turn(error, reset_at_ms=5).reset_at_ms is None
-    limited = {"message": "no", "codexErrorInfo": "usageLimitExceeded"}
-    assert failure_of_turn(limited, reset_at_ms=5).reset_at_ms == 5

@@ -20,7 +20,7 @@ import anyio.to_thread
 from upthread.agent_stores.homes import agent_environment
 from upthread.agents._connection import Adapter, Connection, Steps, require_usable, start_of
 from upthread.agents._json_lines import Unreadable, member
-from upthread.agents._outcomes import failed
+from upthread.agents._outcomes import ended_with, failed
 from upthread.agents._permissions import permission
 from upthread.agents._process import ChildProcess, started_child
 from upthread.agents._prompt import RunningPrompt
@@ -221,9 +221,7 @@ class AcpConnection(Connection):
         if not refusal.is_certain:
             outcome, because = await self._sessions.confirmed(outcome, detail, running.session)
             detail = in_agents_words(detail + because) if outcome is Outcome.UNKNOWN else detail
-        is_limit = outcome is Outcome.RATE_LIMITED
-        reset_at_ms = self._words.reset_at_ms(refusal) if is_limit else None
-        return PromptResult(outcome=outcome, detail=detail, reset_at_ms=reset_at_ms)
+        return ended_with(outcome, detail, reset_at_ms=self._words.reset_at_ms(refusal))
 
     # --- what arrives --------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from upthread.agents._json_lines import as_object, member, text_at
 from upthread.agents._outcomes import (
-    DETAIL_CHARACTERS_MAX,
+    ended_with,
     outcome_of_status,
     says_no_credit,
     says_no_credit_of_limit,
@@ -65,11 +65,7 @@ def failure_of_turn(error: object, *, reset_at_ms: int | None = None) -> PromptR
         outcome = Outcome.CORRUPTED
     named = ", ".join(filter(None, (kind, f"HTTP {status}" if status else "")))
     detail = f"{told or 'no reason given'} ({named or 'an error without a kind'})"
-    return PromptResult(
-        outcome=outcome,
-        detail=detail[:DETAIL_CHARACTERS_MAX],
-        reset_at_ms=reset_at_ms if outcome is Outcome.RATE_LIMITED else None,
-    )
+    return ended_with(outcome, detail, reset_at_ms=reset_at_ms)
 
 
 def _kind_and_status(info: object) -> tuple[str, int | None]:

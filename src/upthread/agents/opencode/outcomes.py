@@ -12,7 +12,7 @@ from typing import Final
 
 from upthread.agents._json_lines import member, text_at
 from upthread.agents._outcomes import (
-    DETAIL_CHARACTERS_MAX,
+    ended_with,
     outcome_of_refusal,
     says_no_credit_of_limit,
 )
@@ -61,11 +61,7 @@ def failure_of_message(error: object, *, now_ms: int) -> PromptResult:
     if name == _DECLINED:
         detail = REFUSAL + detail
     outcome = _OF_NAME.get(name) or _of_status(member(error, "data", "statusCode"), said)
-    return PromptResult(
-        outcome=outcome,
-        detail=detail[:DETAIL_CHARACTERS_MAX],
-        reset_at_ms=_reset_at_ms(error, now_ms) if outcome is Outcome.RATE_LIMITED else None,
-    )
+    return ended_with(outcome, detail, reset_at_ms=_reset_at_ms(error, now_ms))
 
 
 def failure_of_retry(status: object, *, now_ms: int) -> PromptResult | None:
@@ -86,11 +82,7 @@ def failure_of_retry(status: object, *, now_ms: int) -> PromptResult | None:
         outcome = Outcome.CREDIT_EXHAUSTED
     elif PASSING_WORDS.search(said) or not (is_long or _WORDS_OF_LIMIT.search(said)):
         outcome = Outcome.TRANSIENT
-    return PromptResult(
-        outcome=outcome,
-        detail=f"{said} (retry {attempt})"[:DETAIL_CHARACTERS_MAX],
-        reset_at_ms=next_ms if outcome is Outcome.RATE_LIMITED else None,
-    )
+    return ended_with(outcome, f"{said} (retry {attempt})", reset_at_ms=next_ms)
 
 
 def _of_status(status: object, said: str) -> Outcome:
