@@ -241,18 +241,6 @@ def open_elsewhere(agent: str, session: UpstreamSessionId, pid: int) -> Upstream
     )
 
 
-class Steps(Struct, frozen=True, kw_only=True):
-    """What an agent's own protocol does of a prompt.
-
-    `ask` sends it and returns when it is answered, `cancel` asks for its end. `leave` asks an agent
-    for it that is ended right after, and returns once it has answered; without it `cancel` does.
-    """
-
-    ask: Action
-    cancel: Action
-    leave: Action | None = None
-
-
 class Connection(ABC):
     """One running agent of one caller."""
 
@@ -310,8 +298,20 @@ class Connection(ABC):
         if self._running is not None and self._running.session == upstream_session_id:
             self._running.request_cancel()
 
-    async def _run(self, running: RunningPrompt, steps: Steps, on_event: OnEvent) -> None:
+    async def _run(
+        self,
+        running: RunningPrompt,
+        on_event: OnEvent,
+        *,
+        ask: Action,
+        cancel: Action,
+        leave: Action | None = None,
+    ) -> None:
         """Run a prompt to its end, within the limits of the request.
+
+        `ask` sends it and returns when it is answered, `cancel` asks for its end. `leave` asks an
+        agent for it that is ended right after, and returns once it has answered; without it
+        `cancel` does.
 
         One that the caller leaves ends the agent: words still to come from it would pass for the
         next reply, as no agent says which prompt they answer.
@@ -320,18 +320,13 @@ class Connection(ABC):
         assert child is not None, "attached before"
         self._running = running
         try:
-            await running.run(
-                ask=steps.ask,
-                send_cancel=steps.cancel,
-                end_agent=child.stop,
-                on_event=on_event,
-            )
+            await running.run(ask=ask, send_cancel=cancel, end_agent=child.stop, on_event=on_event)
         except BaseException:
             # Unshielded, a cancelled caller would leave the agent running at the first await.
             with anyio.CancelScope(shield=True):
                 with anyio.move_on_after(LEAVE_ANSWERED_S):
-                    await (steps.leave or steps.cancel)()
-                await anyio.sleep(0 if steps.leave else LEAVE_WRITTEN_S)
+                    await (leave or cancel)()
+                await anyio.sleep(0 if leave else LEAVE_WRITTEN_S)
                 await child.stop()
             raise
         finally:
@@ -461,10 +456,12 @@ class ServerConnection(Connection, Generic[PromptT]):
             running.request_cancel()
         return held
 
-    async def _run_turn(self, prompt: PromptT, steps: Steps, on_event: OnEvent) -> None:
+    async def _run_turn(
+        self, prompt: PromptT, on_event: OnEvent, *, ask: Action, cancel: Action, leave: Action
+    ) -> None:
         """As `_run`; what the turn counted as late is kept, and nothing more is waited for."""
         try:
-            await self._run(prompt.running, steps, on_event)
+            await self._run(prompt.running, on_event, ask=ask, cancel=cancel, leave=leave)
         finally:
             # Whoever asks for the end until it is told has to stop, also where it never will be.
             prompt.is_ended.set()

@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 
 from upthread.agent_stores.homes import agent_environment
-from upthread.agents._connection import Adapter, Connection, Steps, require_usable, start_of
+from upthread.agents._connection import Adapter, Connection, require_usable, start_of
 from upthread.agents._json_lines import Unreadable, member
 from upthread.agents._outcomes import ended_with, failed
 from upthread.agents._permissions import permission
@@ -195,7 +195,7 @@ class AcpConnection(Connection):
         async def cancel() -> None:
             await self._peer.send_cancel(running.session)
 
-        await self._run(running, Steps(ask=ask, cancel=cancel), on_event)
+        await self._run(running, on_event, ask=ask, cancel=cancel)
         # Before the prompt returns, while its events still belong to it (A6, A8).
         is_alive = not isinstance(running.error, ConnectionError)
         if is_alive and self._words.quirk.has_silent_children and self._capabilities.can_load:

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec import Struct
 
 from upthread.agent_stores.homes import agent_environment, home_of
-from upthread.agents._connection import Connection, Steps, open_elsewhere, start_of
+from upthread.agents._connection import Connection, open_elsewhere, start_of
 from upthread.agents._json_lines import as_object, member, text_at
 from upthread.agents._outcomes import failed
 from upthread.agents._permissions import REJECT, ask_to_hold, permission
@@ -265,7 +265,7 @@ class ClaudeCodeConnection(Connection):
             # Without waiting for its answer: the turn's own `result` says when it has ended.
             await process.request("interrupt", "upthread-interrupt")
 
-        await self._run(running, Steps(ask=ask, cancel=cancel), on_event)
+        await self._run(running, on_event, ask=ask, cancel=cancel)
         return await self._concluded(running)
 
     async def _turned_to(self, session: UpstreamSessionId) -> UpstreamError | None:

@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeAlias
 import anyio
 from msgspec import structs
 
-from upthread.agents._connection import Adapter, ServerConnection, ServerPrompt, Steps, start_of
+from upthread.agents._connection import Adapter, ServerConnection, ServerPrompt, start_of
 from upthread.agents._json_lines import Unreadable, as_object, text_at, unknown
 from upthread.agents._outcomes import failed
 from upthread.agents._permissions import CallListener, listening
@@ -151,7 +151,7 @@ class CodexConnection(ServerConnection[_Prompt]):
             self._stop(prompt)
 
         leave = partial(self._interrupt, prompt)
-        await self._run_turn(prompt, Steps(ask=ask, cancel=cancel, leave=leave), on_event)
+        await self._run_turn(prompt, on_event, ask=ask, cancel=cancel, leave=leave)
         return await self._concluded(prompt)
 
     async def _send(self, prompt: _Prompt, text: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 import anyio
 from msgspec import field, structs
 
-from upthread.agents._connection import ServerConnection, ServerPrompt, Steps
+from upthread.agents._connection import ServerConnection, ServerPrompt
 from upthread.agents._json_lines import Unreadable, as_object, member, text_at, unknown
 from upthread.agents._permissions import CallListener
 from upthread.agents._process_end import RefusedByAgentError
@@ -196,7 +196,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
 
         leave = partial(self._abort, prompt)
         try:
-            await self._run_turn(prompt, Steps(ask=ask, cancel=cancel, leave=leave), on_event)
+            await self._run_turn(prompt, on_event, ask=ask, cancel=cancel, leave=leave)
         finally:
             # However it ended: what is still said in them is no word of the next prompt's (A8).
             self._stale |= prompt.turn.messages.keys()
