@@ -8,7 +8,7 @@ a guess.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -61,17 +61,16 @@ def is_known_version(version: str, known: tuple[str, ...]) -> bool:
 
 def outlined(parts: Iterable[types.Part], characters_max: int | None) -> tuple[types.Part, ...]:
     """Return parts with the beginning of each text, all of it when `characters_max` is None."""
-    return tuple(parts if characters_max is None else map(_outline(characters_max), parts))
+    if characters_max is None:
+        return tuple(parts)
+    return tuple(_outline(part, characters_max) for part in parts)
 
 
-def _outline(characters_max: int) -> Callable[[types.Part], types.Part]:
-    def outline(part: types.Part) -> types.Part:
-        match part:
-            case types.TextPart() | types.ReasoningPart() | types.ToolResultPart():
-                return structs.replace(part, text=part.text[:characters_max])
-            case types.UnknownPart():
-                return structs.replace(part, raw=None)
-            case _:
-                return part
-
-    return outline
+def _outline(part: types.Part, characters_max: int) -> types.Part:
+    match part:
+        case types.TextPart() | types.ReasoningPart() | types.ToolResultPart():
+            return structs.replace(part, text=part.text[:characters_max])
+        case types.UnknownPart():
+            return structs.replace(part, raw=None)
+        case _:
+            return part

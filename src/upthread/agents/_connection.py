@@ -12,19 +12,20 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import anyio
-from msgspec import Struct, field
+from anyio.abc import TaskGroup
+from msgspec import Struct, field, structs
 
 from upthread.agents._json_lines import as_object, member
-from upthread.agents._outcomes import Failure
+from upthread.agents._permissions import ask_to_hold
 from upthread.agents._process import ChildProcess, ChildStart
 from upthread.agents._process_end import RunningAgent
-from upthread.agents._prompt import Action, Limits, RunningPrompt
+from upthread.agents._prompt import Action, RunningPrompt
 from upthread.agents.base import (
     AgentConnection,
     AgentProcess,
@@ -32,6 +33,7 @@ from upthread.agents.base import (
     ListedSession,
     OnEvent,
     OpenRequest,
+    PermissionRequest,
     PromptResult,
 )
 from upthread.boundary.files import read_start
@@ -221,11 +223,8 @@ class Adapter(ABC):
         """What is started, before the words that an adapter adds."""
         return self._command
 
-    def open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
-        return self._open(request)
-
     @abstractmethod
-    def _open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
+    def open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
         """Start the agent and shake hands (A1, A2)."""
 
     def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
@@ -240,18 +239,6 @@ def open_elsewhere(agent: str, session: UpstreamSessionId, pid: int) -> Upstream
         hint="leave it there first: what two of them write is not kept",
         upstream_session_id=session,
     )
-
-
-class Steps(Struct, frozen=True, kw_only=True):
-    """What an agent's own protocol does of a prompt.
-
-    `ask` sends it and returns when it is answered, `cancel` asks for its end. `leave` asks an agent
-    for it that is ended right after, and returns once it has answered; without it `cancel` does.
-    """
-
-    ask: Action
-    cancel: Action
-    leave: Action | None = None
 
 
 class Connection(ABC):
@@ -311,33 +298,35 @@ class Connection(ABC):
         if self._running is not None and self._running.session == upstream_session_id:
             self._running.request_cancel()
 
-    async def _run(self, running: RunningPrompt, steps: Steps, on_event: OnEvent) -> None:
+    async def _run(
+        self,
+        running: RunningPrompt,
+        on_event: OnEvent,
+        *,
+        ask: Action,
+        cancel: Action,
+        leave: Action | None = None,
+    ) -> None:
         """Run a prompt to its end, within the limits of the request.
+
+        `ask` sends it and returns when it is answered, `cancel` asks for its end. `leave` asks an
+        agent for it that is ended right after, and returns once it has answered; without it
+        `cancel` does.
 
         One that the caller leaves ends the agent: words still to come from it would pass for the
         next reply, as no agent says which prompt they answer.
         """
         child = self._child
         assert child is not None, "attached before"
-        limits = Limits(
-            prompt_timeout_s=self._request.prompt_timeout_s,
-            cancel_timeout_s=self._request.cancel_timeout_s,
-        )
         self._running = running
         try:
-            await running.run(
-                ask=steps.ask,
-                send_cancel=steps.cancel,
-                end_agent=child.stop,
-                on_event=on_event,
-                limits=limits,
-            )
+            await running.run(ask=ask, send_cancel=cancel, end_agent=child.stop, on_event=on_event)
         except BaseException:
             # Unshielded, a cancelled caller would leave the agent running at the first await.
             with anyio.CancelScope(shield=True):
                 with anyio.move_on_after(LEAVE_ANSWERED_S):
-                    await (steps.leave or steps.cancel)()
-                await anyio.sleep(0 if steps.leave else LEAVE_WRITTEN_S)
+                    await (leave or cancel)()
+                await anyio.sleep(0 if leave else LEAVE_WRITTEN_S)
                 await child.stop()
             raise
         finally:
@@ -353,7 +342,7 @@ class Connection(ABC):
 
     def _cut_short(
         self, running: RunningPrompt, *, has_died: bool, asked_to: str = "cancel"
-    ) -> Failure | None:
+    ) -> PromptResult | None:
         """Return how a prompt ended that was cancelled or ran out of time, None for any other.
 
         Ours comes first, whatever word an agent has for a turn that was cut short (A10, A11).
@@ -361,16 +350,11 @@ class Connection(ABC):
         if not (running.is_timed_out or running.is_cancelled):
             return None
         outcome, detail = running.aborted(has_died=has_died, asked_to=asked_to)
-        return Failure(outcome=outcome, detail=detail)
+        return PromptResult(outcome=outcome, detail=detail)
 
-    def _failed(self, running: RunningPrompt, failure: Failure | UpstreamError) -> PromptResult:
-        """Return the result of a prompt that failed, with the tokens that were told."""
-        return PromptResult(
-            outcome=Outcome(failure.outcome),
-            detail=failure.detail if isinstance(failure, Failure) else str(failure),
-            reset_at_ms=failure.reset_at_ms,
-            tokens_used=running.seen.tokens_used,
-        )
+    def _with_tokens(self, running: RunningPrompt, result: PromptResult) -> PromptResult:
+        """Return a result with the tokens that the agent reported while the prompt ran."""
+        return structs.replace(result, tokens_used=running.seen.tokens_used)
 
 
 class ServerTurn(Protocol):
@@ -397,14 +381,6 @@ class ServerSessions(Protocol):
     async def fork(self, session: UpstreamSessionId, /) -> UpstreamSessionId: ...
 
 
-class Desk(Protocol):
-    """Who answers what a server asks."""
-
-    async def hold(
-        self, told: Mapping[str, Any], running: RunningPrompt, /
-    ) -> CallAnswer | None: ...
-
-
 TurnT = TypeVar("TurnT", bound=ServerTurn)
 
 
@@ -415,6 +391,12 @@ class ServerPrompt(Struct, Generic[TurnT], kw_only=True):
     turn: TurnT
     is_ended: anyio.Event = field(default_factory=anyio.Event)
 
+    async def ended_within(self, seconds: float) -> bool:
+        """Wait for its end, at most so long, and return whether it has ended."""
+        with anyio.move_on_after(seconds):
+            await self.is_ended.wait()
+        return self.is_ended.is_set()
+
     def end_if_over(self) -> None:
         """End it where its turn says that nothing of it is to come."""
         if self.turn.is_over:
@@ -422,20 +404,30 @@ class ServerPrompt(Struct, Generic[TurnT], kw_only=True):
 
 
 PromptT = TypeVar("PromptT", bound=ServerPrompt[Any])
-SessionsT = TypeVar("SessionsT", bound=ServerSessions)
-DeskT = TypeVar("DeskT", bound=Desk)
 
 
-class ServerConnection(Connection, Generic[PromptT, SessionsT, DeskT]):
-    """One running server: its sessions, and one prompt at a time."""
+class ServerConnection(Connection, Generic[PromptT]):
+    """One running server: its sessions, and one prompt at a time.
+
+    `_tasks` runs beside the reading of what the server sends, while the connection serves.
+    """
 
     def __init__(
-        self, request: OpenRequest, server: RunningAgent, *, sessions: SessionsT, desk: DeskT
+        self, request: OpenRequest, server: RunningAgent, *, sessions: ServerSessions
     ) -> None:
         super().__init__(request, server)
         self._sessions = sessions
-        self._desk = desk
         self._prompt: PromptT | None = None
+        self._tasks: TaskGroup | None = None
+
+    @abstractmethod
+    def _call_request(self, told: Mapping[str, Any]) -> PermissionRequest:
+        """Return a call that is about to run, as what is ours inside the agent reports it."""
+
+    def _begin(self, call: Callable[..., Coroutine[Any, Any, None]], *arguments: object) -> None:
+        """Begin what must not keep the reader waiting."""
+        assert self._tasks is not None, "only while it serves"
+        self._tasks.start_soon(call, *arguments)
 
     async def new_session(self) -> UpstreamSessionId:
         return await self._sessions.new()
@@ -454,20 +446,22 @@ class ServerConnection(Connection, Generic[PromptT, SessionsT, DeskT]):
 
     async def _hold(self, told: Mapping[str, Any]) -> CallAnswer | None:
         """Return what holds back a call that is about to run, None to let it run (A14)."""
-        running = self._running
+        running, hold_call = self._running, self._request.hold_call
         # Outside of a prompt there is no turn to end, to park, or to record an answer in.
-        if running is None:
+        if running is None or hold_call is None:
             return None
-        held = await self._desk.hold(told, running)
+        held = await ask_to_hold(self._call_request(told), running, hold_call)
         # The agent is only told that this call does not run, and would go on with the next.
         if held is not None and held.ends_turn:
             running.request_cancel()
         return held
 
-    async def _run_turn(self, prompt: PromptT, steps: Steps, on_event: OnEvent) -> None:
+    async def _run_turn(
+        self, prompt: PromptT, on_event: OnEvent, *, ask: Action, cancel: Action, leave: Action
+    ) -> None:
         """As `_run`; what the turn counted as late is kept, and nothing more is waited for."""
         try:
-            await self._run(prompt.running, steps, on_event)
+            await self._run(prompt.running, on_event, ask=ask, cancel=cancel, leave=leave)
         finally:
             # Whoever asks for the end until it is told has to stop, also where it never will be.
             prompt.is_ended.set()
@@ -479,5 +473,4 @@ class ServerConnection(Connection, Generic[PromptT, SessionsT, DeskT]):
         """Ask for the end until it is told: what comes before a turn has begun ends nothing."""
         while not prompt.is_ended.is_set():
             await stop()
-            with anyio.move_on_after(again_s):
-                await prompt.is_ended.wait()
+            await prompt.ended_within(again_s)

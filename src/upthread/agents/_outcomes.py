@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from msgspec import Struct
-
+from upthread.agents.base import PromptResult
 from upthread.core.types import Outcome
+from upthread.errors import UpstreamError
 
 DETAIL_CHARACTERS_MAX: Final = 2000
 """How much of what an agent said of a failure is kept with it."""
@@ -73,12 +73,19 @@ _EXIT_CODE: Final = re.compile(r"\s*Exit code (\d{1,3})\b")
 """How Claude Code 2.1 begins what a failed command came to."""
 
 
-class Failure(Struct, frozen=True, kw_only=True):
-    """How a prompt failed. `reset_at_ms` where the agent or its provider said when to come back."""
+def ended_with(outcome: Outcome, detail: str, *, reset_at_ms: int | None = None) -> PromptResult:
+    """Return how a prompt ended, with what is kept of the detail. Only a rate limit has an end."""
+    return PromptResult(
+        outcome=outcome,
+        detail=detail[:DETAIL_CHARACTERS_MAX],
+        reset_at_ms=reset_at_ms if outcome is Outcome.RATE_LIMITED else None,
+    )
 
-    outcome: Outcome
-    detail: str
-    reset_at_ms: int | None = None
+
+def failed(error: UpstreamError) -> PromptResult:
+    """Return the result of a prompt that ended with an error."""
+    outcome = Outcome(error.outcome)
+    return PromptResult(outcome=outcome, detail=str(error), reset_at_ms=error.reset_at_ms)
 
 
 def says_no_credit(status: int | None, said: str) -> bool:

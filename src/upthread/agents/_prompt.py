@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 import anyio
 from msgspec import Struct, field, structs
 
-from upthread.agents.base import OnEvent
+from upthread.agents.base import OnEvent, OpenRequest
 from upthread.core.events import (
     AgentEvent,
     ReasoningReceived,
@@ -61,8 +61,11 @@ class _Delivery(Struct):
     is_done: anyio.Event = field(default_factory=anyio.Event)
 
 
-class TurnSeen(Struct, frozen=True, kw_only=True):
-    """What the updates of a turn said about its end, beside the answer itself."""
+class TurnSeen(Struct, kw_only=True):
+    """What the updates of a turn said about its end, beside the answer itself.
+
+    `has_system_error` is whether one said that the turn failed.
+    """
 
     tokens_used: int | None = None
     tokens_window: int | None = None
@@ -70,18 +73,12 @@ class TurnSeen(Struct, frozen=True, kw_only=True):
     last_text: str = ""
 
 
-class Limits(Struct, frozen=True, kw_only=True):
-    """How long a prompt may take, and how long a cancelled one may take to stop. Seconds."""
-
-    prompt_timeout_s: float
-    cancel_timeout_s: float
-
-
 class RunningPrompt:
-    """Made for one prompt and used once."""
+    """Made for one prompt of an agent's and used once. The request has its deadlines."""
 
-    def __init__(self, session: UpstreamSessionId) -> None:
+    def __init__(self, session: UpstreamSessionId, request: OpenRequest) -> None:
         self.session = session
+        self.seen = TurnSeen()
         self.is_timed_out = False
         self.is_cancelled = False
         self.is_forced = False
@@ -92,27 +89,16 @@ class RunningPrompt:
         self._sender, self._deliveries = anyio.create_memory_object_stream[_Delivery]()
         self._cancel_requested = anyio.Event()
         self._asking: set[anyio.CancelScope] = set()
-        self._tokens: UsageReported | None = None
-        self._last_text = ""
-        self.has_system_error = False
-        """Whether an update said that the turn failed."""
         self._told = ToldOfCalls()
-        self._limits = Limits(prompt_timeout_s=0.0, cancel_timeout_s=0.0)
+        self._request = request
 
     async def run(
-        self,
-        *,
-        ask: Action,
-        send_cancel: Action,
-        end_agent: Action,
-        on_event: OnEvent,
-        limits: Limits,
+        self, *, ask: Action, send_cancel: Action, end_agent: Action, on_event: OnEvent
     ) -> None:
         """Ask, deliver until the answer is there, and keep the limits."""
-        self._limits = limits
         async with task_group() as tasks:
             tasks.start_soon(self._ask, ask)
-            tasks.start_soon(self._keep_limits, send_cancel, end_agent, limits)
+            tasks.start_soon(self._keep_limits, send_cancel, end_agent)
             with self._deliveries:
                 await self._deliver_all(on_event)
             tasks.cancel_scope.cancel()
@@ -132,15 +118,15 @@ class RunningPrompt:
                 # In any case: the reader of all the agent's messages waits for it.
                 delivery.is_done.set()
 
-    async def _keep_limits(self, send_cancel: Action, end_agent: Action, limits: Limits) -> None:
-        with anyio.move_on_after(limits.prompt_timeout_s):
+    async def _keep_limits(self, send_cancel: Action, end_agent: Action) -> None:
+        with anyio.move_on_after(self._request.prompt_timeout_s):
             await self._cancel_requested.wait()
         self.is_cancelled = self._cancel_requested.is_set()
         self.is_timed_out = not self.is_cancelled
         # Before the cancel is sent: an agent that waits for an answer may not come to reading it.
         self._stop_asking()
         await send_cancel()
-        await anyio.sleep(limits.cancel_timeout_s)
+        await anyio.sleep(self._request.cancel_timeout_s)
         # Before it is ended: the prompt ends by that, and says at once how.
         self.is_forced = True
         await end_agent()
@@ -186,10 +172,10 @@ class RunningPrompt:
 
         `has_died`: the agent ended before it had answered; `asked_to` is its word for a cancel.
         """
-        waited_s = self._limits.cancel_timeout_s
+        waited_s = self._request.cancel_timeout_s
         forced = f"it did not answer the {asked_to} within {waited_s:g} s and was ended"
         if self.is_timed_out:
-            detail = f"{NO_ANSWER_WITHIN} {self._limits.prompt_timeout_s:g} s"
+            detail = f"{NO_ANSWER_WITHIN} {self._request.prompt_timeout_s:g} s"
             return Outcome.TIMED_OUT, f"{detail}; {forced}" if self.is_forced else detail
         if self.is_forced:
             return Outcome.PROCESS_DIED, forced
@@ -221,25 +207,17 @@ class RunningPrompt:
         if event.upstream_session_id not in {self.session, None}:
             return
         if isinstance(event, UsageReported):
-            self._tokens = event
+            self.seen.tokens_used = event.tokens_used
+            self.seen.tokens_window = event.tokens_window
         elif isinstance(event, TextReceived):
             if event.message_id is not None:
                 # Of a prompt that was left these may go on in the next, and are not its reply.
                 self.message_ids.add(event.message_id)
-            self._last_text = (self._last_text + event.text)[-LAST_TEXT_CHARACTERS_MAX:]
+            said = self.seen.last_text + event.text
+            self.seen.last_text = said[-LAST_TEXT_CHARACTERS_MAX:]
         # What stands before a call or a thought is not what a turn ended with.
         elif isinstance(event, ReasoningReceived | ToolCallAnnounced):
-            self._last_text = ""
-
-    @property
-    def seen(self) -> TurnSeen:
-        """What the updates said about the turn's end."""
-        return TurnSeen(
-            tokens_used=self._tokens.tokens_used if self._tokens else None,
-            tokens_window=self._tokens.tokens_window if self._tokens else None,
-            has_system_error=self.has_system_error,
-            last_text=self._last_text,
-        )
+            self.seen.last_text = ""
 
 
 class ToldOfCalls:

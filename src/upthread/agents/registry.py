@@ -31,22 +31,6 @@ if TYPE_CHECKING:
     from upthread.agent_stores.reader import Reader
     from upthread.agents.base import AgentAdapter
 
-__all__ = [
-    "ACP",
-    "AGENTS_AND_REHEARSAL",
-    "InstalledAgent",
-    "Way",
-    "adapter_for",
-    "agents_on_path",
-    "end_process_group",
-    "installed_agents",
-    "opens_sub_agents",
-    "resume_command",
-    "seen_way_called",
-    "seen_way_here",
-    "way_here",
-]
-
 REHEARSAL: Final = "rehearsal"
 ACP_PREFIX: Final = "acp:"
 VERSION_TIMEOUT_S: Final = 10.0

@@ -10,7 +10,7 @@ from upthread.agents import registry, stored
 from upthread.agents.base import AgentAdapter
 from upthread.client.parts import ProjectParts
 from upthread.config import Settings
-from upthread.core.agents import AGENTS
+from upthread.core.agents import ACP, AGENTS
 from upthread.core.sessions import MainSession, OwnInterface, of_link
 from upthread.core.types import Link, UpstreamSessionId
 from upthread.errors import UsageError
@@ -75,7 +75,7 @@ def opens_sub_agents(settings: Settings, agent: str) -> bool:
     configured = settings.agents.get(agent)
     # A command of a person's own speaks ACP, whatever the agent of that name does otherwise.
     is_acp = bool(configured and configured.command)
-    return registry.opens_sub_agents(agent, kind=registry.ACP if is_acp else None)
+    return registry.opens_sub_agents(agent, kind=ACP if is_acp else None)
 
 
 def _reached_from_main(link: Link) -> str:

@@ -16,7 +16,6 @@ from tests.agents.conftest import SCRIPTED
 from upthread.agents.acp import AcpAdapter
 from upthread.agents.acp.quirks import quirk_for
 from upthread.agents.acp.sessions import wait_ms
-from upthread.core.events import TextReceived, UserTextReplayed
 from upthread.errors import UpstreamError
 
 pytestmark = pytest.mark.anyio
@@ -94,18 +93,6 @@ async def test_a3_a_new_session_without_an_id_is_an_error(scripted, request_for)
     async with scripted("no_id").open(request_for()) as connection:
         with pytest.raises(UpstreamError, match="answered session/new without a session id"):
             await connection.new_session()
-
-
-async def test_a5_load_returns_the_history_in_order_and_resume_none(connection):
-    history = await connection.load_session(SESSION)
-    assert [(type(event), event.text) for event in history] == [
-        (kind, f"{word} {number}")
-        for number in range(3)
-        for kind, word in ((UserTextReplayed, "asked"), (TextReceived, "answered"))
-    ]
-    assert await connection.resume_session(SESSION) is None
-    assert connection.late_events == 0
-    assert await connection.fork_session(SESSION) == "ses_forked"
 
 
 BEGUN = "68315079-f927-493b-b356-0cb52f30e6fd"

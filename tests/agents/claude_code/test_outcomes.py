@@ -24,13 +24,7 @@ def failed(status, said):
             *("context_full", "invalid_request"),
             {**failed(400, "Prompt is too long"), "terminal_reason": "prompt_too_long"},
         ),
-        # A version that gives no kind of error: the provider's status tells.
-        ("rate_limited", "", failed(429, "x")),
-        ("auth", "", failed(401, "x")),
-        ("credit_exhausted", "", failed(402, "x")),
-        ("credit_exhausted", "", failed(400, "Your credit balance is too low")),
         ("credit_exhausted", "invalid_request", failed(400, "Your credit balance is too low")),
-        ("transient", "", failed(500, "x")),
         ("unknown", "", failed(None, "x")),
         ("cancelled", "", {"is_error": True, "terminal_reason": "aborted_streaming"}),
         ("cancelled", "", {"is_error": True, "terminal_reason": "aborted_tools"}),

@@ -142,11 +142,6 @@ async def test_words_of_an_earlier_turn_are_no_reply(connection, prompted, recor
     assert connection.late_events == 1
 
 
-async def test_a_limit_of_the_subscription_says_when_it_ends(prompted):
-    result = await prompted("limited")
-    assert (result.outcome, result.reset_at_ms) == (Outcome.RATE_LIMITED, 1_800_000_000_000)
-
-
 async def test_a_limit_that_is_waited_out_in_silence_ends_the_turn(prompted, monkeypatch):
     monkeypatch.setattr(adapter, "RETRY_WAIT_MAX_S", 0.2)
     with anyio.fail_after(30):

@@ -79,15 +79,6 @@ def test_odd_text_is_kept_and_a_deleted_session_is_not_brought_back_by_an_append
         store.read(session_id)
 
 
-def test_a_fork_holds_what_its_origin_held_and_then_goes_its_own_way(store: SessionStore) -> None:
-    origin = store.create("/work")
-    store.append(origin, _prompt("one"))
-    fork = store.create("/other", forked_from=origin)
-    store.append(origin, _prompt("two"))
-    assert [entry.get("text") for entry in store.read(fork)] == [None, "one"]
-    assert store.read(fork)[0]["forkedFrom"] == origin
-
-
 def test_pages_together_list_every_session_once(store: SessionStore) -> None:
     made = {store.create("/work") for _ in range(PAGE_SESSIONS_MAX + 3)}
     first, cursor = store.page(cwd=None, cursor=None)

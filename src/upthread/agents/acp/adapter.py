@@ -18,15 +18,9 @@ import anyio
 import anyio.to_thread
 
 from upthread.agent_stores.homes import agent_environment
-from upthread.agents._connection import (
-    Adapter,
-    Connection,
-    Steps,
-    require_usable,
-    start_of,
-)
+from upthread.agents._connection import Adapter, Connection, require_usable, start_of
 from upthread.agents._json_lines import Unreadable, member
-from upthread.agents._outcomes import Failure
+from upthread.agents._outcomes import ended_with, failed
 from upthread.agents._permissions import permission
 from upthread.agents._process import ChildProcess, started_child
 from upthread.agents._prompt import RunningPrompt
@@ -193,7 +187,7 @@ class AcpConnection(Connection):
         self, session: UpstreamSessionId, text: str, on_event: OnEvent
     ) -> PromptResult:
         await anyio.sleep_until(self._settled_at)
-        running = RunningPrompt(session)
+        running = RunningPrompt(session, self._request)
 
         async def ask() -> None:
             running.answer, running.error = await self._peer.prompt(running.session, text)
@@ -201,7 +195,7 @@ class AcpConnection(Connection):
         async def cancel() -> None:
             await self._peer.send_cancel(running.session)
 
-        await self._run(running, Steps(ask=ask, cancel=cancel), on_event)
+        await self._run(running, on_event, ask=ask, cancel=cancel)
         # Before the prompt returns, while its events still belong to it (A6, A8).
         is_alive = not isinstance(running.error, ConnectionError)
         if is_alive and self._words.quirk.has_silent_children and self._capabilities.can_load:
@@ -214,22 +208,20 @@ class AcpConnection(Connection):
         if cut_short is not None:
             self._aborted_messages |= running.message_ids
             self._settled_at = anyio.current_time() + SETTLE_S
-            return self._failed(running, cut_short)
+            return self._with_tokens(running, cut_short)
         if has_died:
-            return self._failed(running, await self._peer.died("session/prompt"))
+            return self._with_tokens(running, failed(await self._peer.died("session/prompt")))
         if running.error is not None:
-            return self._failed(running, await self._failure_of(running))
+            return self._with_tokens(running, await self._failure_of(running))
         return result_of(running.answer, running.seen, quirk=self._words.quirk)
 
-    async def _failure_of(self, running: RunningPrompt) -> Failure:
+    async def _failure_of(self, running: RunningPrompt) -> PromptResult:
         refusal = self._words.refusal(running.error)
         outcome, detail = refusal.outcome, refusal.detail
         if not refusal.is_certain:
             outcome, because = await self._sessions.confirmed(outcome, detail, running.session)
             detail = in_agents_words(detail + because) if outcome is Outcome.UNKNOWN else detail
-        is_limit = outcome is Outcome.RATE_LIMITED
-        reset_at_ms = self._words.reset_at_ms(refusal) if is_limit else None
-        return Failure(outcome=outcome, detail=detail, reset_at_ms=reset_at_ms)
+        return ended_with(outcome, detail, reset_at_ms=self._words.reset_at_ms(refusal))
 
     # --- what arrives --------------------------------------------------------------------------
 
@@ -247,7 +239,7 @@ class AcpConnection(Connection):
         if frame.method == "session/update":
             if self._running is not None:
                 update = member(params, "update")
-                self._running.has_system_error |= is_system_error(update)
+                self._running.seen.has_system_error |= is_system_error(update)
             return self._translator.translate(params)
         said_by = member(params, "sessionId")
         session = UpstreamSessionId(said_by) if isinstance(said_by, str) else None
@@ -326,7 +318,7 @@ class AcpAdapter(Adapter):
         return quirk_for(self._agent, *(PurePath(word).name for word in self._command))
 
     @asynccontextmanager
-    async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
+    async def open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
         # The row's last: this adapter relies on what it sets.
         environment = {**request.environment, **self._quirk.environment}
         is_opencode = self._quirk.name == "opencode"

@@ -39,7 +39,7 @@ class ClaudeCodeAdapter(Adapter):
     row = ROW
 
     @asynccontextmanager
-    async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
+    async def open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
         environment = {**request.environment, **ENVIRONMENT}
         installed = Installation(
             agent=self._agent,

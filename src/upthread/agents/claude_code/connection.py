@@ -17,8 +17,9 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec import Struct
 
 from upthread.agent_stores.homes import agent_environment, home_of
-from upthread.agents._connection import Connection, Steps, open_elsewhere, start_of
+from upthread.agents._connection import Connection, open_elsewhere, start_of
 from upthread.agents._json_lines import as_object, member, text_at
+from upthread.agents._outcomes import failed
 from upthread.agents._permissions import REJECT, ask_to_hold, permission
 from upthread.agents._process import started_child
 from upthread.agents._process_end import is_uuid
@@ -248,8 +249,8 @@ class ClaudeCodeConnection(Connection):
     ) -> PromptResult:
         refused = await self._turned_to(session)
         if refused is not None:
-            return PromptResult(outcome=Outcome(refused.outcome), detail=str(refused))
-        running, process = RunningPrompt(session), self._require_process()
+            return failed(refused)
+        running, process = RunningPrompt(session, self._request), self._require_process()
         self._translator.begin()
         self._reset_at_ms = None
         self._result = {}
@@ -264,7 +265,7 @@ class ClaudeCodeConnection(Connection):
             # Without waiting for its answer: the turn's own `result` says when it has ended.
             await process.request("interrupt", "upthread-interrupt")
 
-        await self._run(running, Steps(ask=ask, cancel=cancel), on_event)
+        await self._run(running, on_event, ask=ask, cancel=cancel)
         return await self._concluded(running)
 
     async def _turned_to(self, session: UpstreamSessionId) -> UpstreamError | None:
@@ -280,9 +281,10 @@ class ClaudeCodeConnection(Connection):
     async def _concluded(self, running: RunningPrompt) -> PromptResult:
         cut_short = self._cut_short(running, has_died=not self._has_result.is_set())
         if cut_short is not None:
-            return self._failed(running, cut_short)
+            return self._with_tokens(running, cut_short)
         if not self._has_result.is_set():
-            return self._failed(running, await self._require_process().died("a prompt"))
+            died = await self._require_process().died("a prompt")
+            return self._with_tokens(running, failed(died))
         answered_in = session_of(self._result)
         # What was said was to be added to the session asked for, and to no other (A4).
         if answered_in != running.session:

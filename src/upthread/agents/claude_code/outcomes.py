@@ -11,11 +11,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec import structs
+
 from upthread.agents._json_lines import member, text_at, texts_at
-from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, OF_ERROR_KIND, outcome_of_refusal
+from upthread.agents._outcomes import OF_ERROR_KIND, ended_with, outcome_of_refusal
 from upthread.agents.base import PromptResult
+from upthread.core.events import UsageReported
 from upthread.core.runs.stops import REFUSAL
-from upthread.core.types import Outcome
+from upthread.core.types import Outcome, UpstreamSessionId
 
 _OF_REASON: Final[Mapping[str, Outcome]] = {
     "prompt_too_long": Outcome.CONTEXT_FULL,
@@ -47,11 +50,9 @@ def result_of(
     that blocked the prompt, `reset_at_ms` what was said of a limit of the subscription.
     """
     outcome, usage = _outcome(frame, error_kind), frame.get("usage")
-    refusal = f"{REFUSAL}{refused_by}"[:DETAIL_CHARACTERS_MAX] if refused_by else ""
-    return PromptResult(
-        outcome=outcome,
-        detail=refusal or _detail(frame, outcome, error_kind),
-        reset_at_ms=reset_at_ms if outcome is Outcome.RATE_LIMITED else None,
+    detail = f"{REFUSAL}{refused_by}" if refused_by else _detail(frame, outcome, error_kind)
+    return structs.replace(
+        ended_with(outcome, detail, reset_at_ms=reset_at_ms),
         tokens_used=tokens_of(usage),
         tokens_in=tokens_of(usage, _READ),
         tokens_out=tokens_of(usage, _WRITTEN),
@@ -66,7 +67,7 @@ def failed_call(said: str) -> PromptResult:
     """
     found = _FAILED_CALL.search(said)
     if found is None:
-        return PromptResult(outcome=Outcome.UNKNOWN, detail=said[:DETAIL_CHARACTERS_MAX])
+        return ended_with(Outcome.UNKNOWN, said)
     frame = {
         "is_error": True,
         "terminal_reason": "api_error",
@@ -101,12 +102,20 @@ def _detail(frame: Mapping[str, Any], outcome: Outcome, error_kind: str) -> str:
         text_at(frame, "result"),
         *texts_at(frame, "errors"),
     ]
-    return ": ".join(part for part in said if part)[:DETAIL_CHARACTERS_MAX]
+    return ": ".join(part for part in said if part)
 
 
-def read_of(usage: object) -> int | None:
-    """Return the tokens that a request read, those that a cache held too; None for none named."""
-    return tokens_of(usage, _READ)
+def usage_of(usage: object, session: UpstreamSessionId, *, written: int | None) -> UsageReported:
+    """Return what a request took and the session then holds: all that was read, and `written`."""
+    read = tokens_of(usage, _READ)
+    return UsageReported(
+        upstream_session_id=session,
+        tokens_used=(read or 0) + (written or 0),
+        tokens_read=read,
+        tokens_written=written,
+        tokens_cached=figure_of(usage, "cache_read_input_tokens"),
+        tokens_cache_written=figure_of(usage, "cache_creation_input_tokens"),
+    )
 
 
 def figure_of(usage: object, name: str) -> int | None:

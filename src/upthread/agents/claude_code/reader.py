@@ -44,8 +44,8 @@ from upthread.agents._outcomes import did_run, exit_code_in
 from upthread.agents.claude_code.entries import SUBAGENTS, file_of
 from upthread.agents.claude_code.outcomes import (
     figure_of,
-    read_of,
     tokens_of,
+    usage_of,
 )
 from upthread.agents.claude_code.tools import child_session, kind_of, locations_of, role_of
 from upthread.agents.claude_code.tools import title_of as call_title
@@ -75,8 +75,6 @@ from upthread.core.history.model import History, HistoryMessage
 from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import StoreError
-
-__all__ = ["find_histories", "outlines", "read_histories", "read_session", "sessions", "stamp_of"]
 
 AGENT: Final = "claude-code"
 WRITTEN_FOR: Final = ("2.1",)
@@ -402,17 +400,9 @@ def read_history(
         for part in entry.parts:
             told += _events(entry, part, session, children)
         is_last = last_of.get(entry.message_id, entry.uuid) == entry.uuid
-        if with_usage and is_last and (held := tokens_of(entry.usage)):
-            told.append(
-                events.UsageReported(
-                    upstream_session_id=session,
-                    tokens_used=held,
-                    tokens_read=read_of(entry.usage),
-                    tokens_written=figure_of(entry.usage, "output_tokens"),
-                    tokens_cached=figure_of(entry.usage, "cache_read_input_tokens"),
-                    tokens_cache_written=figure_of(entry.usage, "cache_creation_input_tokens"),
-                )
-            )
+        if with_usage and is_last and tokens_of(entry.usage):
+            written = figure_of(entry.usage, "output_tokens")
+            told.append(usage_of(entry.usage, session, written=written))
     return tuple(told)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from upthread.agents._json_lines import Unreadable, as_object, member, objects_at, text_at, unknown
 from upthread.agents.claude_code.entries import ENDS
-from upthread.agents.claude_code.outcomes import figure_of, read_of
+from upthread.agents.claude_code.outcomes import usage_of
 from upthread.agents.claude_code.tools import (
     child_session,
     kind_of,
@@ -123,15 +123,6 @@ class Children:
         return (started,)
 
 
-class _Read:
-    """What a request read: all of it, and of it what a cache held and what was put into one."""
-
-    def __init__(self, usage: object) -> None:
-        self.tokens = read_of(usage) or 0
-        self.cached = figure_of(usage, "cache_read_input_tokens")
-        self.cache_written = figure_of(usage, "cache_creation_input_tokens")
-
-
 class Translator:
     """Turns the frames of one process into events."""
 
@@ -142,7 +133,8 @@ class Translator:
         self._children = Children()
         self._streamed: dict[str, None] = {}
         self._speaking: dict[UpstreamSessionId, str] = {}
-        self._read: dict[UpstreamSessionId, _Read] = {}
+        self._read: dict[UpstreamSessionId, object] = {}
+        """The usage with which each session's streamed answer began."""
         self._models: dict[UpstreamSessionId, str] = {}
         self._counted: dict[UpstreamSessionId, str] = {}
 
@@ -183,7 +175,7 @@ class Translator:
         match event.get("type"):
             case "message_start":
                 self._speaking[session] = text_at(event, "message", "id")
-                self._read[session] = _Read(member(event, "message", "usage"))
+                self._read[session] = member(event, "message", "usage")
                 self._models[session] = text_at(event, "message", "model")
                 return ()
             case "content_block_delta":
@@ -217,16 +209,7 @@ class Translator:
         said = member(event, "usage", "output_tokens")
         if session not in self._read or not isinstance(said, int):
             return ()
-        read = self._read[session]
-        report = events.UsageReported(
-            upstream_session_id=session,
-            tokens_used=read.tokens + said,
-            tokens_read=read.tokens,
-            tokens_written=said,
-            tokens_cached=read.cached,
-            tokens_cache_written=read.cache_written,
-        )
-        return (report,)
+        return (usage_of(self._read[session], session, written=said),)
 
     def _window(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
         """The window of the model that answered; the turn's end lists every model that was used.
@@ -268,17 +251,8 @@ class Translator:
         if not text_at(frame, "parent_tool_use_id") or self._counted.get(session) == message_id:
             return ()
         self._counted[session] = message_id
-        read = _Read(member(frame, "message", "usage"))
-        if not read.tokens:
-            return ()
-        report = events.UsageReported(
-            upstream_session_id=session,
-            tokens_used=read.tokens,
-            tokens_read=read.tokens,
-            tokens_cached=read.cached,
-            tokens_cache_written=read.cache_written,
-        )
-        return (report,)
+        report = usage_of(member(frame, "message", "usage"), session, written=None)
+        return (report,) if report.tokens_read else ()
 
     # --- results, and what a child is told --------------------------------------------------------
 

@@ -13,17 +13,17 @@ from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
 import anyio
-from anyio.abc import TaskGroup
+from msgspec import structs
 
-from upthread.agents._connection import Adapter, ServerConnection, ServerPrompt, Steps, start_of
+from upthread.agents._connection import Adapter, ServerConnection, ServerPrompt, start_of
 from upthread.agents._json_lines import Unreadable, as_object, text_at, unknown
-from upthread.agents._outcomes import Failure
+from upthread.agents._outcomes import failed
 from upthread.agents._permissions import CallListener, listening
 from upthread.agents._process import started_child
 from upthread.agents._prompt import RunningPrompt
-from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
+from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PermissionRequest, PromptResult
 from upthread.agents.codex.hooks import Hook, hook_command, hook_words, hooks_in
-from upthread.agents.codex.permissions import PermissionDesk
+from upthread.agents.codex.permissions import PermissionDesk, call_request
 from upthread.agents.codex.server import CodexServer, Threads
 from upthread.agents.codex.turn import SPOKEN, Turn
 from upthread.core.agents import AGENTS
@@ -47,22 +47,22 @@ REPLACEMENT: Final = "\ufffd"
 _Prompt: TypeAlias = ServerPrompt[Turn]
 
 
-class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
+class CodexConnection(ServerConnection[_Prompt]):
     """A running server. Use `serving` around everything else."""
 
     def __init__(self, server: CodexServer, request: OpenRequest, *, calls: CallListener) -> None:
-        threads = Threads(
+        self._threads = Threads(
             server,
             working_directory=request.working_directory,
             title=request.title,
             limits=request.limits,
         )
-        super().__init__(request, server, sessions=threads, desk=PermissionDesk(server, request))
+        super().__init__(request, server, sessions=self._threads)
+        self._desk = PermissionDesk(server, request)
         self._server = server
-        self._waited_out: Failure | None = None
+        self._waited_out: PromptResult | None = None
         calls.hold = self._hold
         self._can_hold = False
-        self._tasks: TaskGroup | None = None
         self._version = ""
 
     @property
@@ -77,6 +77,10 @@ class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
             can_hold=self._can_hold,
             has_sandbox=True,
         )
+
+    def _call_request(self, told: Mapping[str, Any]) -> PermissionRequest:
+        is_sandboxed = bool(self._request.limits.sandbox)
+        return structs.replace(call_request(told), is_sandboxed=is_sandboxed)
 
     # --- its life ------------------------------------------------------------------------------
 
@@ -135,7 +139,8 @@ class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
         self, session: UpstreamSessionId, text: str, on_event: OnEvent
     ) -> PromptResult:
         turn = Turn(session, title=self._request.title)
-        prompt = self._prompt = _Prompt(running=RunningPrompt(session), turn=turn)
+        running = RunningPrompt(session, self._request)
+        prompt = self._prompt = _Prompt(running=running, turn=turn)
 
         async def ask() -> None:
             self._server.child.allowance.renew(TURN)
@@ -146,7 +151,7 @@ class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
             self._stop(prompt)
 
         leave = partial(self._interrupt, prompt)
-        await self._run_turn(prompt, Steps(ask=ask, cancel=cancel, leave=leave), on_event)
+        await self._run_turn(prompt, on_event, ask=ask, cancel=cancel, leave=leave)
         return await self._concluded(prompt)
 
     async def _send(self, prompt: _Prompt, text: str) -> None:
@@ -164,11 +169,10 @@ class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
 
     def _stop(self, prompt: _Prompt) -> None:
         """Have the running work interrupted; the server itself says when it has ended."""
-        assert self._tasks is not None
         prompt.turn.is_stopping = True
         interrupt = partial(self._interrupt, prompt)
         until_ended = partial(self._stop_until_ended, again_s=INTERRUPT_AGAIN_S)
-        self._tasks.start_soon(until_ended, prompt, interrupt)
+        self._begin(until_ended, prompt, interrupt)
 
     async def _interrupt(self, prompt: _Prompt) -> None:
         """Interrupt the turn and those below it, and end the commands they leave running."""
@@ -187,30 +191,27 @@ class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
         turn = prompt.turn
         failure = await self._failure_of(prompt)
         tokens = [each for each in (turn.tokens_in, turn.tokens_out) if each is not None]
-        return PromptResult(
-            outcome=failure.outcome if failure else Outcome.OK,
-            detail=failure.detail if failure else "",
-            reset_at_ms=failure.reset_at_ms if failure else None,
+        return structs.replace(
+            failure or PromptResult(outcome=Outcome.OK),
             tokens_used=sum(tokens) if tokens else prompt.running.seen.tokens_used,
             tokens_in=turn.tokens_in,
             tokens_out=turn.tokens_out,
         )
 
-    async def _failure_of(self, prompt: _Prompt) -> Failure | None:
+    async def _failure_of(self, prompt: _Prompt) -> PromptResult | None:
         running, turn = prompt.running, prompt.turn
         cut_short = self._cut_short(running, has_died=self._server.has_ended.is_set())
         if cut_short is not None:
             return cut_short
         if isinstance(running.error, UpstreamError):
-            return Failure(outcome=Outcome(running.error.outcome), detail=str(running.error))
+            return failed(running.error)
         # What was given up comes before the interrupt by which it ended: that was no cancel.
         if turn.given_up is not None or turn.failure is not None:
             return turn.given_up or turn.failure
         if not turn.is_over:
-            died = await self._server.died("a prompt")
-            return Failure(outcome=Outcome(died.outcome), detail=str(died))
+            return failed(await self._server.died("a prompt"))
         if turn.is_stopping:
-            return Failure(outcome=Outcome.CANCELLED, detail="the turn was interrupted")
+            return PromptResult(outcome=Outcome.CANCELLED, detail="the turn was interrupted")
         return None
 
     # --- what arrives --------------------------------------------------------------------------
@@ -233,35 +234,32 @@ class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
         turn = prompt.turn
         newcomers = turn.newcomers(method, params)
         # Before it is taken: a child is told as started, with its role, before anything it says.
-        roles = {child: await self._sessions.role_of(child) for child in newcomers}
+        roles = {child: await self._threads.role_of(child) for child in newcomers}
         await self._deliver(turn.take(method, params, roles=roles), prompt.running)
         limit = turn.retrying
         is_limited = limit is not None and limit.outcome is Outcome.RATE_LIMITED
         # Once for each: what comes meanwhile of other threads tells of the same one again.
         if limit is not None and is_limited and limit is not self._waited_out:
-            assert self._tasks is not None
             self._waited_out = limit
-            self._tasks.start_soon(self._lose_patience, prompt, limit)
+            self._begin(self._lose_patience, prompt, limit)
         prompt.end_if_over()
 
-    async def _lose_patience(self, prompt: _Prompt, limit: Failure) -> None:
+    async def _lose_patience(self, prompt: _Prompt, limit: PromptResult) -> None:
         """End a turn in which Codex has waited out a limit in silence for too long."""
-        with anyio.move_on_after(RETRY_WAIT_MAX_S):
-            await prompt.is_ended.wait()
+        has_ended = await prompt.ended_within(RETRY_WAIT_MAX_S)
         # The very same one: each error that Codex tells of has a patience of its own.
-        if prompt.turn.retrying is limit and not prompt.is_ended.is_set():
+        if prompt.turn.retrying is limit and not has_ended:
             prompt.turn.given_up = limit
             self._stop(prompt)
 
     def _answer(self, message: Mapping[str, Any], params: Mapping[str, Any]) -> None:
         """Have a question answered in a task of its own: the others are not kept waiting."""
-        assert self._tasks is not None
         prompt, call = self._prompt, None
         if prompt is not None:
             key = (text_at(params, "threadId"), text_at(params, "itemId"))
             call = prompt.turn.calls.get(key)
         running = prompt.running if prompt else None
-        self._tasks.start_soon(self._desk.answer, message, running, call)
+        self._begin(self._desk.answer, message, running, call)
 
 
 class CodexAdapter(Adapter):
@@ -271,11 +269,11 @@ class CodexAdapter(Adapter):
 
     async def hooks(self, request: OpenRequest) -> tuple[Hook, ...]:
         """Return the hooks that Codex knows of, and whether it runs them. Raises as `open` does."""
-        async with self._open(request) as connection:
+        async with self.open(request) as connection:
             return await connection.hooks()
 
     @asynccontextmanager
-    async def _open(self, request: OpenRequest) -> AsyncGenerator[CodexConnection]:
+    async def open(self, request: OpenRequest) -> AsyncGenerator[CodexConnection]:
         async with listening() as calls:
             is_asking = request.hold_call is not None
             command = (*self._command, *(hook_words() if is_asking else ()))

@@ -12,13 +12,13 @@ from typing import Final
 
 from upthread.agents._json_lines import as_object, member, text_at
 from upthread.agents._outcomes import (
-    DETAIL_CHARACTERS_MAX,
-    Failure,
+    ended_with,
     outcome_of_status,
     says_no_credit,
     says_no_credit_of_limit,
     says_unpaired_call,
 )
+from upthread.agents.base import PromptResult
 from upthread.core.types import Outcome
 
 FULL_PERCENT: Final = 100
@@ -51,7 +51,7 @@ _OF_REFUSAL: Final = (
 )
 
 
-def failure_of_turn(error: object, *, reset_at_ms: int | None = None) -> Failure:
+def failure_of_turn(error: object, *, reset_at_ms: int | None = None) -> PromptResult:
     """Say what the `error` of a turn means. `reset_at_ms` is what was said of a limit's end."""
     told = " ".join(filter(None, (text_at(error, "message"), text_at(error, "additionalDetails"))))
     kind, status = _kind_and_status(member(error, "codexErrorInfo"))
@@ -65,11 +65,7 @@ def failure_of_turn(error: object, *, reset_at_ms: int | None = None) -> Failure
         outcome = Outcome.CORRUPTED
     named = ", ".join(filter(None, (kind, f"HTTP {status}" if status else "")))
     detail = f"{told or 'no reason given'} ({named or 'an error without a kind'})"
-    return Failure(
-        outcome=outcome,
-        detail=detail[:DETAIL_CHARACTERS_MAX],
-        reset_at_ms=reset_at_ms if outcome is Outcome.RATE_LIMITED else None,
-    )
+    return ended_with(outcome, detail, reset_at_ms=reset_at_ms)
 
 
 def _kind_and_status(info: object) -> tuple[str, int | None]:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from upthread.agents._json_lines import as_object, member, text_at, unknown
-from upthread.agents._permissions import ALLOW, REJECT, ask_to_hold, permission
+from upthread.agents._permissions import ALLOW, REJECT, permission
 from upthread.agents._prompt import RunningPrompt
-from upthread.agents.base import ALLOW_OR_REJECT, CallAnswer, OpenRequest, PermissionRequest
+from upthread.agents.base import ALLOW_OR_REJECT, OpenRequest, PermissionRequest
 from upthread.agents.codex.server import CodexServer
 from upthread.core.events import ToolCallAnnounced
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
@@ -88,15 +88,6 @@ class PermissionDesk:
     def __init__(self, server: CodexServer, request: OpenRequest) -> None:
         self._server = server
         self._answer_permission = request.answer_permission
-        self._hold_call = request.hold_call
-        self._sandbox = request.limits.sandbox
-
-    async def hold(self, told: _Told, running: RunningPrompt) -> CallAnswer | None:
-        """Return what holds back a call that is about to run, None to let it run (A14)."""
-        if self._hold_call is None:
-            return None
-        call = structs.replace(call_request(told), is_sandboxed=bool(self._sandbox))
-        return await ask_to_hold(call, running, self._hold_call)
 
     async def answer(
         self,

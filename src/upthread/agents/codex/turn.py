@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 from msgspec import structs
 
 from upthread.agents._json_lines import as_object, member, text_at, unknown
-from upthread.agents._outcomes import Failure
+from upthread.agents.base import PromptResult
 from upthread.agents.codex import items
 from upthread.agents.codex.items import CALL, children_named
 from upthread.agents.codex.outcomes import end_of_limit_ms, failure_of_turn
@@ -133,9 +133,9 @@ class Turn:
         self.turn_id = ""
         self.running: dict[UpstreamSessionId, str] = {}
         self.calls: dict[tuple[str, str], ToolCallAnnounced] = {}
-        self.failure: Failure | None = None
-        self.retrying: Failure | None = None
-        self.given_up: Failure | None = None
+        self.failure: PromptResult | None = None
+        self.retrying: PromptResult | None = None
+        self.given_up: PromptResult | None = None
         self.is_stopping = False
         self.late = 0
         self.tokens_in: int | None = None

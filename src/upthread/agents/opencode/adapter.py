@@ -29,7 +29,7 @@ class OpenCodeAdapter(Adapter):
     row = AGENTS["opencode"]
 
     @asynccontextmanager
-    async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
+    async def open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
         async with listening() as calls:
             given = request.environment
             await anyio.to_thread.run_sync(require_usable, request, given)

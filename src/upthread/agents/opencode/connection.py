@@ -12,24 +12,18 @@ from functools import partial
 from typing import Any, Final, Self
 
 import anyio
-from anyio.abc import TaskGroup
 from msgspec import field, structs
 
-from upthread.agents._connection import ServerConnection, ServerPrompt, Steps
+from upthread.agents._connection import ServerConnection, ServerPrompt
 from upthread.agents._json_lines import Unreadable, as_object, member, text_at, unknown
-from upthread.agents._outcomes import Failure
 from upthread.agents._permissions import CallListener
+from upthread.agents._process_end import RefusedByAgentError
 from upthread.agents._prompt import RunningPrompt
-from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
+from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PermissionRequest, PromptResult
 from upthread.agents.opencode.outcomes import detail_of_finish
 from upthread.agents.opencode.parts import window_of
-from upthread.agents.opencode.permissions import PermissionDesk
-from upthread.agents.opencode.server import (
-    ApiError,
-    OpenCodeServer,
-    RefusedByServerError,
-    ServerGoneError,
-)
+from upthread.agents.opencode.permissions import PermissionDesk, call_request
+from upthread.agents.opencode.server import ApiError, OpenCodeServer, ServerGoneError
 from upthread.agents.opencode.sessions import Sessions, path_of, prompt_limits
 from upthread.agents.opencode.turn import SPOKEN, Turn
 from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX, one_line_name
@@ -64,7 +58,7 @@ class _Prompt(ServerPrompt[Turn], kw_only=True):
     is_listened_for: bool = False
 
 
-class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
+class OpenCodeConnection(ServerConnection[_Prompt]):
     """A running server. Use `serving` around everything else."""
 
     def __init__(
@@ -75,17 +69,12 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
         calls: CallListener | None,
         now_ms: Callable[[], int],
     ) -> None:
-        super().__init__(
-            request,
-            server,
-            sessions=Sessions(server, title=request.title),
-            desk=PermissionDesk(server.client, request),
-        )
+        super().__init__(request, server, sessions=Sessions(server, title=request.title))
+        self._desk = PermissionDesk(server.client, request)
         self._server = server
         self._now_ms = now_ms
         if calls is not None:
             calls.hold = self._hold
-        self._tasks: TaskGroup | None = None
         self._is_listening = anyio.Event()
         self._lost = ""
         self._stale: set[str] = set()
@@ -104,6 +93,9 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
     @property
     def capabilities(self) -> Capabilities:
         return self._capabilities
+
+    def _call_request(self, told: Mapping[str, Any]) -> PermissionRequest:
+        return call_request(told)
 
     # --- its life ------------------------------------------------------------------------------
 
@@ -137,7 +129,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
     async def _health(self) -> object:
         try:
             return await self._server.get("/global/health")
-        except RefusedByServerError as error:
+        except RefusedByAgentError as error:
             # What is not there is the question, and no session: OpenCode 2 asks it elsewhere.
             raise UpstreamError(
                 f"the server of {self._server.agent} does not speak the API of version "
@@ -190,9 +182,8 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
             self._server.client.allowance.renew(TURN)
             if await self._prepare(prompt):
                 await self._send(prompt, text)
-                with anyio.move_on_after(IS_AT_WORK_WITHIN_S):
-                    await prompt.is_ended.wait()
-                is_silent = not (prompt.is_ended.is_set() or prompt.turn.is_answered)
+                has_ended = await prompt.ended_within(IS_AT_WORK_WITHIN_S)
+                is_silent = not (has_ended or prompt.turn.is_answered)
                 if is_silent and not await self._is_at_work(session):
                     prompt.running.error = ApiError(ACCEPTED, "", NOT_AT_WORK)
                     prompt.is_ended.set()
@@ -205,7 +196,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
 
         leave = partial(self._abort, prompt)
         try:
-            await self._run_turn(prompt, Steps(ask=ask, cancel=cancel, leave=leave), on_event)
+            await self._run_turn(prompt, on_event, ask=ask, cancel=cancel, leave=leave)
         finally:
             # However it ended: what is still said in them is no word of the next prompt's (A8).
             self._stale |= prompt.turn.messages.keys()
@@ -223,7 +214,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
             return window_of(self._providers, message)
 
         turn = Turn(session, stale=self._stale, window_of=window, now_ms=self._now_ms)
-        return _Prompt(running=RunningPrompt(session), turn=turn)
+        return _Prompt(running=RunningPrompt(session, self._request), turn=turn)
 
     async def _prepare(self, prompt: _Prompt) -> bool:
         """Let an earlier prompt's last words pass; False when this one was ended meanwhile."""
@@ -255,11 +246,10 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
 
     def _stop(self, prompt: _Prompt) -> None:
         """Have the running work aborted; the server's own events say when it has ended."""
-        assert self._tasks is not None
         if self._prompt is prompt and not prompt.turn.is_stopping:
             prompt.turn.is_stopping = True
             until_ended = partial(self._stop_until_ended, again_s=ABORT_AGAIN_S)
-            self._tasks.start_soon(until_ended, prompt, partial(self._abort_all, prompt))
+            self._begin(until_ended, prompt, partial(self._abort_all, prompt))
 
     async def _abort_all(self, prompt: _Prompt) -> None:
         await self._abort(prompt)
@@ -280,12 +270,11 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
             failure = await self._as_damage(prompt, failure)
         if failure is not None:
             self._settled_at = anyio.current_time() + SETTLE_S
-            return self._failed(prompt.running, failure)
         detail = detail_of_finish(prompt.turn.finish)
-        tokens_used = prompt.running.seen.tokens_used
-        return PromptResult(outcome=Outcome.OK, detail=detail, tokens_used=tokens_used)
+        ended = failure or PromptResult(outcome=Outcome.OK, detail=detail)
+        return self._with_tokens(prompt.running, ended)
 
-    async def _as_damage(self, prompt: _Prompt, failure: Failure) -> Failure:
+    async def _as_damage(self, prompt: _Prompt, failure: PromptResult) -> PromptResult:
         """Return a failure as what it means where the server cannot read the session at all."""
         if not prompt.turn.is_answered:
             try:
@@ -293,24 +282,24 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
             except UpstreamError as error:
                 if error.outcome == Outcome.CORRUPTED:
                     detail = f"{failure.detail}; {error.message}"
-                    return Failure(outcome=Outcome.CORRUPTED, detail=detail)
+                    return PromptResult(outcome=Outcome.CORRUPTED, detail=detail)
         return failure
 
-    async def _failure_of(self, prompt: _Prompt) -> Failure | None:
+    async def _failure_of(self, prompt: _Prompt) -> PromptResult | None:
         running = prompt.running
         cut_short = self._cut_short(running, has_died=bool(self._lost), asked_to="abort")
         if cut_short is not None:
             return cut_short
         if isinstance(running.error, ApiError):
-            return Failure(outcome=running.error.outcome, detail=str(running.error))
+            return PromptResult(outcome=running.error.outcome, detail=str(running.error))
         if isinstance(running.error, TimeoutError):
             waited_s = self._request.start_timeout_s
             detail = f"the server did not take the prompt within {waited_s:g} s"
-            return Failure(outcome=Outcome.TIMED_OUT, detail=detail)
+            return PromptResult(outcome=Outcome.TIMED_OUT, detail=detail)
         if running.error is not None or not prompt.turn.is_over:
             died = await self._server.died("the prompt")
             detail = f"{died} ({self._lost})" if self._server.violation is None else str(died)
-            return Failure(outcome=Outcome(died.outcome), detail=detail)
+            return PromptResult(outcome=Outcome(died.outcome), detail=detail)
         # What was given up comes before the error that our own abort of it leaves.
         return prompt.turn.given_up or prompt.turn.failure
 
@@ -333,27 +322,23 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
             self._stop(prompt)
         if prompt.turn.failure_before is not None and not prompt.is_doubted:
             prompt.is_doubted = True
-            assert self._tasks is not None
-            self._tasks.start_soon(self._end_unbegun, prompt)
+            self._begin(self._end_unbegun, prompt)
         if prompt.turn.has_silent_child and not prompt.is_listened_for:
             prompt.is_listened_for = True
-            assert self._tasks is not None
-            self._tasks.start_soon(self._end_silent, prompt)
+            self._begin(self._end_silent, prompt)
         prompt.end_if_over()
 
     async def _end_silent(self, prompt: _Prompt) -> None:
         """End the sub-agents in the background that stand still and are not told as ended."""
-        with anyio.move_on_after(TOLD_WITHIN_S):
-            await prompt.is_ended.wait()
+        has_ended = await prompt.ended_within(TOLD_WITHIN_S)
         prompt.is_listened_for = False
-        if not prompt.is_ended.is_set():
+        if not has_ended:
             await self._deliver(prompt.turn.end_silent(), prompt.running)
         prompt.end_if_over()
 
     async def _end_unbegun(self, prompt: _Prompt) -> None:
         """End a prompt that the server has given up before it began, and says nothing more of."""
-        with anyio.move_on_after(BEGINS_WITHIN_S):
-            await prompt.is_ended.wait()
+        await prompt.ended_within(BEGINS_WITHIN_S)
         prompt.is_doubted = False
         prompt.turn.end_unbegun()
         prompt.end_if_over()
@@ -368,12 +353,11 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
         self, prompt: _Prompt, kind: str, properties: Mapping[str, Any], directory: str
     ) -> None:
         """Have a question answered in a task of its own: the others are not kept waiting."""
-        assert self._tasks is not None
         if not prompt.turn.has(UpstreamSessionId(text_at(properties, "sessionID"))):
             return
         if kind in {"permission.asked", "question.asked"}:
             self._server.client.allowance.take_request()
         if kind == "permission.asked":
-            self._tasks.start_soon(self._desk.answer, properties, prompt.running, directory)
+            self._begin(self._desk.answer, properties, prompt.running, directory)
         elif kind == "question.asked":
-            self._tasks.start_soon(self._desk.dismiss, properties, prompt.running, directory)
+            self._begin(self._desk.dismiss, properties, prompt.running, directory)

@@ -12,11 +12,11 @@ from typing import Final
 
 from upthread.agents._json_lines import member, text_at
 from upthread.agents._outcomes import (
-    DETAIL_CHARACTERS_MAX,
-    Failure,
+    ended_with,
     outcome_of_refusal,
     says_no_credit_of_limit,
 )
+from upthread.agents.base import PromptResult
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.types import Outcome
 
@@ -54,21 +54,17 @@ def detail_of_finish(reason: str) -> str:
     return "" if reason in {"", "stop"} else f"finish: {reason}"
 
 
-def failure_of_message(error: object, *, now_ms: int) -> Failure:
+def failure_of_message(error: object, *, now_ms: int) -> PromptResult:
     """Say what the `error` of a message or of `session.error` means."""
     name, said = text_at(error, "name"), text_at(error, "data", "message")
     detail = f"{said or 'no reason given'} ({name or 'an error without a name'})"
     if name == _DECLINED:
         detail = REFUSAL + detail
     outcome = _OF_NAME.get(name) or _of_status(member(error, "data", "statusCode"), said)
-    return Failure(
-        outcome=outcome,
-        detail=detail[:DETAIL_CHARACTERS_MAX],
-        reset_at_ms=_reset_at_ms(error, now_ms) if outcome is Outcome.RATE_LIMITED else None,
-    )
+    return ended_with(outcome, detail, reset_at_ms=_reset_at_ms(error, now_ms))
 
 
-def failure_of_retry(status: object, *, now_ms: int) -> Failure | None:
+def failure_of_retry(status: object, *, now_ms: int) -> PromptResult | None:
     """Return what a retry amounts to that is not worth waiting for, None while it is.
 
     A long pause before the next try is a limit; short ones are one only with words that say so,
@@ -86,11 +82,7 @@ def failure_of_retry(status: object, *, now_ms: int) -> Failure | None:
         outcome = Outcome.CREDIT_EXHAUSTED
     elif PASSING_WORDS.search(said) or not (is_long or _WORDS_OF_LIMIT.search(said)):
         outcome = Outcome.TRANSIENT
-    return Failure(
-        outcome=outcome,
-        detail=f"{said} (retry {attempt})"[:DETAIL_CHARACTERS_MAX],
-        reset_at_ms=next_ms if outcome is Outcome.RATE_LIMITED else None,
-    )
+    return ended_with(outcome, f"{said} (retry {attempt})", reset_at_ms=next_ms)
 
 
 def _of_status(status: object, said: str) -> Outcome:

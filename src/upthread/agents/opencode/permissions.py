@@ -13,9 +13,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from upthread.agents._json_lines import as_object, text_at, texts_at, unknown
-from upthread.agents._permissions import REJECT, ask_to_hold, permission
+from upthread.agents._permissions import REJECT, permission
 from upthread.agents._prompt import RunningPrompt
-from upthread.agents.base import CallAnswer, OpenRequest, PermissionRequest
+from upthread.agents.base import OpenRequest, PermissionRequest
 from upthread.agents.opencode.parts import tool_kind
 from upthread.agents.opencode.server import ApiError, OpenCodeClient, ServerGoneError
 from upthread.core.types import UpstreamSessionId
@@ -30,13 +30,6 @@ class PermissionDesk:
     def __init__(self, client: OpenCodeClient, request: OpenRequest) -> None:
         self._client = client
         self._answer_permission = request.answer_permission
-        self._hold_call = request.hold_call
-
-    async def hold(self, told: Mapping[str, Any], running: RunningPrompt) -> CallAnswer | None:
-        """Return what holds back a call that is about to run, None to let it run (A14)."""
-        if self._hold_call is None:
-            return None
-        return await ask_to_hold(call_request(told), running, self._hold_call)
 
     async def answer(
         self, asked: Mapping[str, Any], running: RunningPrompt, directory: str

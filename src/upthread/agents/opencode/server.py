@@ -13,7 +13,7 @@ import json
 import math
 import re
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
@@ -228,12 +228,6 @@ def _refused(status: int, answer: object) -> ApiError:
 # --- the server ----------------------------------------------------------------------------------
 
 
-class RefusedByServerError(UpstreamError):
-    """The server answered with an error. `status` is HTTP's."""
-
-    status: int = 0
-
-
 class OpenCodeServer(RunningAgent):
     """A running server. Made by `started_server` only."""
 
@@ -253,40 +247,27 @@ class OpenCodeServer(RunningAgent):
         query: Mapping[str, str] | None = None,
     ) -> object:
         """Ask, within the start-up deadline. Raises UpstreamError for every way it can fail."""
-        return await self._asked("GET", path, session=session, query=query)
+        return await self._answered(f"GET {path}", self.client.get(path, query), session)
 
     async def post(
         self, path: str, body: object = None, *, session: UpstreamSessionId | None = None
     ) -> object:
         """As `get`, with a body."""
-        return await self._asked("POST", path, session=session, body=body)
+        return await self._answered(f"POST {path}", self.client.post(path, body), session)
 
-    async def _asked(
-        self,
-        method: str,
-        path: str,
-        *,
-        session: UpstreamSessionId | None,
-        body: object = None,
-        query: Mapping[str, str] | None = None,
+    async def _answered(
+        self, asked: str, answer: Awaitable[object], session: UpstreamSessionId | None
     ) -> object:
         try:
-            if method == "GET":
-                return await self.client.get(path, query)
-            return await self.client.post(path, body)
+            return await answer
         except ApiError as error:
-            raise self._refusal(f"{method} {path}", session or "", error) from error
+            raise self.refused(
+                asked, str(error), outcome=error.outcome, session=session or ""
+            ) from error
         except ServerGoneError as error:
-            raise await self.died(f"{method} {path}") from error
+            raise await self.died(asked) from error
         except TimeoutError as error:
-            raise self.timed_out(f"{method} {path}") from error
-
-    def _refusal(self, asked: str, session: str, error: ApiError) -> RefusedByServerError:
-        said = self.refused(asked, str(error), outcome=error.outcome, session=session)
-        refusal = RefusedByServerError(said.message, outcome=error.outcome, hint=said.hint)
-        refusal.ids.update(said.ids)
-        refusal.status = error.status
-        return refusal
+            raise self.timed_out(asked) from error
 
 
 @asynccontextmanager

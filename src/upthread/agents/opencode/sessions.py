@@ -21,10 +21,11 @@ import anyio.to_thread
 from upthread.agent_stores.homes import home_of
 from upthread.agents._connection import open_elsewhere
 from upthread.agents._json_lines import as_object, objects_at, text_at
+from upthread.agents._process_end import RefusedByAgentError
 from upthread.agents.base import ListedSession
 from upthread.agents.opencode.parts import history
 from upthread.agents.opencode.reader import AGENT, writer_of
-from upthread.agents.opencode.server import OpenCodeServer, RefusedByServerError
+from upthread.agents.opencode.server import OpenCodeServer
 from upthread.core.events import AgentEvent
 from upthread.core.roles.limits import EDITING, RoleLimits, denies_wholly, named_tools
 from upthread.core.types import Outcome, UpstreamSessionId
@@ -69,7 +70,7 @@ class Sessions:
             raise open_elsewhere(self._server.agent, session, pid)
         try:
             answer = await self._server.get(path_of(session), session=session)
-        except RefusedByServerError as refused:
+        except RefusedByAgentError as refused:
             await self._confirm(refused, session)
             raise
         returned = text_at(answer, "id")
@@ -78,7 +79,7 @@ class Sessions:
         # Without it OpenCode takes a prompt, and fails without a word (1.18.33).
         await _require_directory(session, text_at(answer, "directory"))
 
-    async def _confirm(self, refused: RefusedByServerError, session: UpstreamSessionId) -> None:
+    async def _confirm(self, refused: RefusedByAgentError, session: UpstreamSessionId) -> None:
         if refused.outcome == Outcome.MISSING:
             return
         # Sub-agents' sessions too, and those of other directories: one whose directory was moved is
@@ -101,7 +102,7 @@ class Sessions:
         await self.attach(session)
         try:
             messages = await self._server.get(path_of(session, "message"), session=session)
-        except RefusedByServerError as refused:
+        except RefusedByAgentError as refused:
             # Not for the moment: it has just read the session itself from the same database.
             if refused.outcome == Outcome.UNKNOWN:
                 refused.outcome = Outcome.CORRUPTED

@@ -21,14 +21,10 @@ from collections.abc import Callable, Mapping, Set
 from typing import Any, Final, TypeAlias
 
 from upthread.agents._json_lines import as_object, member, text_at, unknown
-from upthread.agents._outcomes import Failure
+from upthread.agents.base import PromptResult
 from upthread.agents.opencode import parts
 from upthread.agents.opencode.outcomes import failure_of_message, failure_of_retry
-from upthread.agents.opencode.parts import (
-    child_named,
-    end_of_background,
-    goes_on_in_background,
-)
+from upthread.agents.opencode.parts import child_named, end_of_background, goes_on_in_background
 from upthread.core.events import (
     AgentEvent,
     ChildEnded,
@@ -173,8 +169,8 @@ class Turn:
     ) -> None:
         self.session = session
         self.messages: dict[str, str] = {}
-        self.failure: Failure | None = None
-        self.given_up: Failure | None = None
+        self.failure: PromptResult | None = None
+        self.given_up: PromptResult | None = None
         self.finish = ""
         self.is_stopping = False
         self.is_over = False
@@ -183,7 +179,7 @@ class Turn:
         self._window_of = window_of
         self._now_ms = now_ms
         self._family = Family(session)
-        self.failure_before: Failure | None = None
+        self.failure_before: PromptResult | None = None
         self._has_begun = False
         self._has_reply = False
         self._is_idle = False

@@ -9,7 +9,13 @@ import sys
 from upthread.agents.rehearsal.methods import Methods
 from upthread.agents.rehearsal.protocol import Connection
 from upthread.agents.rehearsal.sessions import SessionStore, UnsafeDirectoryError
-from upthread.agents.rehearsal.settings import EventLog, SettingsError, read_settings
+from upthread.agents.rehearsal.settings import (
+    OUTLIVES,
+    READ_ONLY,
+    EventLog,
+    SettingsError,
+    read_settings,
+)
 from upthread.agents.rehearsal.turn import Agent
 
 EXIT_USAGE = 2
@@ -21,33 +27,27 @@ def main() -> None:
     """Serve one client. Ends the process; exit code 2 and a line on stderr for bad settings."""
     try:
         settings = read_settings(os.environ)
-        store = SessionStore(settings.sessions_directory, is_read_only=settings.is_read_only)
+        is_read_only = READ_ONLY in settings.words
+        store = SessionStore(settings.sessions_directory, is_read_only=is_read_only)
     except (SettingsError, UnsafeDirectoryError, OSError) as error:
         sys.stderr.write(f"rehearsal agent: {error}\n")
         sys.exit(EXIT_USAGE)
+    outlives_client = OUTLIVES in settings.words
     connection = Connection(
         sys.stdin.buffer,
         output_descriptor=sys.stdout.fileno(),
-        outlives_client=settings.outlives_client,
+        outlives_client=outlives_client,
     )
     log = EventLog(settings.log_path)
-    agent = Agent(
-        store=store,
-        connection=connection,
-        log=log,
-        pace_s=settings.pace_s,
-        always=settings.always,
-        asks=settings.asks,
-    )
-    methods = Methods(agent, settings=settings)
-    if settings.outlives_client:
+    methods = Methods(Agent(store=store, connection=connection, log=log, settings=settings))
+    if outlives_client:
         # upthread's end sends it, and what is rehearsed is an agent that outlives it (ADR 47).
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         connection.serve(methods.requests(), methods.notifications())
     except KeyboardInterrupt:
         connection.leave(EXIT_INTERRUPTED)
-    if settings.outlives_client:
+    if outlives_client:
         methods.end_turns(within_s=OUTLIVES_S)
     connection.leave()
 

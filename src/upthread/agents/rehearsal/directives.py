@@ -62,7 +62,7 @@ def directives_of(turn: Turn) -> list[Directive]:
     """
     earlier = turn.history.prompts[:-1]
     found: list[Directive] = []
-    for written in [*_written(turn.text), *_written(turn.agent.always)]:
+    for written in [*_written(turn.text), *_written(turn.agent.settings.always)]:
         guards, directive = _parsed(written)
         if directive.word not in ACTIONS and directive.word not in REPORT_WORDS:
             known = ", ".join(sorted([*ACTIONS, *REPORT_WORDS]))

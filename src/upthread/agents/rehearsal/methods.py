@@ -13,7 +13,13 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from upthread.agents.rehearsal.conversation import respond
+from upthread.agents.rehearsal.directives import (
+    BAD_REPORT,
+    NO_REPORT,
+    REPORT_WORDS,
+    carry_out,
+    directives_of,
+)
 from upthread.agents.rehearsal.history import replay
 from upthread.agents.rehearsal.protocol import (
     INTERNAL_ERROR,
@@ -26,20 +32,22 @@ from upthread.agents.rehearsal.protocol import (
     RpcError,
     Work,
 )
+from upthread.agents.rehearsal.roles import BROKEN_BLOCK, ROLES, block_of, play, prose_of
 from upthread.agents.rehearsal.sessions import UnknownSessionError
-from upthread.agents.rehearsal.settings import Settings, size_of
+from upthread.agents.rehearsal.settings import NAMELESS, OPAQUE_ERRORS, size_of
 from upthread.agents.rehearsal.turn import Agent, Turn, TurnCancelledError, TurnStopped
 
 VERSION: Final = "0.1.0"
 POLL_S: Final = 0.01
+REMEMBERED_CHARACTERS: Final = 40
 
 
 class Methods:
     """The methods of one connection. Which sessions are attached is all it knows by itself."""
 
-    def __init__(self, agent: Agent, *, settings: Settings) -> None:
+    def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._settings = settings
+        self._settings = agent.settings
         self._attached: dict[str, str] = {}
         self._running: dict[str, Turn] = {}
         self._lock = threading.Lock()
@@ -59,7 +67,7 @@ class Methods:
             "session/prompt": self._prompt,
         }
         for name, method in optional.items():
-            if name not in self._settings.switched_off:
+            if self._can(name):
                 methods[f"session/{name}"] = method
         return {name: self._told_of_unknown(method) for name, method in methods.items()}
 
@@ -73,16 +81,18 @@ class Methods:
         while self._running and time.monotonic() < until_s:
             time.sleep(POLL_S)
 
+    def _can(self, name: str) -> bool:
+        return f"no_{name}" not in self._settings.words
+
     def _initialize(self, _params: Json) -> Json:
-        switched_off = self._settings.switched_off
         session: Json = {
-            name: {} for name in ("resume", "list", "fork", "close") if name not in switched_off
+            name: {} for name in ("resume", "list", "fork", "close") if self._can(name)
         }
         return {
             "protocolVersion": self._settings.protocol_version,
             "agentInfo": {"name": "rehearsal", "title": "Rehearsal", "version": VERSION},
             "agentCapabilities": {
-                "loadSession": "load" not in switched_off,
+                "loadSession": self._can("load"),
                 "sessionCapabilities": session,
                 "promptCapabilities": {"image": False, "audio": False, "embeddedContext": True},
                 "mcpCapabilities": {"http": False, "sse": False},
@@ -107,7 +117,8 @@ class Methods:
     def _load(self, params: Json) -> Json:
         session_id, entries = self._attach(params, event="session_load")
         # All of it before the answer, as ACP has it.
-        for update in replay(entries, names_messages=self._settings.names_messages):
+        names_messages = NAMELESS not in self._settings.words
+        for update in replay(entries, names_messages=names_messages):
             self._agent.connection.notify(
                 "session/update", {"sessionId": session_id, "update": update}
             )
@@ -197,7 +208,7 @@ class Methods:
         return call
 
     def _unknown(self, error: UnknownSessionError) -> RpcError:
-        if self._settings.has_opaque_errors:
+        if OPAQUE_ERRORS in self._settings.words:
             return RpcError(INTERNAL_ERROR, "Internal error")
         return RpcError(NOT_FOUND, "Resource not found", {"sessionId": error.session_id})
 
@@ -205,7 +216,7 @@ class Methods:
 def _carried_out(turn: Turn) -> str:
     """Do what the prompt asks, write how the turn ended, and return its stop reason."""
     try:
-        respond(turn)
+        _respond(turn)
         stop_reason = "end_turn"
     except TurnStopped as stopped:
         stop_reason = stopped.stop_reason
@@ -217,6 +228,45 @@ def _carried_out(turn: Turn) -> str:
         raise
     turn.end(stopReason=stop_reason)
     return stop_reason
+
+
+# --- a prompt: its directives first, else its role, else free talk -----------------------------
+
+
+def _respond(turn: Turn) -> None:
+    """Do all there is to do in a turn. Returning is the end of the turn, with `end_turn`."""
+    directives = directives_of(turn)
+    report_words = {one.word for one in directives} & REPORT_WORDS
+    actions = [one for one in directives if one.word not in REPORT_WORDS]
+    for directive in actions:
+        carry_out(turn, directive)
+    if actions:
+        return
+    if turn.role in ROLES:
+        _play_role(turn, report_words=report_words)
+        return
+    turn.say(_free_talk(turn))
+    if BAD_REPORT in report_words:
+        turn.say(f"\n\n{BROKEN_BLOCK}")
+
+
+def _play_role(turn: Turn, *, report_words: set[str]) -> None:
+    report = play(turn)
+    turn.say(prose_of(report))
+    if NO_REPORT in report_words:
+        return
+    turn.say(f"\n\n{BROKEN_BLOCK if BAD_REPORT in report_words else block_of(report)}")
+
+
+def _free_talk(turn: Turn) -> str:
+    """Say what this session holds, so that a reader can count what was lost."""
+    earlier = turn.history.prompts[:-1]
+    heads = "; ".join(f'"{" ".join(prompt.split())[:REMEMBERED_CHARACTERS]}"' for prompt in earlier)
+    told = f": {heads}" if heads else ""
+    return f"I remember {len(earlier)} earlier prompts{told} (rehearsal)"
+
+
+# --- what a request holds ----------------------------------------------------------------------
 
 
 def _text(params: Json, name: str) -> str:

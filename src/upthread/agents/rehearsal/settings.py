@@ -22,13 +22,19 @@ PACE_VARIABLE: Final = "UPTHREAD_REHEARSAL_PACE_MS"
 ALWAYS_VARIABLE: Final = "UPTHREAD_REHEARSAL_ALWAYS"
 PACE_MS_MAX: Final = 60_000
 
-SWITCHES: Final = frozenset({"no_load", "no_resume", "no_list", "no_fork", "no_close"})
 OPAQUE_ERRORS: Final = "opaque_errors"
 OUTLIVES: Final = "outlives"
+"""It ends its turn first when its client has gone."""
 UNASKED: Final = "no_ask"
+"""It writes and runs without asking."""
 NAMELESS: Final = "no_message_ids"
+"""A history that it sends has no ids of messages."""
 READ_ONLY: Final = "read_only"
-WORDS: Final = (OPAQUE_ERRORS, OUTLIVES, UNASKED, NAMELESS, READ_ONLY)
+"""It answers and stores no turn, as Claude Code does if it may not write the session's file."""
+WORDS: Final = (
+    *("no_close", "no_fork", "no_list", "no_load", "no_resume"),
+    *(OPAQUE_ERRORS, OUTLIVES, UNASKED, NAMELESS, READ_ONLY),
+)
 VERSION_PREFIX: Final = "protocol_version="
 TEXT_CHARACTERS_MAX: Final = 64 * 1024
 
@@ -40,21 +46,13 @@ class SettingsError(Exception):
 class Settings(NamedTuple):
     """How this process behaves. `log_path` is None when nobody counts.
 
-    `outlives_client` is whether it ends its turn first when its client has gone, `asks` whether it
-    asks before it writes or runs, `names_messages` whether a history that it tells has ids of
-    messages. `is_read_only` is whether it answers without storing the turn, as Claude Code does if
-    it may not write the session's file. `pace_s` is how long it thinks before each tool call, 0 by
-    default. `always` are directives as every prompt would end with them.
+    `words` are those of WORDS that were given. `pace_s` is how long it thinks before each tool
+    call, 0 by default. `always` are directives as every prompt would end with them.
     """
 
     sessions_directory: Path
     log_path: Path | None
-    switched_off: frozenset[str]
-    has_opaque_errors: bool
-    outlives_client: bool
-    asks: bool
-    names_messages: bool
-    is_read_only: bool
+    words: frozenset[str]
     protocol_version: int
     pace_s: float
     always: str
@@ -64,25 +62,17 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     """Return the settings; raises SettingsError naming the word that is not known."""
     words = [word.strip() for word in environment.get(CAPABILITIES_VARIABLE, "").split(",")]
     version = PROTOCOL_VERSION
-    switched_off: set[str] = set()
     for word in filter(None, words):
-        if word in SWITCHES:
-            switched_off.add(word.removeprefix("no_"))
-        elif word.startswith(VERSION_PREFIX) and word.removeprefix(VERSION_PREFIX).isdecimal():
+        if word.startswith(VERSION_PREFIX) and word.removeprefix(VERSION_PREFIX).isdecimal():
             version = int(word.removeprefix(VERSION_PREFIX))
         elif word not in WORDS:
-            known = ", ".join([*sorted(SWITCHES), *WORDS, f"{VERSION_PREFIX}N"])
+            known = ", ".join([*WORDS, f"{VERSION_PREFIX}N"])
             raise SettingsError(f"{CAPABILITIES_VARIABLE} has {word!r}; it may have: {known}")
     log = environment.get(LOG_VARIABLE)
     return Settings(
         sessions_directory=sessions_directory(environment),
         log_path=Path(log) if log else None,
-        switched_off=frozenset(switched_off),
-        has_opaque_errors=OPAQUE_ERRORS in words,
-        outlives_client=OUTLIVES in words,
-        asks=UNASKED not in words,
-        names_messages=NAMELESS not in words,
-        is_read_only=READ_ONLY in words,
+        words=frozenset(words),
         protocol_version=version,
         pace_s=_pace_ms(environment) / 1000,
         always=environment.get(ALWAYS_VARIABLE, ""),

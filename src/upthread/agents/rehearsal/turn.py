@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from upthread.agents.rehearsal.history import History
 from upthread.agents.rehearsal.protocol import Connection, Json, RpcError
 from upthread.agents.rehearsal.sessions import SessionStore
-from upthread.agents.rehearsal.settings import EventLog, size_of
+from upthread.agents.rehearsal.settings import UNASKED, EventLog, Settings, size_of
 
 NOTICE: Final = "This is a rehearsal: no model is behind it.\n\n"
 
@@ -44,9 +44,7 @@ class Agent(NamedTuple):
     store: SessionStore
     connection: Connection
     log: EventLog
-    pace_s: float = 0.0
-    always: str = ""
-    asks: bool = True
+    settings: Settings
 
 
 class Turn:
@@ -116,8 +114,8 @@ class Turn:
         self, title: str, *, kind: str, raw_input: Json, path: Path | None = None
     ) -> ToolCall:
         """Announce a tool call, pending, after the pace that was asked for."""
-        if self.agent.pace_s:
-            self.wait(self.agent.pace_s)
+        if self.agent.settings.pace_s:
+            self.wait(self.agent.settings.pace_s)
         announced: Json = {
             "toolCallId": _new_id("call"),
             "title": title,
@@ -154,7 +152,7 @@ class ToolCall:
 
         An agent that asks nobody begins.
         """
-        if not self._turn.agent.asks:
+        if UNASKED in self._turn.agent.settings.words:
             self.begin()
             return True
         try:

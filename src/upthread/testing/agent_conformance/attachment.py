@@ -12,6 +12,7 @@ from upthread.testing.agent_conformance.trial import (
     attach,
     promises,
     refusal_of,
+    require,
     said_by_user,
 )
 
@@ -66,8 +67,7 @@ async def an_unknown_session_is_missing_never_new(trial: Trial) -> None:
 
 async def an_opaque_error_is_confirmed_by_listing(trial: Trial) -> None:
     async with trial.opened(more=trial.agent.opaque) as connection:
-        if not connection.capabilities.can_list:
-            raise AbsentError("it cannot list")
+        require(connection, "list")
         await connection.new_session()
         await _missing(trial, connection)
 
@@ -75,8 +75,7 @@ async def an_opaque_error_is_confirmed_by_listing(trial: Trial) -> None:
 async def load_returns_the_history_in_order(trial: Trial) -> None:
     session = await trial.session_with_a_past()
     async with trial.opened() as connection:
-        if not connection.capabilities.can_load:
-            raise AbsentError("it cannot load")
+        require(connection, "load")
         history = await connection.load_session(session)
         assert trial.agent.plain in said_by_user(history)
         replies = [i for i, event in enumerate(history) if isinstance(event, TextReceived)]
@@ -88,8 +87,7 @@ async def load_returns_the_history_in_order(trial: Trial) -> None:
 async def resume_replays_nothing(trial: Trial) -> None:
     session = await trial.session_with_a_past()
     async with trial.opened() as connection:
-        if not connection.capabilities.can_resume:
-            raise AbsentError("it cannot resume")
+        require(connection, "resume")
         await connection.resume_session(session)
         assert connection.late_events == 0
 

@@ -14,30 +14,17 @@ from upthread.core.events import (
     ToolCallUpdated,
 )
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.testing.agent_conformance.trial import AbsentError, Recorded, Trial, promises
+from upthread.testing.agent_conformance.trial import Recorded, Trial, promises, require
 
 _ENDED = frozenset({"completed", "failed"})
-
-
-async def _acted(trial: Trial) -> tuple[UpstreamSessionId, Recorded]:
-    """Let the agent do what it asks for."""
-    assert trial.agent.permission is not None
-    events = Recorded()
-    async with trial.opened() as connection:
-        session = await connection.new_session()
-        await connection.prompt(session, trial.agent.permission, on_event=events)
-    return session, events
 
 
 async def _answered(trial: Trial, kind: str) -> tuple[PermissionAnswered, PermissionRequest]:
     async def answer(request: PermissionRequest) -> PermissionAnswer:
         return trial.answer(request, kind, f"{kind} by the suite")
 
-    assert trial.agent.permission is not None
-    events = Recorded()
-    async with trial.opened(structs.replace(trial.request, answer_permission=answer)) as connection:
-        session = await connection.new_session()
-        await connection.prompt(session, trial.agent.permission, on_event=events)
+    asking = structs.replace(trial.request, answer_permission=answer)
+    events = (await trial.prompted(trial.agent.permission, asking)).events
     answered = [event for event in events if isinstance(event, PermissionAnswered)]
     assert len(answered) == len(trial.asked) > 0, "it acted and did not ask"
     return answered[0], trial.asked[0]
@@ -68,8 +55,7 @@ async def _answered_before_it_runs(
     assert trial.agent.permission is not None
     events = Recorded()
     async with trial.opened(structs.replace(trial.request, hold_call=hold)) as connection:
-        if not connection.capabilities.can_hold:
-            raise AbsentError("it does not tell of its calls before they run")
+        require(connection, "hold")
         session = await connection.new_session()
         result = await connection.prompt(session, trial.agent.permission, on_event=events)
     assert trial.asked == []
@@ -99,10 +85,8 @@ async def it_asks_before_it_acts_and_then_acts(trial: Trial) -> None:
         was_there.append(trial.has_left)
         return trial.answer(request, "allow_once", "the suite")
 
-    assert trial.agent.permission is not None
-    async with trial.opened(structs.replace(trial.request, answer_permission=answer)) as connection:
-        session = await connection.new_session()
-        await connection.prompt(session, trial.agent.permission, on_event=Recorded())
+    asking = structs.replace(trial.request, answer_permission=answer)
+    await trial.prompted(trial.agent.permission, asking)
     assert was_there, "it did not ask"
     assert not any(was_there), "it acted before it asked"
     assert trial.has_left, "it was allowed to, and did nothing in its working directory"
@@ -136,7 +120,7 @@ def _ended(events: Iterable[AgentEvent]) -> dict[str, str]:
 
 
 async def a_call_is_announced_once_and_ends_after_that(trial: Trial) -> None:
-    session, events = await _acted(trial)
+    session, _, events = await trial.prompted(trial.agent.permission)
     announced = _announced(events, session)
     assert announced, "it acted without a call"
     assert len(set(announced)) == len(announced), "a call was announced twice"
@@ -150,10 +134,9 @@ async def a_call_is_announced_once_and_ends_after_that(trial: Trial) -> None:
 
 
 async def a_history_holds_its_calls(trial: Trial) -> None:
-    session, events = await _acted(trial)
+    session, _, events = await trial.prompted(trial.agent.permission)
     async with trial.opened() as connection:
-        if not connection.capabilities.can_load:
-            raise AbsentError("it cannot load")
+        require(connection, "load")
         history = await connection.load_session(session)
     announced = _announced(events, session)
     assert announced, "it acted without a call"

@@ -6,11 +6,11 @@ from upthread.agents.base import AgentConnection
 from upthread.core.events import AgentEvent, TextReceived, UserTextReplayed
 from upthread.core.types import UpstreamSessionId
 from upthread.testing.agent_conformance.trial import (
-    AbsentError,
     Trial,
     attach,
     promises,
     prompts_of,
+    require,
     tell,
 )
 
@@ -18,8 +18,7 @@ from upthread.testing.agent_conformance.trial import (
 async def _history(trial: Trial, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
     """Return a session's history as an agent of its own reads it."""
     async with trial.opened() as connection:
-        if not connection.capabilities.can_load:
-            raise AbsentError("it cannot load")
+        require(connection, "load")
         return await connection.load_session(session)
 
 
@@ -51,8 +50,7 @@ async def what_is_said_after_loading_is_added_to_it(trial: Trial) -> None:
     first, second = trial.numbered(1), trial.numbered(2)
     session = await trial.session_told(first)
     async with trial.opened() as connection:
-        if not connection.capabilities.can_load:
-            raise AbsentError("it cannot load")
+        require(connection, "load")
         await connection.load_session(session)
         await tell(connection, session, second)
     assert prompts_of(await _history(trial, session), first, second) == [first, second]
@@ -69,8 +67,7 @@ async def of_two_sessions_the_one_asked_for_is_attached(trial: Trial) -> None:
 
 
 async def _forked(connection: AgentConnection, origin: UpstreamSessionId) -> UpstreamSessionId:
-    if not connection.capabilities.can_fork:
-        raise AbsentError("it cannot fork")
+    require(connection, "fork")
     fork = await connection.fork_session(origin)
     assert fork != origin, "a fork that is its origin"
     return fork
@@ -97,8 +94,7 @@ async def what_a_fork_is_told_is_the_forks_alone(trial: Trial) -> None:
 async def a_session_is_listed_once(trial: Trial) -> None:
     sessions = [await trial.session_told(trial.numbered(number)) for number in (1, 2)]
     async with trial.opened() as connection:
-        if not connection.capabilities.can_list:
-            raise AbsentError("it cannot list")
+        require(connection, "list")
         listed = [each.upstream_session_id for each in await connection.list_sessions()]
     assert sorted(listed) == sorted(sessions)
 

@@ -32,6 +32,7 @@ from upthread.testing.agent_conformance.trial import (
     promises,
     prompts_of,
     refusal_of,
+    require,
     said_by_user,
 )
 
@@ -43,14 +44,6 @@ LARGE_WORDS: Final = 5_000
 
 class _OwnError(Exception):
     """Raised by the caller while a prompt runs."""
-
-
-async def _prompted(trial: Trial, prompt: str | None) -> tuple[PromptResult, Recorded]:
-    assert prompt is not None
-    events = Recorded()
-    async with trial.opened() as connection:
-        session = await connection.new_session()
-        return await connection.prompt(session, prompt, on_event=events), events
 
 
 async def pieces_come_in_order_one_at_a_time(trial: Trial) -> None:
@@ -77,22 +70,19 @@ async def pieces_come_in_order_one_at_a_time(trial: Trial) -> None:
 
 
 async def an_event_carries_its_session(trial: Trial) -> None:
-    events = Recorded()
-    async with trial.opened() as connection:
-        session = await connection.new_session()
-        await connection.prompt(session, trial.agent.plain, on_event=events)
+    session, _, events = await trial.prompted(trial.agent.plain)
     said = [event for event in events if isinstance(event, TextReceived)]
     assert said
     assert {event.upstream_session_id for event in said} == {session}
 
 
 async def an_event_without_a_session_says_so(trial: Trial) -> None:
-    _, events = await _prompted(trial, trial.agent.unstamped)
+    events = (await trial.prompted(trial.agent.unstamped)).events
     assert any(event.upstream_session_id is None for event in events)
 
 
 async def a_childs_words_are_the_childs(trial: Trial) -> None:
-    _, events = await _prompted(trial, trial.agent.child)
+    events = (await trial.prompted(trial.agent.child)).events
     started = [event for event in events if isinstance(event, ChildStarted)]
     assert started, "no child was seen to start"
     child = started[0].child_upstream_session_id
@@ -106,12 +96,8 @@ async def a_childs_words_are_the_childs(trial: Trial) -> None:
 
 
 async def a_parent_says_nothing_that_its_child_said(trial: Trial) -> None:
-    assert trial.agent.child is not None
     assert trial.agent.child_words is not None
-    events = Recorded()
-    async with trial.opened() as connection:
-        session = await connection.new_session()
-        await connection.prompt(session, trial.agent.child, on_event=events)
+    session, _, events = await trial.prompted(trial.agent.child)
     said = "".join(
         event.text
         for event in events
@@ -149,14 +135,14 @@ async def late_words_stay_out_of_the_next_prompt(trial: Trial) -> None:
 
 async def every_outcome_it_can_be_brought_to(trial: Trial) -> None:
     for outcome, prompt in trial.agent.outcomes.items():
-        result, _ = await _prompted(trial, prompt)
+        result = (await trial.prompted(prompt)).result
         assert result.outcome is outcome, (prompt, result)
         if outcome is not Outcome.OK:
             assert result.detail, f"{outcome} without the agent's own word"
 
 
 async def a_limit_says_when_it_ends(trial: Trial) -> None:
-    result, _ = await _prompted(trial, trial.agent.resets)
+    result = (await trial.prompted(trial.agent.resets)).result
     assert result.outcome is Outcome.RATE_LIMITED, result
     assert result.reset_at_ms is not None
     assert result.reset_at_ms > 0
@@ -165,7 +151,7 @@ async def a_limit_says_when_it_ends(trial: Trial) -> None:
 async def what_it_used_is_what_it_said(trial: Trial) -> None:
     assert trial.agent.usage is not None
     prompt, tokens_in, tokens_out = trial.agent.usage
-    result, _ = await _prompted(trial, prompt)
+    result = (await trial.prompted(prompt)).result
     assert (result.outcome, result.tokens_in) == (Outcome.OK, tokens_in), result
     assert tokens_out is None or result.tokens_out == tokens_out, result
 
@@ -219,10 +205,7 @@ async def a_rate_limit_leaves_the_session_as_it_was(trial: Trial) -> None:
     prompt = trial.agent.outcomes.get(Outcome.RATE_LIMITED)
     if prompt is None:
         raise AbsentError("it cannot be rate limited")
-    async with trial.opened() as connection:
-        session = await connection.new_session()
-        await connection.prompt(session, prompt, on_event=Recorded())
-    await _goes_on(trial, session)
+    await _goes_on(trial, (await trial.prompted(prompt)).session)
 
 
 async def _goes_on(trial: Trial, session: UpstreamSessionId) -> None:
@@ -285,7 +268,7 @@ async def a_deadline_ends_the_turn_not_the_session(trial: Trial) -> None:
 async def odd_text_comes_through_identical(trial: Trial) -> None:
     assert trial.agent.odd_text is not None
     prompt, text = trial.agent.odd_text
-    result, events = await _prompted(trial, prompt)
+    _, result, events = await trial.prompted(prompt)
     assert result.outcome is Outcome.OK
     assert text in events.text
 
@@ -293,7 +276,7 @@ async def odd_text_comes_through_identical(trial: Trial) -> None:
 async def a_large_reply_comes_through_whole(trial: Trial) -> None:
     assert trial.agent.large is not None
     prompt, text = trial.agent.large
-    result, events = await _prompted(trial, prompt)
+    _, result, events = await trial.prompted(prompt)
     assert result.outcome is Outcome.OK
     assert events.text.count(text) == 1, f"{len(events.text)} characters of {len(text)}"
 
@@ -301,8 +284,7 @@ async def a_large_reply_comes_through_whole(trial: Trial) -> None:
 async def a_large_prompt_is_kept_whole(trial: Trial) -> None:
     large = f"{'many words ' * LARGE_WORDS}{trial.agent.plain}"
     async with trial.opened() as connection:
-        if not connection.capabilities.can_load:
-            raise AbsentError("it cannot load")
+        require(connection, "load")
         session = await connection.new_session()
         await connection.prompt(session, large, on_event=Recorded())
         assert prompts_of(await connection.load_session(session), large) == [large]
@@ -319,7 +301,7 @@ async def an_odd_prompt_is_kept_identical(trial: Trial) -> None:
 
 
 async def an_unknown_update_is_kept_raw(trial: Trial) -> None:
-    result, events = await _prompted(trial, trial.agent.unknown_update)
+    _, result, events = await trial.prompted(trial.agent.unknown_update)
     assert result.outcome is Outcome.OK
     unknown = [event for event in events if isinstance(event, UnknownReceived)]
     assert unknown
@@ -328,7 +310,7 @@ async def an_unknown_update_is_kept_raw(trial: Trial) -> None:
 
 
 async def garbage_never_ends_the_turn(trial: Trial) -> None:
-    result, events = await _prompted(trial, trial.agent.garbage)
+    _, result, events = await trial.prompted(trial.agent.garbage)
     assert result.outcome is Outcome.OK
     assert any(isinstance(event, UnknownReceived) for event in events)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import anyio
 from msgspec import Struct, field, structs
@@ -89,6 +89,14 @@ class Recorded(list[AgentEvent]):
         return "".join(event.text for event in self if isinstance(event, TextReceived))
 
 
+class Prompted(NamedTuple):
+    """A new session after its first prompt."""
+
+    session: UpstreamSessionId
+    result: PromptResult
+    events: Recorded
+
+
 class Trial:
     """One promise on trial, in a directory of its own."""
 
@@ -125,6 +133,15 @@ class Trial:
         chosen = structs.replace(chosen, environment={**chosen.environment, **(more or {})})
         async with self.agent.adapter.open(chosen) as connection:
             yield connection
+
+    async def prompted(self, prompt: str | None, request: OpenRequest | None = None) -> Prompted:
+        """Prompt a new session, and leave its agent."""
+        assert prompt is not None, "the agent can be provoked so"
+        events = Recorded()
+        async with self.opened(request) as connection:
+            session = await connection.new_session()
+            result = await connection.prompt(session, prompt, on_event=events)
+        return Prompted(session, result, events)
 
     async def session_with_a_past(self) -> UpstreamSessionId:
         """Return a session that holds one plain prompt; its agent is gone."""
@@ -163,6 +180,12 @@ async def in_time(work: Awaitable[Returned], *, within_s: float, what: str) -> R
     with anyio.move_on_after(within_s + PATIENCE_S):
         return await work
     raise AssertionError(f"{what} took longer than {within_s + PATIENCE_S:g} s")
+
+
+def require(connection: AgentConnection, capability: str) -> None:
+    """Raise AbsentError where the agent lacks a capability, for example `load`."""
+    if not getattr(connection.capabilities, f"can_{capability}"):
+        raise AbsentError(f"it cannot {capability}")
 
 
 async def attach(connection: AgentConnection, session: UpstreamSessionId) -> None:

@@ -11,25 +11,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from upthread.testing.rehearsal_model import _json
-from upthread.testing.rehearsal_model.answers import Failure, Reply
 from upthread.testing.rehearsal_model.conversation import (
     Conversation,
+    Failure,
     OfferedTool,
+    Reply,
     Said,
     Speaker,
     without_reminders,
 )
-from upthread.testing.rehearsal_model.history_rules import (
-    CHAT_COMPLETIONS_RULES,
-    Violation,
-    apply_rules,
-)
-from upthread.testing.rehearsal_model.protocol import (
-    Exchange,
-    ModelProtocol,
-    in_chunks,
-    tokens_out,
-)
+from upthread.testing.rehearsal_model.history_rules import CHAT_COMPLETIONS_RULES
+from upthread.testing.rehearsal_model.protocol import Exchange, ModelProtocol, in_chunks, tokens_out
 
 CREATED_AT_S: Final = 1_700_000_000
 """A fixed time: the model's answers do not depend on a clock."""
@@ -78,11 +70,6 @@ def _texts(message: _json.JsonObject) -> list[str]:
 def _tool(function: _json.JsonObject) -> OfferedTool:
     properties = _json.as_object(_json.as_object(function.get("parameters")).get("properties"))
     return OfferedTool(name=_json.as_text(function.get("name")), argument_names=tuple(properties))
-
-
-def find_violations(body: _json.JsonObject) -> tuple[Violation, ...]:
-    """Return what OpenAI would refuse about the request's history."""
-    return apply_rules(CHAT_COMPLETIONS_RULES, body)
 
 
 def write(reply: Reply, exchange: Exchange) -> _json.JsonObject:
@@ -174,15 +161,18 @@ def _event(frame: _json.JsonObject) -> bytes:
 
 
 def write_failure(failure: Failure) -> _json.JsonObject:
-    """Return an error as OpenAI words it."""
+    """Return an error as Chat Completions words it."""
+    return openai_error(failure, CONTEXT_FULL, param=None)
+
+
+def openai_error(failure: Failure, context_full: str, *, param: str | None) -> _json.JsonObject:
+    """Return an error of OpenAI's; `context_full` and `param` are for a prompt that is too long."""
     kind = "server_error" if failure.status >= 500 else "invalid_request_error"
-    code = "context_length_exceeded" if failure.is_context_full else None
-    message = CONTEXT_FULL if failure.is_context_full else failure.message
     error: _json.JsonObject = {
-        "message": message or "The rehearsal model fails as it was told to.",
+        "message": context_full if failure.is_context_full else failure.message,
         "type": FAILURE_TYPES.get(failure.status, kind),
-        "param": None,
-        "code": code,
+        "param": param if failure.is_context_full else None,
+        "code": "context_length_exceeded" if failure.is_context_full else None,
     }
     return {"error": error}
 
@@ -191,7 +181,7 @@ CHAT_COMPLETIONS: Final = ModelProtocol(
     name="chat_completions",
     path="/v1/chat/completions",
     read=read_conversation,
-    find_violations=find_violations,
+    rules=CHAT_COMPLETIONS_RULES,
     write=write,
     stream=stream,
     write_failure=write_failure,

@@ -1,15 +1,18 @@
-"""A request as every protocol can say it: what was said, by whom, and which tools are offered.
+"""A request and its answer as every protocol can say them.
 
-Protocols read their bodies into this; scripts and roles read only this. A tool's result is no
-user message, although Anthropic Messages sends it under that role.
+Protocols read their bodies into a `Conversation`; scripts and roles read only this, and give an
+`Answer`, which the protocol writes. A tool's result is no user message, although Anthropic Messages
+sends it under that role.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
+
+from upthread.testing.rehearsal_model._json import JsonObject
 
 Speaker: TypeAlias = Literal["user", "assistant", "tool"]
 
@@ -24,10 +27,15 @@ class Said(Struct, frozen=True, kw_only=True):
 
 
 class OfferedTool(Struct, frozen=True, kw_only=True):
-    """A tool the request offers, with the names of its arguments in the schema's order."""
+    """A tool the request offers, with the names of its arguments in the schema's order.
+
+    Only Responses has namespaces, and tools whose input is plain text (`is_free_form`).
+    """
 
     name: str
     argument_names: tuple[str, ...]
+    namespace: str = ""
+    is_free_form: bool = False
 
 
 class Conversation(Struct, frozen=True, kw_only=True):
@@ -57,3 +65,51 @@ class Conversation(Struct, frozen=True, kw_only=True):
 def without_reminders(text: str) -> str:
     """Return the text without the blocks that Claude Code puts into user messages by itself."""
     return _REMINDER.sub("", text).strip()
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """The model wants a tool. The id is minted when the answer is written."""
+
+    name: str
+    arguments: JsonObject
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """Text, reasoning before it, tool calls after it.
+
+    `delay_s` passes before the first byte, `pace_s` before each streamed frame. `tokens_in` is what
+    the provider says it has read, None for a rough count of the prompt; `tokens_cached` is how much
+    of that it says came from its cache.
+    """
+
+    text: str = ""
+    thinking: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    delay_s: float = 0.0
+    pace_s: float = 0.0
+    tokens_in: int | None = None
+    tokens_cached: int = 0
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """An HTTP error. `is_context_full` gives it the provider's words for a prompt too long."""
+
+    status: int
+    message: str
+    retry_after_s: float | None = None
+    is_context_full: bool = False
+    delay_s: float = 0.0
+
+
+class Silence(Struct, frozen=True, kw_only=True):
+    """No byte is sent until the client goes or the server stops."""
+
+    delay_s: float = 0.0
+
+
+Answer: TypeAlias = Reply | Failure | Silence
+
+
+def as_json(answer: Answer) -> JsonObject:
+    """Return the answer as it is logged."""
+    return {"kind": type(answer).__name__.lower(), **cast("JsonObject", to_builtins(answer))}

@@ -13,18 +13,23 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec import Struct, structs
 
 from upthread.testing.rehearsal_model._json import JsonObject, JsonValue
-from upthread.testing.rehearsal_model.answers import Answer, Failure, Reply, Silence, as_json
 from upthread.testing.rehearsal_model.chat_completions import CHAT_COMPLETIONS
-from upthread.testing.rehearsal_model.conversation import Conversation
-from upthread.testing.rehearsal_model.history_rules import Violation
+from upthread.testing.rehearsal_model.conversation import (
+    Answer,
+    Conversation,
+    Failure,
+    Reply,
+    Silence,
+    as_json,
+)
+from upthread.testing.rehearsal_model.history_rules import Violation, apply_rules
 from upthread.testing.rehearsal_model.messages import COUNT_TOKENS_PATH, MESSAGES
 from upthread.testing.rehearsal_model.protocol import Exchange, ModelProtocol
-from upthread.testing.rehearsal_model.rehearse import Decision, decide, side_answer_for
 from upthread.testing.rehearsal_model.request_log import (
     PARENT_HEADERS,
     SESSION_HEADERS,
@@ -34,6 +39,8 @@ from upthread.testing.rehearsal_model.request_log import (
     kept_headers,
 )
 from upthread.testing.rehearsal_model.responses import RESPONSES
+from upthread.testing.rehearsal_model.role_play import play, role_of
+from upthread.testing.rehearsal_model.script import ScriptError, script_of, step_for
 
 MODEL_ID: Final = "rehearsal-1"
 NOT_JSON: Final = "The body is not a JSON object."
@@ -42,6 +49,26 @@ PROTOCOLS: Final[Mapping[str, ModelProtocol]] = {
     protocol.path: protocol for protocol in (CHAT_COMPLETIONS, MESSAGES, RESPONSES)
 }
 """One entry per protocol; a further one is a module with a `ModelProtocol` and its line here."""
+
+
+SEEN_CHARACTERS: Final = 60
+TITLE: Final = "Rehearsal"
+SUMMARY: Final = "## Summary\nA rehearsal; nothing of the conversation is kept in this summary."
+
+SIDE_REQUESTS: Final = (
+    ("title generator", TITLE),  # OpenCode 1.18
+    ("context summarization agent", SUMMARY),  # OpenCode 1.18, compaction
+    ("tasked with summarizing conversations", SUMMARY),  # OpenCode before 1.18, Claude Code
+    ("sentence-case title", TITLE),  # Claude Code 2.1
+    ("write a 5-10 word title", TITLE),  # Claude Code 2.1
+    ("naming a coding session", TITLE),  # claude-agent-acp 0.100
+)
+"""Words of a system prompt, and what answers it: requests an agent makes for itself."""
+
+SIDE_PROMPTS: Final = (
+    ("your task is to generate a very short title", json.dumps({"title": TITLE})),  # codex-acp 2.6
+)
+"""Words a prompt begins with that an agent makes for itself, and what answers it."""
 
 
 class HttpRequest(Struct, frozen=True, kw_only=True):
@@ -53,29 +80,24 @@ class HttpRequest(Struct, frozen=True, kw_only=True):
     raw: bytes = b""
 
 
-class Whole(Struct, frozen=True, kw_only=True):
-    """An answer sent at once, after `delay_s`."""
+class Outgoing(Struct, frozen=True, kw_only=True):
+    """An answer, sent after `delay_s`: bytes at once, frames with `pace_s` before each.
 
-    status: int
-    body: bytes
+    Without a body nothing is sent.
+    """
+
+    body: bytes | Iterator[bytes] | None
     headers: Mapping[str, str]
+    status: int = 200
     delay_s: float = 0.0
+    pace_s: float = 0.0
 
 
-class Streamed(Struct, frozen=True, kw_only=True):
-    """An answer sent frame by frame."""
+class Decision(Struct, frozen=True, kw_only=True):
+    """The answer, and whether the agent asked for itself and not for its user."""
 
-    frames: Iterator[bytes]
-    headers: Mapping[str, str]
-    delay_s: float
-    pace_s: float
-
-
-class Hanging(Struct, frozen=True, kw_only=True):
-    """Nothing is sent."""
-
-
-Outgoing: TypeAlias = Whole | Streamed | Hanging
+    answer: Answer
+    is_side_request: bool = False
 
 
 class _Arrival(Struct, frozen=True, kw_only=True):
@@ -127,14 +149,14 @@ class Engine:
             return self._plain(arrival, counted, name="count_tokens")
         return self._answer_model_request(arrival, arrival.protocol, body)
 
-    def refuse(self, request: HttpRequest, *, status: int, message: str) -> Whole:
+    def refuse(self, request: HttpRequest, *, status: int, message: str) -> Outgoing:
         """Record and refuse a request that never reaches the model."""
         arrival = self._arrival(request, request.path.partition("?")[0])
         return self._refused(arrival, Failure(status=status, message=message))
 
-    def _refused(self, arrival: _Arrival, failure: Failure) -> Whole:
+    def _refused(self, arrival: _Arrival, failure: Failure) -> Outgoing:
         self._record(arrival, Decision(answer=failure), ())
-        return _whole_failure(failure, arrival.protocol or CHAT_COMPLETIONS, arrival.n)
+        return _failed(failure, arrival.protocol or CHAT_COMPLETIONS, arrival.n)
 
     def _arrival(self, request: HttpRequest, path: str) -> _Arrival:
         return _Arrival(n=next(self._numbers), request=request, protocol=PROTOCOLS.get(path))
@@ -142,7 +164,7 @@ class Engine:
     def _answer_model_request(
         self, arrival: _Arrival, protocol: ModelProtocol, body: JsonObject
     ) -> Outgoing:
-        violations = protocol.find_violations(body)
+        violations = apply_rules(protocol.rules, body)
         if violations and self._strict:
             decision = Decision(answer=Failure(status=400, message=violations[0].what))
         else:
@@ -152,18 +174,21 @@ class Engine:
 
     def _decide(self, conversation: Conversation, request: HttpRequest) -> Decision:
         """One lock over look-up and count: two retries at once do not take the same step."""
+        side_answer = side_answer_for(conversation)
+        if side_answer is not None:
+            return Decision(answer=side_answer, is_side_request=True)
         turn = _turn_key(conversation, first_of(SESSION_HEADERS, request.headers))
         with self._lock:
-            if self._queued and side_answer_for(conversation) is None:
+            if self._queued:
                 return Decision(answer=self._queued.popleft())
-            decision = decide(conversation, failures_of_turn=self._failures_by_turn[turn])
-            if not isinstance(decision.answer, Reply):
+            answer = answer_to(conversation, failures_of_turn=self._failures_by_turn[turn])
+            if not isinstance(answer, Reply):
                 self._failures_by_turn[turn] += 1
-            return decision
+            return Decision(answer=answer)
 
-    def _plain(self, arrival: _Arrival, body: JsonObject, *, name: str) -> Whole:
+    def _plain(self, arrival: _Arrival, body: JsonObject, *, name: str) -> Outgoing:
         self._record(arrival, Decision(answer=Reply(text=name)), (), name=name)
-        return Whole(status=200, body=json.dumps(body).encode(), headers=_headers(arrival.n))
+        return Outgoing(body=json.dumps(body).encode(), headers=_headers(arrival.n))
 
     def _record(
         self,
@@ -192,6 +217,41 @@ class Engine:
         )
 
 
+def answer_to(conversation: Conversation, *, failures_of_turn: int) -> Answer:
+    """Return the answer; `failures_of_turn` counts the failures this turn has already met."""
+    done = conversation.model_calls_of_turn + failures_of_turn
+    try:
+        script = script_of(conversation)
+    except ScriptError as error:
+        return Failure(status=400, message=f"rehearsal script: {error}")
+    step = step_for(script, done=done)
+    if step is not None:
+        return step
+    role = role_of(conversation)
+    if role is not None and not script:
+        return play(role, conversation)
+    return what_was_shown(conversation)
+
+
+def side_answer_for(conversation: Conversation) -> Reply | None:
+    """Return the fixed answer to an agent's request for itself, None for any other."""
+    system = conversation.system.lower()
+    for words, text in SIDE_REQUESTS:
+        if words in system:
+            return Reply(text=text)
+    prompt = "".join(conversation.user_texts[-1:]).lower()
+    for words, text in SIDE_PROMPTS:
+        if prompt.startswith(words):
+            return Reply(text=text)
+    return None
+
+
+def what_was_shown(conversation: Conversation) -> Reply:
+    """Return how many user messages there are, and how each begins, as a JSON list."""
+    seen = [text[:SEEN_CHARACTERS] for text in conversation.user_texts]
+    return Reply(text=f"HIST n_user={len(seen)} seen={json.dumps(seen)}")
+
+
 def _decoded(raw: bytes) -> JsonObject | None:
     try:
         loaded: JsonValue = json.loads(raw)
@@ -208,30 +268,26 @@ def _turn_key(conversation: Conversation, session_id: str | None) -> str:
 
 
 def _formed(answer: Answer, protocol: ModelProtocol, exchange: Exchange) -> Outgoing:
+    headers = _headers(exchange.n)
     match answer:
         case Failure():
-            return _whole_failure(answer, protocol, exchange.n)
+            return _failed(answer, protocol, exchange.n)
         case Silence():
-            return Hanging()
-        case Reply() if exchange.body.get("stream") is True:
-            return Streamed(
-                frames=protocol.stream(answer, exchange),
-                headers=_headers(exchange.n),
-                delay_s=answer.delay_s,
-                pace_s=answer.pace_s,
-            )
+            return Outgoing(body=None, headers=headers)
+        case Reply(delay_s=delay_s, pace_s=pace_s) if exchange.body.get("stream") is True:
+            frames = protocol.stream(answer, exchange)
+            return Outgoing(body=frames, headers=headers, delay_s=delay_s, pace_s=pace_s)
         case Reply():
             written = json.dumps(protocol.write(answer, exchange)).encode()
-            headers = _headers(exchange.n)
-            return Whole(status=200, body=written, headers=headers, delay_s=answer.delay_s)
+            return Outgoing(body=written, headers=headers, delay_s=answer.delay_s)
 
 
-def _whole_failure(failure: Failure, protocol: ModelProtocol, n: int) -> Whole:
+def _failed(failure: Failure, protocol: ModelProtocol, n: int) -> Outgoing:
     headers = _headers(n)
     if failure.retry_after_s is not None:
         headers["retry-after"] = f"{failure.retry_after_s:g}"
     body = json.dumps(protocol.write_failure(failure)).encode()
-    return Whole(status=failure.status, body=body, headers=headers, delay_s=failure.delay_s)
+    return Outgoing(status=failure.status, body=body, headers=headers, delay_s=failure.delay_s)
 
 
 def _headers(n: int) -> dict[str, str]:

@@ -10,25 +10,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from upthread.testing.rehearsal_model import _json
-from upthread.testing.rehearsal_model.answers import Failure, Reply
 from upthread.testing.rehearsal_model.conversation import (
     Conversation,
+    Failure,
     OfferedTool,
+    Reply,
     Said,
     without_reminders,
 )
-from upthread.testing.rehearsal_model.history_rules import (
-    MESSAGES_RULES,
-    Violation,
-    apply_rules,
-    sign_thinking,
-)
-from upthread.testing.rehearsal_model.protocol import (
-    Exchange,
-    ModelProtocol,
-    in_chunks,
-    tokens_out,
-)
+from upthread.testing.rehearsal_model.history_rules import MESSAGES_RULES, sign_thinking
+from upthread.testing.rehearsal_model.protocol import Exchange, ModelProtocol, in_chunks, tokens_out
 
 COUNT_TOKENS_PATH: Final = "/v1/messages/count_tokens"
 FAILURE_TYPES: Final = {
@@ -83,11 +74,6 @@ def _blocks(content: _json.JsonValue) -> list[_json.JsonObject]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return _json.objects_in(content)
-
-
-def find_violations(body: _json.JsonObject) -> tuple[Violation, ...]:
-    """Return what Anthropic would refuse about the request's history."""
-    return apply_rules(MESSAGES_RULES, body)
 
 
 def write(reply: Reply, exchange: Exchange) -> _json.JsonObject:
@@ -188,7 +174,7 @@ def write_failure(failure: Failure) -> _json.JsonObject:
     message = CONTEXT_FULL if failure.is_context_full else failure.message
     error: _json.JsonObject = {
         "type": FAILURE_TYPES.get(failure.status, kind),
-        "message": message or "The rehearsal model fails as it was told to.",
+        "message": message,
     }
     return {"type": "error", "error": error, "request_id": None}
 
@@ -197,7 +183,7 @@ MESSAGES: Final = ModelProtocol(
     name="messages",
     path="/v1/messages",
     read=read_conversation,
-    find_violations=find_violations,
+    rules=MESSAGES_RULES,
     write=write,
     stream=stream,
     write_failure=write_failure,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
 from upthread.testing.rehearsal_model._json import JsonObject
-from upthread.testing.rehearsal_model.answers import Failure, Reply
-from upthread.testing.rehearsal_model.conversation import Conversation
-from upthread.testing.rehearsal_model.history_rules import Violation
+from upthread.testing.rehearsal_model.conversation import Conversation, Failure, Reply
+from upthread.testing.rehearsal_model.history_rules import Rule
 
 TEXT_CHUNK_CHARACTERS = 64
 """How much text one streamed frame carries."""
@@ -42,7 +41,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
 class ModelProtocol(Struct, frozen=True, kw_only=True):
     """A provider's protocol.
 
-    `read` never raises, whatever the body; `find_violations` names what the provider would refuse.
+    `read` never raises, whatever the body; the provider refuses what breaks one of its `rules`.
     `write` gives a whole answer, `stream` the frames of a streamed one, `write_failure` an error's
     body.
     """
@@ -50,7 +49,7 @@ class ModelProtocol(Struct, frozen=True, kw_only=True):
     name: str
     path: str
     read: Callable[[JsonObject], Conversation]
-    find_violations: Callable[[JsonObject], tuple[Violation, ...]]
+    rules: Sequence[Rule]
     write: Callable[[Reply, Exchange], JsonObject]
     stream: Callable[[Reply, Exchange], Iterator[bytes]]
     write_failure: Callable[[Failure], JsonObject]

@@ -12,33 +12,24 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from msgspec import Struct
-
 from upthread.testing.rehearsal_model import _json
-from upthread.testing.rehearsal_model.answers import Failure, Reply, ToolCall
+from upthread.testing.rehearsal_model.chat_completions import (
+    CREATED_AT_S,
+    SYSTEM_ROLES,
+    openai_error,
+)
 from upthread.testing.rehearsal_model.conversation import (
     Conversation,
+    Failure,
     OfferedTool,
+    Reply,
     Said,
+    ToolCall,
     without_reminders,
 )
-from upthread.testing.rehearsal_model.history_rules import (
-    RESPONSES_RULES,
-    Violation,
-    apply_rules,
-)
-from upthread.testing.rehearsal_model.protocol import (
-    Exchange,
-    ModelProtocol,
-    in_chunks,
-    tokens_out,
-)
+from upthread.testing.rehearsal_model.history_rules import RESPONSES_RULES
+from upthread.testing.rehearsal_model.protocol import Exchange, ModelProtocol, in_chunks, tokens_out
 
-CREATED_AT_S: Final = 1_700_000_000
-"""A fixed time: the model's answers do not depend on a clock."""
-
-SYSTEM_ROLES: Final = ("system", "developer")
-FAILURE_TYPES: Final = {401: "authentication_error", 429: "rate_limit_error"}
 CONTEXT_FULL: Final = (
     "Your input exceeds the context window of this model. Please adjust your input and try again."
 )
@@ -47,15 +38,6 @@ _CLIENTS_OWN: Final = re.compile(
     re.DOTALL,
 )
 """What Codex says in the user's place; no user message of a script's."""
-
-
-class _Tool(Struct, frozen=True, kw_only=True):
-    """A tool as it is offered: in which namespace, and whether its input is plain text."""
-
-    name: str
-    namespace: str
-    is_free_form: bool
-    argument_names: tuple[str, ...]
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -68,9 +50,7 @@ def read_conversation(body: _json.JsonObject) -> Conversation:
     return Conversation(
         system="\n".join([_json.as_text(body.get("instructions")), *told]),
         said=tuple(_said(items)),
-        tools=tuple(
-            OfferedTool(name=tool.name, argument_names=tool.argument_names) for tool in _tools(body)
-        ),
+        tools=tuple(_tools(body)),
     )
 
 
@@ -114,7 +94,7 @@ def _text(content: _json.JsonValue) -> str:
     return "".join(_json.as_text(part.get("text")) for part in _json.objects_in(content))
 
 
-def _tools(body: _json.JsonObject) -> Iterator[_Tool]:
+def _tools(body: _json.JsonObject) -> Iterator[OfferedTool]:
     for offered in _json.objects_in(body.get("tools")):
         if offered.get("type") == "namespace":
             namespace = _json.as_text(offered.get("name"))
@@ -123,20 +103,15 @@ def _tools(body: _json.JsonObject) -> Iterator[_Tool]:
             yield _tool(offered, "")
 
 
-def _tool(offered: _json.JsonObject, namespace: str) -> _Tool:
+def _tool(offered: _json.JsonObject, namespace: str) -> OfferedTool:
     is_free_form = offered.get("type") == "custom"
     properties = _json.as_object(_json.as_object(offered.get("parameters")).get("properties"))
-    return _Tool(
+    return OfferedTool(
         name=_json.as_text(offered.get("name")) or _json.as_text(offered.get("type")),
         namespace=namespace,
         is_free_form=is_free_form,
         argument_names=("input",) if is_free_form else tuple(properties),
     )
-
-
-def find_violations(body: _json.JsonObject) -> tuple[Violation, ...]:
-    """Return what OpenAI would refuse about the request's history."""
-    return apply_rules(RESPONSES_RULES, body)
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -183,7 +158,7 @@ def _output(reply: Reply, exchange: Exchange) -> Iterator[_json.JsonObject]:
         yield _call(call, tools.get(call.name), f"{salt}_{index}")
 
 
-def _call(call: ToolCall, tool: _Tool | None, salt: str) -> _json.JsonObject:
+def _call(call: ToolCall, tool: OfferedTool | None, salt: str) -> _json.JsonObject:
     made: _json.JsonObject = {"status": "completed", "call_id": f"call_{salt}", "name": call.name}
     if tool is not None and tool.namespace:
         made["namespace"] = tool.namespace
@@ -244,23 +219,15 @@ def _usage(reply: Reply, exchange: Exchange) -> _json.JsonObject:
 
 
 def write_failure(failure: Failure) -> _json.JsonObject:
-    """Return an error as OpenAI words it."""
-    kind = "server_error" if failure.status >= 500 else "invalid_request_error"
-    message = CONTEXT_FULL if failure.is_context_full else failure.message
-    error: _json.JsonObject = {
-        "message": message or "The rehearsal model fails as it was told to.",
-        "type": FAILURE_TYPES.get(failure.status, kind),
-        "param": "input" if failure.is_context_full else None,
-        "code": "context_length_exceeded" if failure.is_context_full else None,
-    }
-    return {"error": error}
+    """Return an error as Responses words it."""
+    return openai_error(failure, CONTEXT_FULL, param="input")
 
 
 RESPONSES: Final = ModelProtocol(
     name="responses",
     path="/v1/responses",
     read=read_conversation,
-    find_violations=find_violations,
+    rules=RESPONSES_RULES,
     write=write,
     stream=stream,
     write_failure=write_failure,

@@ -23,19 +23,22 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Final
 
 from msgspec import Struct, structs
 
 from upthread.testing.rehearsal_model._json import JsonObject, JsonValue, as_object
-from upthread.testing.rehearsal_model.answers import (
+from upthread.testing.rehearsal_model.conversation import (
     Answer,
+    Conversation,
     Failure,
     Reply,
     Silence,
     ToolCall,
-    failure_of,
 )
-from upthread.testing.rehearsal_model.conversation import Conversation
+
+CONTEXT_WORDS: Final = "context length"
+FAILS_AS_TOLD: Final = "The rehearsal model fails as it was told to."
 
 _MARKER = re.compile(
     r"\[\[(?P<word>CALL|SAY|FAIL|HANG|SLEEP|PACE|THINK|USAGE|CACHED|TELL)(?=[\s\]])\s*"
@@ -177,11 +180,12 @@ def _failure(marker: _Marker) -> Failure:
     match = _FAILURE.fullmatch(marker.body.strip())
     if match is None:
         raise ScriptError(f"[[FAIL {marker.body}]] names no three-digit status")
-    seconds = match["seconds"]
-    return failure_of(
-        int(match["status"]),
-        match["message"].strip(),
+    seconds, message = match["seconds"], match["message"].strip()
+    return Failure(
+        status=int(match["status"]),
+        message=message or FAILS_AS_TOLD,
         retry_after_s=None if seconds is None else float(seconds),
+        is_context_full=message.lower().startswith(CONTEXT_WORDS),
     )
 
 

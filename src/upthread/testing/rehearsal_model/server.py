@@ -10,20 +10,13 @@ import contextlib
 import select
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, cast
 
-from upthread.testing.rehearsal_model.engine import (
-    Engine,
-    Hanging,
-    HttpRequest,
-    Outgoing,
-    Streamed,
-    Whole,
-)
+from upthread.testing.rehearsal_model.engine import Engine, HttpRequest, Outgoing
 from upthread.testing.rehearsal_model.history_rules import Violation
 from upthread.testing.rehearsal_model.request_log import RecordedRequest
 from upthread.testing.rehearsal_model.script import parse_script
@@ -191,47 +184,44 @@ class _Handler(BaseHTTPRequestHandler):
         refused = self._model_server.engine.refuse(
             self._request("POST", b""), status=status, message=message
         )
-        self._send_whole(refused)
+        self._send(refused)
 
     def _request(self, method: str, raw: bytes) -> HttpRequest:
         headers = {name.lower(): value for name, value in self.headers.items()}
         return HttpRequest(method=method, path=self.path, headers=headers, raw=raw)
 
     def _send(self, outgoing: Outgoing) -> None:
-        match outgoing:
-            case Whole():
-                if self._client_waited(outgoing.delay_s):
-                    self._send_whole(outgoing)
-            case Streamed():
-                if self._client_waited(outgoing.delay_s):
-                    self._send_frames(outgoing)
-            case Hanging():
-                self._client_waited(None)
+        if not self._client_waited(None if outgoing.body is None else outgoing.delay_s):
+            return
+        match outgoing.body:
+            case None:
+                return
+            case bytes() as body:
+                self._start(outgoing, "application/json")
+                if self.close_connection:
+                    self.send_header("connection", "close")
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+            case frames:
+                self._send_frames(outgoing, frames)
 
-    def _send_whole(self, whole: Whole) -> None:
-        self._start(whole.status, "application/json", whole.headers)
-        if self.close_connection:
-            self.send_header("connection", "close")
-        self.send_header("content-length", str(len(whole.body)))
-        self.end_headers()
-        self.wfile.write(whole.body)
-
-    def _send_frames(self, streamed: Streamed) -> None:
+    def _send_frames(self, outgoing: Outgoing, frames: Iterator[bytes]) -> None:
         """Without a length: the end of the connection is the end of the answer."""
         self.close_connection = True
-        self._start(200, "text/event-stream; charset=utf-8", streamed.headers)
+        self._start(outgoing, "text/event-stream; charset=utf-8")
         self.send_header("cache-control", "no-cache")
         self.send_header("connection", "close")
         self.end_headers()
-        for frame in streamed.frames:
-            if not self._client_waited(streamed.pace_s):
+        for frame in frames:
+            if not self._client_waited(outgoing.pace_s):
                 return
             self.wfile.write(frame)
 
-    def _start(self, status: int, content_type: str, headers: Mapping[str, str]) -> None:
-        self.send_response(status)
+    def _start(self, outgoing: Outgoing, content_type: str) -> None:
+        self.send_response(outgoing.status)
         self.send_header("content-type", content_type)
-        for name, value in headers.items():
+        for name, value in outgoing.headers.items():
             self.send_header(name, value)
 
     def _client_waited(self, seconds: float | None) -> bool:

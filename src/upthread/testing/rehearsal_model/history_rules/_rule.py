@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -37,6 +38,14 @@ def apply_rules(rules: Sequence[Rule], body: JsonObject) -> tuple[Violation, ...
         for rule in rules
         for found in rule(body)
     )
+
+
+def holds_json_object(text: str) -> bool:
+    """Return whether a text is one JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def holds_lone_surrogate(value: JsonValue) -> bool:

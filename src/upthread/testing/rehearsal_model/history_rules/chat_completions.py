@@ -8,7 +8,6 @@ and not checked.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -18,6 +17,7 @@ from upthread.testing.rehearsal_model.history_rules._rule import (
     IMAGE_TYPES,
     Found,
     Rule,
+    holds_json_object,
     holds_lone_surrogate,
 )
 
@@ -112,7 +112,7 @@ def arguments_are_json_text(body: _json.JsonObject) -> Iterator[Found]:
                 f"Invalid type for '{where}': expected a string, but got "
                 f"{_kind(arguments)} instead.",
             )
-        elif not _holds_json_object(arguments):
+        elif not holds_json_object(arguments):
             yield Found(index, f"Invalid '{where}': not a JSON object.")
 
 
@@ -199,14 +199,6 @@ def _answers_after(messages: list[_json.JsonObject], index: int) -> Iterator[str
         if message.get("role") != "tool":
             return
         yield _json.as_text(message.get("tool_call_id"))
-
-
-def _holds_json_object(text: str) -> bool:
-    try:
-        loaded: _json.JsonValue = json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(loaded, dict)
 
 
 def _kind(value: _json.JsonValue) -> str:

@@ -8,13 +8,17 @@ the provider's own, so an output may answer a call that is not in sight.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Final
 
 from upthread.testing.rehearsal_model import _json
-from upthread.testing.rehearsal_model.history_rules._rule import Found, Rule, holds_lone_surrogate
+from upthread.testing.rehearsal_model.history_rules._rule import (
+    Found,
+    Rule,
+    holds_json_object,
+    holds_lone_surrogate,
+)
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ID_LENGTHS: Final = range(1, 65)
@@ -100,7 +104,9 @@ def reasoning_has_its_item(body: _json.JsonObject) -> Iterator[Found]:
 def arguments_are_json_text(body: _json.JsonObject) -> Iterator[Found]:
     """`arguments` is text that holds a JSON object (API reference, function tool call)."""
     for index, item in enumerate(_json.objects_in(body.get("input"))):
-        if _type(item) == "function_call" and not _holds_an_object(item.get("arguments")):
+        if _type(item) == "function_call" and not holds_json_object(
+            _json.as_text(item.get("arguments"))
+        ):
             yield Found(index, f"Invalid 'input[{index}].arguments': not a JSON object.")
 
 
@@ -155,10 +161,3 @@ def _type(item: _json.JsonObject) -> str:
 
 def _as_call(output: _json.JsonObject) -> tuple[str, _json.JsonValue]:
     return _type(output).removesuffix("_output"), output.get("call_id")
-
-
-def _holds_an_object(text: _json.JsonValue) -> bool:
-    try:
-        return isinstance(json.loads(_json.as_text(text)), dict)
-    except (ValueError, RecursionError):
-        return False
