@@ -33,7 +33,7 @@ Turn = Callable[[int], Awaitable[None]]
 
 SHORT, LONG = "10 messages", "10,000 messages"
 MANY = "20,000 turns"
-HISTORIES = {SHORT: (10, 1), LONG: (10_000, 1), MANY: (10, 20_000)}
+HISTORIES = {SHORT: (10, 1), LONG: (10_000, 1), MANY: (1_000, 20_000)}
 """How many messages there are before, and how many turns at least."""
 
 TURNS_PER_COMMIT = 50
@@ -151,11 +151,12 @@ async def _told(path: Path, directory: Path, messages: int, turns: int, waits: _
 
 
 def _fill(store: SqliteStore, place: Place, messages: int, turns: int) -> None:
-    """Write turns, and messages for as many of them as are asked for."""
+    """Write turns, and for the newest of them the messages that are asked for."""
+    silent = turns - max(1, messages // MESSAGES)
     while place.turns < turns:
         writes: list[object] = []
         for _ in range(min(TURNS_PER_COMMIT, turns - place.turns)):
-            has_messages = place.next_seq <= messages
+            has_messages = place.turns >= silent
             for commit in commits_of(place, prepare_turn(place, place.turns)):
                 writes += [w for w in commit if has_messages or not isinstance(w, RecordParts)]
             place.next_seq += MESSAGES if has_messages else 0
