@@ -57,6 +57,8 @@ INSERT INTO raw.address SELECT 'spec-' || i, 'planner', 'ses_' || i
 FROM generate_series(0, {n} - 1) i
 """
 _COLUMNS = "(id, kind, name, project, last, hash, state, seal)"
+_FIRST = 1_000_000
+"""Comes before the ids of the rows that are copied: the writers have made rows by then."""
 _HEAD = f"COPY upthread.head {_COLUMNS} FROM STDIN (FORMAT BINARY)"
 _TAG = "COPY upthread.tag (tag, nth, project, stream, seq) FROM STDIN (FORMAT BINARY)"
 _ACT_FOR = f"SET upthread.project = 'x{encode_text(PROJECT).hex()}'"
@@ -98,12 +100,21 @@ def _fill(connection: psycopg.Connection[Any], size: int) -> None:
         copy.set_types(["int8", "text", "bytea", "bytea", "int4", "bytea", "bytea", "bytea"])
         for each in many_heads(size):
             name, state = each.name.encode(), each.state.encode()
-            row = (each.row, "conversation", name, project, each.last, each.hash, state, each.seal)
+            row = (
+                _FIRST + each.row,
+                "conversation",
+                name,
+                project,
+                each.last,
+                each.hash,
+                state,
+                each.seal,
+            )
             copy.write_row(row)
     with connection.cursor() as cursor, cursor.copy(_TAG) as copy:
         copy.set_types(["bytea", "int8", "bytea", "int8", "int4"])
         for each in many_heads(size):
-            copy.write_row((each.tag.encode(), 1, project, each.row, 1))
+            copy.write_row((each.tag.encode(), 1, project, _FIRST + each.row, 1))
 
 
 @contextmanager
