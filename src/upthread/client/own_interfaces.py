@@ -1,6 +1,7 @@
-"""How sessions are opened in their agents' own interfaces, and how their agents are configured.
+"""The agents' own interfaces: the command that opens a session, and the adapter of an agent.
 
-A look asks this for each role, so it loads no adapter where the agent's row says it all.
+A view of a workstream needs the command of each role, so no adapter is loaded if the agent's row
+already has the command.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from upthread.runtime.record.turn_views import last_attached, main_session_of
 
 
 def command_of(parts: ProjectParts, link: Link) -> tuple[str, ...] | None:
-    """Return the agent's own command that opens a link's session, None where there is none.
+    """Return the agent's own command for a link's session, None if the agent has no such command.
 
-    None also for an agent that the configuration no longer names. Blocking.
+    None also if the configuration no longer names the agent. Blocking.
     """
     try:
         return _command(parts, link, link.upstream_session_id)
@@ -29,7 +30,7 @@ def command_of(parts: ProjectParts, link: Link) -> tuple[str, ...] | None:
 
 
 def own_interface_of(parts: ProjectParts, link: Link) -> OwnInterface:
-    """Return how a link's session is opened, or why it is not. Blocking."""
+    """Return the command for a link's session, or the reason why there is no command. Blocking."""
     try:
         command = _command(parts, link, link.upstream_session_id)
     except UsageError:
@@ -55,8 +56,11 @@ def _command(parts: ProjectParts, link: Link, session: UpstreamSessionId) -> tup
 
 
 def _words_before(parts: ProjectParts, link: Link) -> tuple[str, ...]:
-    """Return what sets a session's profile, where only that one has it."""
-    # Not the configured environment: a person starts the agent from the shell.
+    """Return the prefix that sets a session's profile, empty if the session is here as well.
+
+    For example `env CODEX_HOME=/home/ada/work`.
+    """
+    # Not the configured environment, because a person starts the agent from the shell.
     where = agent_environment(parts.environment)
     profile = last_attached(parts.store, link).agent_profile
     without = stored.profile_without(where, link.upstream_session_id, profile)
@@ -64,21 +68,21 @@ def _words_before(parts: ProjectParts, link: Link) -> tuple[str, ...]:
 
 
 def adapter_for(settings: Settings, agent: str) -> AgentAdapter:
-    """Return the adapter for an agent's name; raises UsageError for one nobody knows."""
+    """Return the adapter for an agent's name. Raises UsageError for an unknown name."""
     configured = settings.agents.get(agent)
-    # Configured without a command, it is the agent that is known by this name.
+    # Without a command, the configuration means the known agent of this name.
     return registry.adapter_for(agent, configured.command if configured else ())
 
 
 def opens_sub_agents(settings: Settings, agent: str) -> bool:
-    """Return whether an agent opens a sub-agent's session from outside, as it is driven."""
+    """Return whether an agent, with its configured command, can open a sub-agent's session."""
     configured = settings.agents.get(agent)
-    # A command of a person's own speaks ACP, whatever the agent of that name does otherwise.
+    # A configured command speaks ACP, even under the name of a known agent.
     is_acp = bool(configured and configured.command)
     return registry.opens_sub_agents(agent, kind=ACP if is_acp else None)
 
 
 def _reached_from_main(link: Link) -> str:
-    """Return how a sub-agent is reached in the main session that it was started in."""
+    """Return how a person reaches a sub-agent from its main session."""
     row = AGENTS.get(link.agent)
     return row.reached_from_main.format(session=link.upstream_session_id) if row else ""

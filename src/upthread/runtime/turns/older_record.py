@@ -183,7 +183,7 @@ def _gone(store: Store, link: Link, prompts: Iterable[Message]) -> str:
             break  # the agent itself left out what was said
         # An agent need not keep a command such as `/compact` as a prompt.
         is_command = prompt.sent_text.partition(" ")[0].rfind("/") == 0
-        # Nor one that its hook or its model refused.
+        # Nor a refused prompt, because the hook or the model would refuse the next prompt with it.
         is_refused = ended is not None and ended.detail.startswith(REFUSAL)
         if ended and ended.outcome is Outcome.OK and not (is_command or is_refused):
             found.add(prompt.turn_id)

@@ -1,9 +1,9 @@
-"""A connection as it is: its types, its key, and the engine's own check.
+"""A connection to SQLite: its types, its key, and the engine's own check.
 
-A file may be encrypted whole, log and all. The engine does it: apsw is built with SQLite3 Multiple
-Ciphers, whose default, ChaCha20-Poly1305, also finds a page that was changed:
-https://utelle.github.io/SQLite3MultipleCiphers. A key is 32 bytes by chance, taken as it is; no
-passphrase is stretched.
+The engine can encrypt a whole file with its log, because apsw is built with SQLite3 Multiple
+Ciphers. The default cipher, ChaCha20-Poly1305, also detects a changed page:
+https://utelle.github.io/SQLite3MultipleCiphers. A key is 32 random bytes and is used as given:
+upthread stretches no passphrase.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from upthread.store.sqlite.files import CURE_OF_DAMAGE, size_of
 
 KEY_BYTES: Final = 32
 _INDEX_BYTES: Final = 32 * 1024
-"""What SQLite makes `-shm` of at least."""
+"""The smallest size of a `-shm` file."""
 
 
 class Cursor(Protocol):
-    """What we use of apsw.Cursor, typed: apsw's own stubs need a newer Python for their buffers."""
+    """The used part of apsw.Cursor, with types, because apsw's own stubs need a newer Python."""
 
     def execute(self, statements: str, /) -> Cursor: ...
     def fetchall(self) -> list[Row]: ...
 
 
 class Connection(Protocol):
-    """What we use of apsw.Connection, typed."""
+    """The used part of apsw.Connection, with types."""
 
     @property
     def in_transaction(self) -> bool: ...
@@ -61,9 +61,9 @@ class Connection(Protocol):
 def connect(
     path: Path, key: bytes | None, *, busy_timeout_ms: int = 5_000, vfs: str | None = None
 ) -> Connection:
-    """Open a database file as it is. Raises apsw.Error."""
+    """Open a database file, without a check of its content. Raises apsw.Error."""
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
-    # Resolved: without that, NOFOLLOW also refuses the links further up, which are the system's.
+    # Resolved, because NOFOLLOW otherwise also refuses the system's links further up.
     place = path.resolve()
     connection = cast("Connection", apsw.Connection(str(place), flags=flags, vfs=vfs))
     allow_full_disk(connection, place)
@@ -74,12 +74,13 @@ def connect(
 
 
 def unlock(connection: Connection, key: bytes) -> None:
-    """Give a connection its key, before anything else. StoreError for an engine without ciphers.
+    """Give a connection its key, before any other statement.
 
-    Whether it is the right one shows at the first read: apsw.NotADBError.
+    Raises StoreError if the engine has no ciphers. A wrong key shows at the first read:
+    apsw.NotADBError.
     """
     if not hasattr(apsw, "mc_version"):
-        # It would take the key without a word, and write everything as it is.
+        # This engine would accept the key silently and write plain text.
         raise StoreError(
             "the installed apsw cannot encrypt: another package put itself in its place",
             hint="pip uninstall apsw && pip install --force-reinstall apsw-sqlite3mc",
@@ -88,12 +89,12 @@ def unlock(connection: Connection, key: bytes) -> None:
 
 
 def raw_key(key: bytes) -> str:
-    """Return a key as the engine takes it."""
+    """Return a key in the engine's notation, for example `raw:00ff…`."""
     return f"raw:{key.hex()}"
 
 
 def has_key(path: Path, key: bytes | None) -> bool:
-    """Return whether a database can be read with a key, None: without one. An empty one always."""
+    """Return whether a key, or no key for None, opens a database. Always true of an empty file."""
     connection = connect(path, key, busy_timeout_ms=0)
     try:
         connection.pragma("schema_version")
@@ -105,10 +106,10 @@ def has_key(path: Path, key: bytes | None) -> bool:
 
 
 def allow_full_disk(connection: Connection, place: Path) -> None:
-    """Before a connection reads: where a full disk has no room for the index of the log, have none.
+    """Keep the index of the log in memory if a full disk has no room for the index file.
 
-    It is in memory then, which SQLite allows to whoever has the file alone:
-    https://sqlite.org/wal.html#noshm.
+    To be called before the first read. SQLite allows an index in memory to a process that has the
+    file alone: https://sqlite.org/wal.html#noshm.
     """
     free = os.statvfs(place.parent)
     is_there = (size_of(place.with_name(place.name + "-shm")) or 0) >= _INDEX_BYTES
@@ -117,18 +118,18 @@ def allow_full_disk(connection: Connection, place: Path) -> None:
 
 
 def faults_in(connection: Connection, *, faults_max: int) -> tuple[str, ...]:
-    """Return what the engine finds damaged, empty where nothing is. Blocking, reads the whole file.
+    """Return the damage that the engine finds, empty if there is none. Blocking.
 
-    For example an entry that no index leads to: whoever asks for it by its place finds none.
+    For example an entry that no index leads to. Reads the whole file, because any page may be bad.
     """
     rows = connection.execute(f"PRAGMA integrity_check({faults_max:d})").fetchall()
     told = [line for (text,) in rows for line in str(text).splitlines()]
-    # `*** in database main ***` is the head of what follows it.
+    # `*** in database main ***` is a heading.
     return tuple(line for line in told if line != "ok" and not line.startswith("***"))
 
 
 def cure(error: Exception) -> str:
-    """Return what helps when a file cannot be copied or opened."""
+    """Return the advice for a file that cannot be copied or opened."""
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return "another process has it open: let it finish or end it, then do it again"
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
