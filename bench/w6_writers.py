@@ -152,7 +152,10 @@ def recording(store: Store, place: Place) -> Turn:
 
     def record(number: int) -> None:
         turn_id = TurnId(f"{turns[0].turn_id}-{number}")
-        record_turn(store, place, dataclasses.replace(turns[number % TURNS_MADE], turn_id=turn_id))
+        # Later than all before it, as the clock has it: a store looks for what might be there.
+        at_ms = turns[0].at_ms + number
+        turn = dataclasses.replace(turns[number % TURNS_MADE], turn_id=turn_id, at_ms=at_ms)
+        record_turn(store, place, turn)
 
     return record
 
