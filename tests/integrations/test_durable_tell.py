@@ -256,6 +256,36 @@ def test_a_step_that_was_stopped_goes_on_also_where_another_one_took_its_role_me
     assert turns(home) == 3
 
 
+def test_a_step_that_was_stopped_is_not_begun_anew_where_a_restore_has_lost_its_turn(home):
+    text = "[[rehearse: slow 2 60000]]"
+    told_in(home, "before", "[[rehearse: say hello]]")
+    home.upthread("backup", str(home.directory / "backup.db"))
+
+    async def cut_off_and_lost(up):
+        heard = anyio.CancelScope()
+        listener = Listener(event=lambda *_: heard.cancel())
+        options = TellOptions(agent="rehearsal", key="key", listener=listener)
+        with heard:
+            await up.tell("spec/planner", text, options)
+
+    async def begin():
+        async with open_project(home.repository, database=home.database) as up:
+            with anyio.CancelScope() as begun:
+
+                async def told():
+                    await cut_off_and_lost(up)
+                    begun.cancel()
+                    await anyio.sleep_forever()
+
+                await up.once("key", told)
+
+    asyncio.run(begin())
+    home.upthread("restore", str(home.directory / "backup.db"), "--yes")
+    told_in(home, "key", text)
+    shown = json.loads(home.upthread("audit", "spec", "--json"))
+    assert str(shown).count("An earlier turn of yours was interrupted") == 1
+
+
 @pytest.mark.parametrize("is_answered", [False, True])
 def test_a_step_that_was_stopped_in_a_sibling_is_continued_there(home, monkeypatch, is_answered):
     monkeypatch.setenv("UPTHREAD_REHEARSAL_LOG", str(home.directory / "agents.jsonl"))

@@ -214,7 +214,9 @@ async def _asked(up: Project, text: str, attempts: Sequence[_Attempt]) -> str:
     """Return what continues the turns of a step that have ended, or its text if none was heard."""
     heard = [each for each in attempts if each.view.sends and not each.view.was_unheard]
     if not heard:
-        return text
+        # The key was begun, and a restore has lost its turn: the session may have its prompt.
+        is_lost = not attempts and up.store.restored_at_ms is not None
+        return continuation(text, (), is_last=False) if is_lost else text
     workstream = heard[0].role.workstream
     # Those of sub-agents as well, whose turns have the ids of their parents'.
     found = await up.read(lambda: up.store.conversations(up.project_id, workstream))
