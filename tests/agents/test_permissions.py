@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from upthread.agents._permissions import VARIABLE, CallListener, listening
+from upthread.agents._prompt import VARIABLE, CallListener, listening
 from upthread.agents.base import CallAnswer
 
 PUSH = CallAnswer(answered_by="the test", why="it pushes")

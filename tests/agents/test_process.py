@@ -7,10 +7,15 @@ import sys
 import anyio
 import pytest
 
-from upthread.agents import _process, _process_group
+from upthread.agents import _process
 from upthread.agents._guard import MARK_VARIABLE
-from upthread.agents._process import ChildStart, child_environment, started_child
-from upthread.agents._process_group import end_process_group, started_at_ticks
+from upthread.agents._process import (
+    ChildStart,
+    child_environment,
+    end_process_group,
+    started_at_ticks,
+    started_child,
+)
 from upthread.core.quotas import Limit
 from upthread.errors import ConfigError, QuotaExceededError
 
@@ -138,7 +143,7 @@ async def test_stderr_is_appended_in_private_and_only_ours_is_the_tail(tmp_path)
 
 @pytest.mark.extended
 async def test_a_left_over_agent_is_ended_only_when_it_is_the_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(_process_group, "TERM_PATIENCE_S", 0.1)
+    monkeypatch.setattr(_process, "TERM_PATIENCE_S", 0.1)
     code = (
         "import signal, subprocess, sys, time; signal.signal(15, signal.SIG_IGN)\n"
         "subprocess.Popen([sys.executable, '-I', '-c', 'import time; time.sleep(600)'],\n"

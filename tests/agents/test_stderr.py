@@ -4,7 +4,7 @@ import os
 
 from tests.core.redaction.secrets_of import planted
 
-from upthread.agents._stderr import TAIL_BYTES, StderrLog
+from upthread.agents._process import TAIL_BYTES, StderrLog
 from upthread.core.redaction.redactor import Redactor
 
 REDACTOR = Redactor(b"k" * 32)

@@ -3,8 +3,14 @@
 import pytest
 
 from upthread.agents._prompt import TurnSeen
-from upthread.agents.acp.outcomes import outcome_of_suspicion, refusal_in, result_of
-from upthread.agents.acp.quirks import NO_QUIRK, QUIRKS, quirk_for
+from upthread.agents.acp.wire import (
+    NO_QUIRK,
+    QUIRKS,
+    outcome_of_suspicion,
+    quirk_for,
+    refusal_in,
+    result_of,
+)
 from upthread.core.types import Outcome
 
 

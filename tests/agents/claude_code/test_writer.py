@@ -8,7 +8,7 @@ import os
 import pytest
 
 from upthread.agents import stored
-from upthread.agents._process_group import started_at_ticks
+from upthread.agents._process import started_at_ticks
 from upthread.agents.claude_code import writer
 from upthread.agents.claude_code.writer import writer_of
 from upthread.core.types import UpstreamSessionId

@@ -17,13 +17,11 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec import Struct
 
 from upthread.agent_stores.homes import agent_environment, home_of
-from upthread.agents._connection import Connection, open_elsewhere, start_of
+from upthread.agents._connection import Connection, is_uuid, open_elsewhere, start_of
 from upthread.agents._json_lines import as_object, member, text_at
 from upthread.agents._outcomes import failed
-from upthread.agents._permissions import REJECT, ask_to_hold, permission
 from upthread.agents._process import started_child
-from upthread.agents._process_end import is_uuid
-from upthread.agents._prompt import RunningPrompt
+from upthread.agents._prompt import REJECT, RunningPrompt, ask_to_hold, permission
 from upthread.agents.base import (
     AnswerPermission,
     Capabilities,

@@ -13,9 +13,9 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 
+from upthread.agents._connection import JsonLines
 from upthread.agents._json_lines import as_object, text_at
 from upthread.agents._process import ChildProcess
-from upthread.agents._process_end import JsonLines
 from upthread.core.roles.limits import RoleLimits, allows_only_named, denies_wholly, named_tools
 from upthread.core.types import Outcome
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from upthread.agents._json_lines import as_object, read_json
-from upthread.agents._process_group import started_at_ticks
+from upthread.agents._process import started_at_ticks
 from upthread.boundary.files import streamed
 
 FILES_MAX: Final = 1000

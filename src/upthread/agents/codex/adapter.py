@@ -18,9 +18,8 @@ from msgspec import structs
 from upthread.agents._connection import Adapter, ServerConnection, ServerPrompt, start_of
 from upthread.agents._json_lines import Unreadable, as_object, text_at, unknown
 from upthread.agents._outcomes import failed
-from upthread.agents._permissions import CallListener, listening
 from upthread.agents._process import started_child
-from upthread.agents._prompt import RunningPrompt
+from upthread.agents._prompt import CallListener, RunningPrompt, listening
 from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PermissionRequest, PromptResult
 from upthread.agents.codex.hooks import Hook, hook_command, hook_words, hooks_in
 from upthread.agents.codex.permissions import PermissionDesk, call_request

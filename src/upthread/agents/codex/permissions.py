@@ -14,8 +14,7 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from upthread.agents._json_lines import as_object, member, text_at, unknown
-from upthread.agents._permissions import ALLOW, REJECT, permission
-from upthread.agents._prompt import RunningPrompt
+from upthread.agents._prompt import ALLOW, REJECT, RunningPrompt, permission
 from upthread.agents.base import ALLOW_OR_REJECT, OpenRequest, PermissionRequest
 from upthread.agents.codex.server import CodexServer
 from upthread.core.events import ToolCallAnnounced

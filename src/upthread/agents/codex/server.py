@@ -16,10 +16,10 @@ from typing import Any, Final
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
+from upthread.agents._connection import JsonLines, is_uuid
 from upthread.agents._json_lines import as_object, objects_at, text_at
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
 from upthread.agents._process import ChildProcess
-from upthread.agents._process_end import JsonLines, is_uuid
 from upthread.agents.base import ListedSession
 from upthread.agents.codex.items import history_of
 from upthread.agents.codex.outcomes import outcome_of_refusal

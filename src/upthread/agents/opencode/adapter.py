@@ -13,7 +13,7 @@ import anyio.to_thread
 from upthread.agent_stores.homes import agent_environment
 from upthread.agents._connection import Adapter, require_usable
 from upthread.agents._json_lines import as_object
-from upthread.agents._permissions import CallListener, listening
+from upthread.agents._prompt import CallListener, listening
 from upthread.agents.base import AgentConnection, OpenRequest
 from upthread.agents.opencode.connection import OpenCodeConnection
 from upthread.agents.opencode.server import started_server

@@ -14,11 +14,9 @@ from typing import Any, Final, Self
 import anyio
 from msgspec import field, structs
 
-from upthread.agents._connection import ServerConnection, ServerPrompt
+from upthread.agents._connection import RefusedByAgentError, ServerConnection, ServerPrompt
 from upthread.agents._json_lines import Unreadable, as_object, member, text_at, unknown
-from upthread.agents._permissions import CallListener
-from upthread.agents._process_end import RefusedByAgentError
-from upthread.agents._prompt import RunningPrompt
+from upthread.agents._prompt import CallListener, RunningPrompt
 from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PermissionRequest, PromptResult
 from upthread.agents.opencode.outcomes import detail_of_finish
 from upthread.agents.opencode.parts import window_of

@@ -13,8 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from upthread.agents._json_lines import as_object, text_at, texts_at, unknown
-from upthread.agents._permissions import REJECT, permission
-from upthread.agents._prompt import RunningPrompt
+from upthread.agents._prompt import REJECT, RunningPrompt, permission
 from upthread.agents.base import OpenRequest, PermissionRequest
 from upthread.agents.opencode.parts import tool_kind
 from upthread.agents.opencode.server import ApiError, OpenCodeClient, ServerGoneError

@@ -22,11 +22,16 @@ import anyio
 import h11
 from anyio.abc import SocketStream
 
-from upthread.agents._connection import start_of
+from upthread.agents._connection import (
+    RunningAgent,
+    exit_code_of,
+    how_it_ended,
+    is_signal,
+    start_of,
+)
 from upthread.agents._json_lines import Unreadable, read_json, text_at
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
 from upthread.agents._process import ChildProcess, started_child
-from upthread.agents._process_end import RunningAgent, exit_code_of, how_it_ended, is_signal
 from upthread.agents.base import OpenRequest
 from upthread.core.quotas import ANSWER, FRAME, Allowance
 from upthread.core.runs.stops import NOT_ANSWERED

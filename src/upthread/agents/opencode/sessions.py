@@ -19,9 +19,8 @@ import anyio
 import anyio.to_thread
 
 from upthread.agent_stores.homes import home_of
-from upthread.agents._connection import open_elsewhere
+from upthread.agents._connection import RefusedByAgentError, open_elsewhere
 from upthread.agents._json_lines import as_object, objects_at, text_at
-from upthread.agents._process_end import RefusedByAgentError
 from upthread.agents.base import ListedSession
 from upthread.agents.opencode.parts import history
 from upthread.agents.opencode.reader import AGENT, writer_of
