@@ -6,12 +6,13 @@ its place and leaves where it is. `home` is the directory that `agent_stores/hom
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
 from upthread.agent_stores.base import VendorHistory
+from upthread.agent_stores.copies import RepairedCopy
 from upthread.agent_stores.outline import Look, SessionOutline
 from upthread.agent_stores.text_search import Searched
 from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
@@ -37,6 +38,12 @@ class Reader(Protocol):
         self, path: Path, /, *, characters_max: int | None = None
     ) -> Iterator[VendorHistory]:
         """Yield the sessions of a file as the agent would send them. Raises StoreError."""
+        ...
+
+    def repair(
+        self, path: Path, into: Path, /, *, session_id: str | None, sessions: Iterable[str]
+    ) -> RepairedCopy:
+        """Copy a file and repair the copy; UsageError where a copy is there already."""
         ...
 
     def read_session(self, home: Path, session: UpstreamSessionId, /) -> StoredSession | None:

@@ -1,7 +1,7 @@
 """What the agents' own stores hold: sessions at a glance, in a search, and one by its id as events.
 
 By the agent's name. Of a session by its id: of main sessions, and of a sub-agent whose call was cut
-off. `reader` in each agent's folder reads its own store, `repair` there repairs in a copy. Nothing
+off. `reader` in each agent's folder reads its own store, and repairs in a copy. Nothing
 is changed in a store, nothing is followed out of an agent's home, and a look ends when its bounds
 are met. A search reads only the times of files before it goes through the first session, so that
 the first hit does not wait for the last file.
@@ -63,10 +63,7 @@ def repaired_copy(
 
     UsageError when `into` has a copy already.
     """
-    part = part_of(agent, "repair")
-    assert part is not None, "whose store is read, it is repaired"
-    copy: RepairedCopy = part.repair(path, into, session_id=session_id, sessions=sessions)
-    return copy
+    return reader_of(agent).repair(path, into, session_id=session_id, sessions=sessions)
 
 
 # --- one session ---------------------------------------------------------------------------------
@@ -128,7 +125,9 @@ def stamp_of(environment: Mapping[str, str], agent: str, session: UpstreamSessio
 
 def writer_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> int | None:
     """Return the process that has a session open, None where none has or nobody can tell."""
-    part = part_of(agent, _WRITERS[agent]) if agent in _WRITERS else None
+    if agent not in _WITH_A_WRITER:
+        return None
+    part = part_of(agent, "reader")
     return part.writer_of(home_of(agent, environment), session) if part else None
 
 
@@ -184,8 +183,8 @@ def profile_without(
     return own if found else ""
 
 
-_WRITERS: Final = {"claude-code": "writer", "opencode": "reader"}
-"""The agents whose store shows which process has a session open, and the part that reads it."""
+_WITH_A_WRITER: Final = frozenset({"claude-code", "opencode"})
+"""The agents whose store shows which process has a session open."""
 
 _VARIABLES: Final = {
     REHEARSAL: (HOME_VARIABLE,),

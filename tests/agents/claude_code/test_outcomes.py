@@ -2,7 +2,7 @@
 
 import pytest
 
-from upthread.agents.claude_code.outcomes import is_missing, result_of, tokens_of
+from upthread.agents.claude_code.translation import is_missing, result_of, tokens_of
 
 FAILED = {"is_error": True, "subtype": "success", "terminal_reason": "api_error"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from upthread.agents.claude_code.process import TOOLS, UNATTENDED, limiting_words
+from upthread.agents.claude_code.adapter import TOOLS, UNATTENDED, limiting_words
 from upthread.core.roles.fields import limits_of_codex, limits_of_front_matter
 from upthread.core.roles.limits import NO_LIMITS, RoleLimits
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from upthread.agents.claude_code.tools import kind_of, locations_of, plan_of, title_of
+from upthread.agents.claude_code.translation import kind_of, locations_of, plan_of, title_of
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from upthread.agents.codex.hooks import TIMEOUT_S, Hook, hook_words, hooks_in
+from upthread.agents.codex.adapter import TIMEOUT_S, Hook, hook_words, hooks_in
 
 
 def given() -> dict:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from upthread.agents.codex.outcomes import end_of_limit_ms, failure_of_turn, outcome_of_refusal
+from upthread.agents.codex.items import end_of_limit_ms, failure_of_turn, outcome_of_refusal
 from upthread.core.types import Outcome
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from upthread.agents.opencode.outcomes import (
+from upthread.agents.opencode.server import ApiError
+from upthread.agents.opencode.turn import (
     RETRIES_MAX,
     RETRY_WAIT_MAX_S,
     failure_of_message,
     failure_of_retry,
 )
-from upthread.agents.opencode.server import ApiError
 from upthread.core.types import Outcome
 
 NOW_MS = 1_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upthread.agents.opencode.parts import announced, history, tool_kind, updated, usage, window_of
+from upthread.agents.opencode.turn import announced, history, tool_kind, updated, usage, window_of
 from upthread.core.events import (
     ContextCompacted,
     ReasoningReceived,

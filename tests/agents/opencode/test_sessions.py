@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upthread.agents.opencode.sessions import prompt_limits
+from upthread.agents.opencode.adapter import prompt_limits
 from upthread.core.roles.fields import limits_of_front_matter
 from upthread.core.roles.limits import NO_LIMITS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.agents.rehearsal.conftest import REPOSITORY, rehearse
 
-from upthread.agents.rehearsal.directives import ACTIONS, REPORT_WORDS
+from upthread.agents.rehearsal.methods import ACTIONS, REPORT_WORDS
 
 
 def test_every_directive_is_in_the_docs_and_no_other():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from upthread.agents.rehearsal.settings import (
+from upthread.agents.rehearsal.sessions import (
     TEXT_CHARACTERS_MAX,
     EventLog,
     SettingsError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from upthread.agents.rehearsal.specification import (
+from upthread.agents.rehearsal.history import (
     code_words,
     dedented,
     items_of,

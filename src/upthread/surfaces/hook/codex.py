@@ -132,7 +132,7 @@ def _guarded(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
         "tool": event.tool_name,
         "arguments": event.tool_input,
     }
-    from upthread.agents.codex.permissions import call_request  # other events need none
+    from upthread.agents.codex.adapter import call_request  # other events need none
 
     return main_session.guarded(calls, AGENT, event.session_id, call_request(told), "deny")
 

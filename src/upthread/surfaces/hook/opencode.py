@@ -100,7 +100,7 @@ def _ended(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
 def _guarded(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
     """Hold a call that may do again what may have been done, until a person has settled it."""
     # Late: it loads the adapter with its HTTP client, and only a call in doubt comes here.
-    from upthread.agents.opencode.permissions import call_request
+    from upthread.agents.opencode.server import call_request
 
     told = {"session": asked.session, "call": asked.call_id}
     request = call_request({**told, "tool": asked.tool, "arguments": asked.arguments})
