@@ -7,8 +7,8 @@ import io
 import pytest
 from backports import zstd
 
-from upthread.agent_stores import compressed
-from upthread.agent_stores.compressed import CompressedError, ExpandedStream, expanded_ends
+from upthread.agent_stores import lines
+from upthread.agent_stores.lines import CompressedError, ExpandedStream, expanded_ends
 
 
 def test_both_ends_of_what_it_holds_are_told():
@@ -34,7 +34,7 @@ def test_what_is_none_or_is_cut_off_is_refused(raw):
 
 
 def test_a_file_that_expands_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr(compressed, "BYTES_MAX", 1_000_000)
+    monkeypatch.setattr(lines, "BYTES_MAX", 1_000_000)
     bomb = zstd.compress(b"\0" * 10_000_000)
     with pytest.raises(CompressedError, match="more than"):
         expanded_ends(io.BytesIO(bomb), head_bytes=9, tail_bytes=9)

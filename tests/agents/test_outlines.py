@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.support.agent_homes import Months, compressed, make_home
 
-from upthread.agent_stores.outline import Look, look
-from upthread.agent_stores.text_search import Words
+from upthread.agent_stores.base import Look, look
+from upthread.agent_stores.reader import Words
 from upthread.agents.stored import searched_sessions, stored_outlines
 
 SMALL = Months(claude_code=9, codex=8, opencode=7, sub_agents=6, session_bytes=60_000)

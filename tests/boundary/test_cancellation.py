@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support.world import eventually, make_repository
 
-from upthread.boundary.cancellation import GivenUpError, heeding, is_given_up
+from upthread.boundary.programs import GivenUpError, heeding, is_given_up
 
 ANSWERED_S = 45.0  # less than the git that does not answer sleeps
 

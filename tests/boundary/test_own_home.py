@@ -10,7 +10,7 @@ import platformdirs
 import pytest
 
 from upthread.agent_stores.homes import home_of
-from upthread.boundary.own_home import (
+from upthread.boundary.own_files import (
     agents_home,
     configuration_path,
     home_directory,

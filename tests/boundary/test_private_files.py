@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from upthread.boundary import private_files
+from upthread.boundary import own_files
 
 
 @pytest.mark.parametrize("has_leftover", [False, True])
@@ -18,8 +18,8 @@ def test_a_private_file_is_made_for_its_owner_alone(tmp_path, has_leftover):
         path.with_name(f"file.{os.getpid()}").write_text("half")
     before = os.umask(0)
     try:
-        private_files.replace(str(path), {"a": 1})
+        own_files.replace(str(path), {"a": 1})
     finally:
         os.umask(before)
     assert [each.stat().st_mode & 0o777 for each in (path.parent, path)] == [0o700, 0o600]
-    assert private_files.read(str(path)) == {"schema": 1, "a": 1}
+    assert own_files.read(str(path)) == {"schema": 1, "a": 1}

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from upthread.boundary.processes import environments_above
+from upthread.boundary.programs import environments_above
 
 SHOW = (
-    "import json; from upthread.boundary.processes import environments_above as above; "
+    "import json; from upthread.boundary.programs import environments_above as above; "
     "print(json.dumps([each.get('PLACE') for each in above()]))"
 )
 

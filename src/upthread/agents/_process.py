@@ -44,9 +44,9 @@ from upthread.agents._guard import (
     started_guard,
 )
 from upthread.agents._probes import remember, remembered
-from upthread.boundary import processes, programs
+from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
-from upthread.boundary.processes import environment_of
+from upthread.boundary.programs import environment_of
 from upthread.core.quotas import FRAME, STDERR_BYTES_MAX, Allowance
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.redaction.running_text import RedactedStream
@@ -441,7 +441,7 @@ def started_at_ticks(pid: int) -> int | None:
     On Linux the kernel's own figure, clock ticks since boot. Elsewhere a checksum of what
     `ps -o lstart` prints: a number that only serves to be compared with itself.
     """
-    return processes.started_at_ticks(pid) if _IS_LINUX else _checksum_of_ps(pid)
+    return programs.started_at_ticks(pid) if _IS_LINUX else _checksum_of_ps(pid)
 
 
 def _checksum_of_ps(pid: int) -> int | None:

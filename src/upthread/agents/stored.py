@@ -14,9 +14,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from upthread.agent_stores.base import OUTLINE_CHARACTERS, VendorHistory
+from upthread.agent_stores.base import OUTLINE_CHARACTERS, Look, SessionOutline, VendorHistory
 from upthread.agent_stores.homes import file_stamp, home_of
-from upthread.agent_stores.outline import Look, SessionOutline
 from upthread.agents.registry import REHEARSAL, part_of, reader_of
 from upthread.agents.rehearsal.sessions import (
     HOME_VARIABLE,
@@ -31,8 +30,7 @@ from upthread.errors import StoreError
 
 if TYPE_CHECKING:
     from upthread.agent_stores.copies import RepairedCopy
-    from upthread.agent_stores.reader import Reader
-    from upthread.agent_stores.text_search import Searched
+    from upthread.agent_stores.reader import Reader, Searched
 
 
 def stored_histories(

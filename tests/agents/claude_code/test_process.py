@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from upthread.agents.claude_code.adapter import TOOLS, UNATTENDED, limiting_words
-from upthread.core.roles.fields import limits_of_codex, limits_of_front_matter
 from upthread.core.roles.limits import NO_LIMITS, RoleLimits
+from upthread.core.roles.role import limits_of_codex, limits_of_front_matter
 
 USUAL = f"--disallowedTools={','.join(UNATTENDED)}"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from upthread.agents.opencode.adapter import prompt_limits
-from upthread.core.roles.fields import limits_of_front_matter
 from upthread.core.roles.limits import NO_LIMITS
+from upthread.core.roles.role import limits_of_front_matter
 
 
 def body(**fields: object) -> dict[str, object]:

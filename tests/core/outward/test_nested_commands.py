@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from upthread.core.outward.nested_commands import (
+from upthread.core.outward.shell_commands import (
     HOLE,
     as_line,
     lines_run_by,

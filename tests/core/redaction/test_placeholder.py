@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upthread.core.redaction.placeholder import has_placeholder, placeholder
+from upthread.core.redaction.values import has_placeholder, placeholder
 
 
 def test_a_placeholder_names_the_family_and_a_keyed_digest():

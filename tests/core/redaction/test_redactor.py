@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.core.redaction.secrets_of import planted
 from tests.support.sets import spread
 
-from upthread.core.redaction.placeholder import PLACEHOLDER, has_placeholder
 from upthread.core.redaction.redactor import PASSES_MAX, Redactor
 from upthread.core.redaction.rules import rules_of
+from upthread.core.redaction.values import PLACEHOLDER, has_placeholder
 from upthread.errors import ConfigError
 
 KEY = b"a key for tests, of 32 bytes ...."

@@ -8,8 +8,7 @@ import pytest
 
 from upthread.core.outward.repeatable import only_reads
 from upthread.core.outward.shell_commands import COMMAND_CHARACTERS_MAX
-from upthread.core.roles.calls import CalledWith, called_with
-from upthread.core.shell.expected_call import Told, foreseen
+from upthread.core.shell.expected_call import CalledWith, Told, called_with, foreseen
 
 
 def of(tool: str, arguments: Any, *, kind: str = "execute", reads: bool = False) -> CalledWith:

@@ -9,9 +9,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upthread.core.roles.fields import RULES_MAX, limits_of_codex, limits_of_front_matter
 from upthread.core.roles.limits import NO_LIMITS, LimitedCall, RoleLimits, in_words, limited
-from upthread.core.roles.role import KEY_PARTS_MAX, read_toml
+from upthread.core.roles.role import (
+    KEY_PARTS_MAX,
+    RULES_MAX,
+    limits_of_codex,
+    limits_of_front_matter,
+    read_toml,
+)
 from upthread.errors import ConfigError
 
 SOURCE = ".opencode/agent/planner.md"

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from upthread.core.roles.fields import limits_of_front_matter
 from upthread.core.roles.limits import RoleLimits
 from upthread.core.roles.role import (
     _PLAIN_LINE,
@@ -18,6 +17,7 @@ from upthread.core.roles.role import (
     Role,
     RoleOverlay,
     _plain_mapping,
+    limits_of_front_matter,
     overlaid,
     read_markdown_role,
     read_toml_role,

@@ -21,10 +21,19 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from upthread.agent_stores.base import VendorHistory, is_known_version
+from upthread.agent_stores.base import (
+    DAY_MS,
+    Ending,
+    Look,
+    SessionOutline,
+    VendorHistory,
+    epoch_ms,
+    is_known_version,
+    text_in,
+    title_of,
+)
 from upthread.agent_stores.copies import Plan, RepairedCopy, repaired_lines
 from upthread.agent_stores.homes import file_stamp, require_listed, require_own
-from upthread.agent_stores.line_files import FileWalk, LineFile, facts_in, searched
 from upthread.agent_stores.lines import (
     Line,
     decoded,
@@ -35,16 +44,15 @@ from upthread.agent_stores.lines import (
     read_lines,
     read_object,
 )
-from upthread.agent_stores.outline import (
-    DAY_MS,
-    Ending,
-    Look,
-    SessionOutline,
-    epoch_ms,
-    text_in,
-    title_of,
+from upthread.agent_stores.reader import (
+    FileWalk,
+    LineFile,
+    Said,
+    Searched,
+    facts_in,
+    said_of,
+    searched,
 )
-from upthread.agent_stores.text_search import Said, Searched, said_of
 from upthread.agents._json_lines import as_object, read_json
 from upthread.agents._outcomes import did_run, exit_code_in
 from upthread.agents._process import started_at_ticks

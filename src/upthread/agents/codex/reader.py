@@ -17,12 +17,22 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from upthread.agent_stores.base import Unreadable, VendorHistory, is_known_version, outlined
-from upthread.agent_stores.compressed import SUFFIX
+from upthread.agent_stores.base import (
+    Ending,
+    Look,
+    SessionOutline,
+    Unreadable,
+    VendorHistory,
+    epoch_ms,
+    is_known_version,
+    outlined,
+    text_in,
+    title_of,
+)
 from upthread.agent_stores.copies import Plan, RepairedCopy, repaired_lines
 from upthread.agent_stores.homes import file_stamp, require_listed, require_own
-from upthread.agent_stores.line_files import FileWalk, LineFile, facts_in, searched
 from upthread.agent_stores.lines import (
+    SUFFIX,
     Line,
     decoded,
     is_cut,
@@ -30,8 +40,16 @@ from upthread.agent_stores.lines import (
     lines_forward,
     marked_objects,
 )
-from upthread.agent_stores.outline import Ending, Look, SessionOutline, epoch_ms, text_in, title_of
-from upthread.agent_stores.text_search import Said, Searched, said_of, texts_in
+from upthread.agent_stores.reader import (
+    FileWalk,
+    LineFile,
+    Said,
+    Searched,
+    facts_in,
+    said_of,
+    searched,
+    texts_in,
+)
 from upthread.agents._json_lines import as_object, text_at
 from upthread.agents.codex.rollouts import (
     ARCHIVED,

@@ -21,12 +21,10 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from upthread.agent_stores.base import Unreadable
-from upthread.agent_stores.compressed import SUFFIX
+from upthread.agent_stores.base import Unreadable, look
 from upthread.agent_stores.homes import size_of
-from upthread.agent_stores.line_files import FileWalk, LineFile
-from upthread.agent_stores.lines import BYTE_ORDER_MARK, Line, read_lines, read_object
-from upthread.agent_stores.outline import look
+from upthread.agent_stores.lines import BYTE_ORDER_MARK, SUFFIX, Line, read_lines, read_object
+from upthread.agent_stores.reader import FileWalk, LineFile
 from upthread.agents._json_lines import as_object, objects_at, text_at, texts_at
 from upthread.agents.codex import items
 from upthread.agents.codex.items import failure_of_turn

@@ -20,12 +20,20 @@ from typing import Final, TypeVar
 
 import apsw
 
-from upthread.agent_stores.base import VendorHistory, is_known_version, outlined
+from upthread.agent_stores.base import (
+    Ending,
+    Look,
+    SessionOutline,
+    VendorHistory,
+    epoch_ms,
+    is_known_version,
+    outlined,
+    title_of,
+)
 from upthread.agent_stores.copies import Edit, RepairedCopy, keep, prepare, still_wrong
 from upthread.agent_stores.homes import require_own, size_of
 from upthread.agent_stores.lines import LINE_BYTES_MAX
-from upthread.agent_stores.outline import Ending, Look, SessionOutline, epoch_ms, title_of
-from upthread.agent_stores.text_search import Said, Searched, Words, texts_in
+from upthread.agent_stores.reader import Said, Searched, Words, texts_in
 from upthread.agents._guard import marks_of
 from upthread.agents._json_lines import member, text_at
 from upthread.agents.opencode.database import (
@@ -43,7 +51,7 @@ from upthread.agents.opencode.database import (
 )
 from upthread.agents.opencode.turn import history, usage
 from upthread.boundary.files import streamed
-from upthread.boundary.processes import users_of
+from upthread.boundary.programs import users_of
 from upthread.core import types
 from upthread.core.codec import encode_json
 from upthread.core.events import INTERRUPTED, AgentEvent

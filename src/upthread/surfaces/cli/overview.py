@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from upthread import __version__
+from upthread.agent_stores.base import Look, SessionOutline, look
 from upthread.agent_stores.homes import home_of
-from upthread.agent_stores.outline import Look, SessionOutline, look
 from upthread.agents.stored import stored_outlines, writer_of
 from upthread.client.parts import Surroundings
 from upthread.client.project import Project

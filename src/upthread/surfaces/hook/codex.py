@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct, structs
 
-from upthread.boundary.processes import living_parent
+from upthread.boundary.programs import living_parent
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.types import Outcome

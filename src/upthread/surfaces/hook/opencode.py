@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field, structs
 
-from upthread.boundary.processes import living_parent
+from upthread.boundary.programs import living_parent
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.decision.words import NOT_RESUMED
