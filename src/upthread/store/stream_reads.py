@@ -8,13 +8,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from itertools import groupby
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
 from upthread.core.context.prior_context import newest_exchanges
-from upthread.core.types import ConversationId, Message, Part, TextPart
+from upthread.core.types import ConversationId, Message, Part, Speaker, TextPart, TurnId
 from upthread.errors import StoreError
 from upthread.store import entries
 from upthread.store.entries import Entry, SpokenRow, kept_of, not_whole, proved
@@ -31,8 +30,7 @@ LAST: Final = 2**31 - 1
 _SEARCHED_BY_ONE: Final = 64
 _SAID_OF_AN_EXCHANGE: Final = 4
 
-_Piece = tuple[int, Place, tuple[TextPart, ...]]
-"""The time, the place and the texts of an entry that somebody said."""
+_NOWHERE: Final = Place(0, Speaker.USER, TurnId(""))
 
 
 class Found(NamedTuple):
@@ -221,28 +219,28 @@ class StreamReads(ABC):
         self, conversation_id: ConversationId, row: int, readable: frozenset[Any], newest: int
     ) -> Iterator[Message]:
         """Yield messages that say something, newest first, with their texts alone."""
-        for _, parts in groupby(
-            self._pieces(row, readable, newest), key=lambda piece: piece[1].seq
-        ):
-            pieces = list(parts)
-            at_ms, place, _ = pieces[-1]
-            texts = tuple(text for piece in reversed(pieces) for text in piece[2])
-            message = _message(conversation_id, at_ms, place, texts)
-            if message.text.strip():
-                yield message
-
-    def _pieces(self, row: int, readable: frozenset[Any], newest: int) -> Iterator[_Piece]:
-        """Yield the texts of each entry that can be read, newest first."""
-        before, limit = LAST, newest * _SAID_OF_AN_EXCHANGE
+        # One more than the exchanges have, most often: the one before tells that they are whole.
+        before, limit = LAST, newest * _SAID_OF_AN_EXCHANGE + 2
+        at, said_at_ms = _NOWHERE, 0
+        texts: tuple[TextPart, ...] = ()
         while page := list(self.spoken(Span(row, (SAID,), before=before, newest=limit))):
             for _, at_ms, kept, said in page:
                 place = entries.place_of(kept)
-                if said is not None and place.upstream_session_id in readable:
-                    parts = entries.parts_of(kept, said)
-                    yield at_ms, place, tuple([each for each in parts if type(each) is TextPart])
+                if said is None or place.upstream_session_id not in readable:
+                    continue
+                parts = entries.parts_of(kept, said)
+                found = tuple([each for each in parts if type(each) is TextPart])
+                if place.seq != at.seq:
+                    if any(each.text.strip() for each in texts):
+                        yield _message(conversation_id, said_at_ms, at, texts)
+                    texts = ()
+                # A long message has several entries. It has the time and the place of its first.
+                at, said_at_ms, texts = place, at_ms, (*found, *texts)
             if len(page) < limit:
-                return
-            before, limit = page[-1][0], PAGE_ENTRIES
+                break
+            before, limit = page[-1][0], min(2 * limit, PAGE_ENTRIES)
+        if any(each.text.strip() for each in texts):
+            yield _message(conversation_id, said_at_ms, at, texts)
 
     def message_count(self, conversation_id: ConversationId) -> int:
         """Return the last message's `seq`, 0 for none."""

@@ -118,3 +118,13 @@ def test_resolve_is_one_statement_on_indexes_alone(store, place):
         assert store.resolve(place.conversation.key) is not None
     (statement,) = statements
     assert_reads_indexes_alone(store, statement, ("",))
+
+
+def test_prior_context_is_two_statements_on_indexes_alone(store, place):
+    record_turns(store, place, range(30))
+    conversation_id, session = place.conversation.conversation_id, place.link.upstream_session_id
+    with statements_of(store) as statements:
+        found = store.prior_messages(conversation_id, upstream_session_ids=[session], newest=20)
+    assert len(found) == 20 * 4
+    _head, entries = statements
+    assert_reads_indexes_alone(store, entries, (1, 0, 2**31, 82))
