@@ -12,10 +12,9 @@ import pytest
 from tests.support.sets import EXTENDED
 from tests.support.trusting import agree
 
-from upthread.config import Settings, load_settings
+from upthread.config import FOLDER_NAMES_MAX, Settings, load_settings
 from upthread.core.roles.limits import in_words
 from upthread.errors import ConfigError
-from upthread.role_files import FOLDER_NAMES_MAX
 
 MEMORY_KIB_MAX = 1024 * 1024
 ROLE = "---\nname: planner\n---\nYou are ours.\n"

@@ -23,7 +23,7 @@ from tests.support.secret_corpus import CHANNELS, recall_by_family, recall_of_pl
 from tools.counting import GENERATED_PART
 from tools.shapes.measured import Row, table_of
 
-from upthread.agents.acp.quirks import QUIRKS, Quirk
+from upthread.agents.acp.wire import QUIRKS, Quirk
 from upthread.agents.registry import TESTED
 from upthread.core.agents import AGENTS, WITH_A_STORE, Agent, Cache
 from upthread.core.decision.handshake import DECISIONS, RULES

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from upthread.boundary.own_home import home_directory
+from upthread.boundary.own_files import home_directory
 
 FIELDS = ("workstream", "role", "agent", "session")
 

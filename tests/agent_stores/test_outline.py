@@ -6,7 +6,7 @@ import pytest
 from tests.support.secret_corpus import FORMS, sample_of
 from tests.support.thoroughness import EXAMPLES
 
-from upthread.agent_stores.outline import (
+from upthread.agent_stores.base import (
     TITLE_CHARACTERS_MAX,
     Look,
     SessionOutline,

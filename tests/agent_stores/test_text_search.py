@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from upthread.agent_stores import text_search as module
-from upthread.agent_stores.text_search import Words, texts_in
+from upthread.agent_stores import reader as module
+from upthread.agent_stores.reader import Words, texts_in
 from upthread.errors import UsageError
 
 

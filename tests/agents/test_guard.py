@@ -14,8 +14,7 @@ from tests.support.ports import listening, listening_of
 from tests.support.sets import spread
 
 from upthread.agents._guard import MARK_VARIABLE, marked_processes, started_guard
-from upthread.agents._process import ChildStart, started_child
-from upthread.agents._process_group import started_at_ticks
+from upthread.agents._process import ChildStart, started_at_ticks, started_child
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="marks are found in /proc")
 SOURCE = str(Path(__file__).parents[2] / "src")

@@ -14,11 +14,10 @@ from upthread.agents._outcomes import (
     outcome_of_status,
     says_no_credit,
 )
-from upthread.agents.acp.outcomes import refusal_in
-from upthread.agents.acp.quirks import quirk_for
-from upthread.agents.claude_code import outcomes as claude_code
-from upthread.agents.codex import outcomes as codex
-from upthread.agents.opencode import outcomes as opencode
+from upthread.agents.acp.wire import quirk_for, refusal_in
+from upthread.agents.claude_code import translation as claude_code
+from upthread.agents.codex import items as codex
+from upthread.agents.opencode import turn as opencode
 
 
 @pytest.mark.parametrize(

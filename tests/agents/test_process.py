@@ -1,17 +1,28 @@
 """A child process: its lines, its environment, its end."""
 
+from __future__ import annotations
+
 import os
 import signal
 import sys
 
 import anyio
 import pytest
+from tests.core.redaction.secrets_of import planted
 
-from upthread.agents import _process, _process_group
+from upthread.agents import _process
 from upthread.agents._guard import MARK_VARIABLE
-from upthread.agents._process import ChildStart, child_environment, started_child
-from upthread.agents._process_group import end_process_group, started_at_ticks
+from upthread.agents._process import (
+    TAIL_BYTES,
+    ChildStart,
+    StderrLog,
+    child_environment,
+    end_process_group,
+    started_at_ticks,
+    started_child,
+)
 from upthread.core.quotas import Limit
+from upthread.core.redaction.redactor import Redactor
 from upthread.errors import ConfigError, QuotaExceededError
 
 pytestmark = pytest.mark.anyio
@@ -138,7 +149,7 @@ async def test_stderr_is_appended_in_private_and_only_ours_is_the_tail(tmp_path)
 
 @pytest.mark.extended
 async def test_a_left_over_agent_is_ended_only_when_it_is_the_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(_process_group, "TERM_PATIENCE_S", 0.1)
+    monkeypatch.setattr(_process, "TERM_PATIENCE_S", 0.1)
     code = (
         "import signal, subprocess, sys, time; signal.signal(15, signal.SIG_IGN)\n"
         "subprocess.Popen([sys.executable, '-I', '-c', 'import time; time.sleep(600)'],\n"
@@ -197,3 +208,39 @@ sys.stdin.read()
             await anyio.sleep(0.01)
     assert started_at_ticks(daemon) is not None
     os.kill(daemon, signal.SIGKILL)
+
+
+# --- what an agent writes to stderr, on its way into a file ---------------------------------------
+
+
+REDACTOR = Redactor(b"k" * 32)
+
+
+def test_a_secret_in_pieces_reaches_neither_the_file_nor_the_tail(tmp_path):
+    path = tmp_path / "err.log"
+    with path.open("ab", buffering=0) as file:
+        log = StderrLog(file, REDACTOR)
+        secret = planted(8)[6][1]
+        for piece in (f"using {secret[:9]}", secret[9:], " now\nlast wor"):
+            log.write(piece.encode())
+            assert secret not in log.tail()
+        assert path.read_text() == f"using {REDACTOR.redact(secret)} now\nlast "
+        assert log.tail().endswith("last wor")
+        log.close()
+    assert path.read_text().endswith("last wor")
+
+
+def test_the_tail_is_the_end_and_no_longer():
+    log = StderrLog(None, None)
+    log.write(b"x" * 5_000 + b"the end\n")
+    assert len(log.tail()) == TAIL_BYTES - 1
+    assert log.tail().endswith("xthe end")
+    log.close()
+
+
+def test_a_file_that_takes_no_more_is_said_in_the_tail():
+    log = StderrLog(os.fdopen(os.open("/dev/full", os.O_WRONLY), "wb", buffering=0), None)
+    log.write(b"hello\n")
+    log.write(b"again\n")
+    assert log.tail() == "hello\nagain (no more of its stderr is kept: No space left on device)"
+    log.close()

@@ -3,8 +3,8 @@
 import pytest
 from tests.agents.test_process import python
 
+from upthread.agents._connection import RunningAgent, how_it_ended
 from upthread.agents._process import started_child
-from upthread.agents._process_end import RunningAgent, how_it_ended
 from upthread.core.types import Outcome
 from upthread.errors import UpstreamError
 

@@ -1,7 +1,7 @@
 """Git's configuration format, held to the real git.
 
-upthread.boundary.git.configuration and upthread.boundary.git.private,
-with the person's own from upthread.boundary.git.person.
+upthread.boundary.git.files and upthread.boundary.git.private,
+with the person's own from upthread.boundary.git.process.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.support.world import git, make_repository
 
-from upthread.boundary.git.configuration import parse, read_configuration
-from upthread.boundary.git.directory_files import GitFileError
+from upthread.boundary.git.files import GitFileError, parse, read_configuration
 from upthread.boundary.git.places import find_place
 from upthread.boundary.git.private import tree_of
 

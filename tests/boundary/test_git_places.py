@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from tests.support.world import git, make_repository
 
-from upthread.boundary.git.linkage import named_in
-from upthread.boundary.git.places import find_place
-from upthread.boundary.git.references import is_reference, read_head
+from upthread.boundary.git.files import named_in
+from upthread.boundary.git.places import find_place, is_reference, read_head
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.working_tree.digest import tree_digest
 from upthread.runtime.working_tree.repository import find_repository, git_facts

@@ -15,13 +15,11 @@ import pytest
 from tests.support.world import eventually, git, make_repository
 
 from upthread.boundary.git import process
-from upthread.boundary.git.new_repository import start_repository
-from upthread.boundary.git.places import GitDirectories, find_place
+from upthread.boundary.git.places import GitDirectories, find_place, list_trees
 from upthread.boundary.git.private import objects_of, tree_of
-from upthread.boundary.git.process import UNCONFIGURED, find_git, run_git
+from upthread.boundary.git.process import UNCONFIGURED, find_git, run_git, start_repository
 from upthread.boundary.git.worktree_changes import add_tree, remove_tree
-from upthread.boundary.git.worktrees import list_trees
-from upthread.boundary.processes import started_at_ticks
+from upthread.boundary.programs import started_at_ticks
 from upthread.errors import RefusedError, UsageError
 from upthread.runtime.working_tree.digest import left_out, tree_digest
 from upthread.runtime.working_tree.git_worktrees import Worktrees

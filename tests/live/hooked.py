@@ -28,7 +28,7 @@ from tests.live.asked import session_of
 from tests.live.shell import wait_until
 
 from upthread.testing.rehearsal_model import RehearsalModel
-from upthread.testing.rehearsal_model.conversation import Reply
+from upthread.testing.rehearsal_model.protocol import Reply
 from upthread.testing.rehearsal_model.script import parse_script
 
 TIMEOUT_S = 240

@@ -14,7 +14,7 @@ from tests.live.shell import ADDRESS, only
 from tests.support.sets import EXTENDED
 
 from upthread.agents.opencode.reader import read_histories
-from upthread.agents.opencode.repair import repair as repair_database
+from upthread.agents.opencode.reader import repair as repair_database
 from upthread.core.history.model import faults, is_sound
 from upthread.core.history.repair import repair
 from upthread.core.types import TextPart, ToolCallPart, ToolResultPart

@@ -17,7 +17,7 @@ from tests.support.sets import SOAK, spread
 
 from upthread.agent_stores.base import VendorHistory
 from upthread.agent_stores.homes import home_of
-from upthread.agents.claude_code.connection import OPENING_WORDS
+from upthread.agents.claude_code.adapter import OPENING_WORDS
 from upthread.agents.registry import reader_of
 from upthread.testing.rehearsal_model import RehearsalModel
 

@@ -12,8 +12,8 @@ from tests.support.world import ALLOW, World
 
 import upthread
 from upthread.agents.base import NOBODY, PermissionAnswer, PermissionRequest
-from upthread.core.roles.fields import limits_of_codex, limits_of_front_matter
 from upthread.core.roles.limits import RoleLimits
+from upthread.core.roles.role import limits_of_codex, limits_of_front_matter
 from upthread.core.types import UpstreamSessionId
 from upthread.runtime.permissions import Gate, PermissionPolicy
 from upthread.runtime.turns.progress import Listener, Notice

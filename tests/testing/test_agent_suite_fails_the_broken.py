@@ -9,7 +9,7 @@ from tests.support.sets import spread
 from tests.testing.broken_agents import FAULTS, IDLE, BrokenAdapter
 
 from upthread.errors import UpstreamError
-from upthread.testing.agent_conformance import PROMISES, start, trial
+from upthread.testing.agent_conformance import PROMISES, sessions, trial
 
 pytestmark = pytest.mark.anyio
 
@@ -28,9 +28,9 @@ def short_of_patience(monkeypatch):
     """Do not wait for a fault as long as for an agent that is only slow."""
     monkeypatch.setattr(trial, "PATIENCE_S", 2.0)
     monkeypatch.setattr(trial, "CANCEL_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(start, "BURIAL_S", 0.3)
-    monkeypatch.setattr(start, "BAD_START_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(start, "ENDING_S", 2.0)
+    monkeypatch.setattr(sessions, "BURIAL_S", 0.3)
+    monkeypatch.setattr(sessions, "BAD_START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(sessions, "ENDING_S", 2.0)
 
 
 async def broken_promise(agent, sought, directory):

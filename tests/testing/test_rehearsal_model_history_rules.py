@@ -9,13 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from upthread.testing.rehearsal_model.history_rules import (
-    CHAT_COMPLETIONS_RULES,
-    MESSAGES_RULES,
-    RESPONSES_RULES,
-    apply_rules,
-    sign_thinking,
-)
+from upthread.testing.rehearsal_model.chat_completions import CHAT_COMPLETIONS_RULES
+from upthread.testing.rehearsal_model.messages import MESSAGES_RULES, sign_thinking
+from upthread.testing.rehearsal_model.protocol import apply_rules
+from upthread.testing.rehearsal_model.responses import RESPONSES_RULES
 
 USER = {"role": "user", "content": "hi"}
 REPLY = {"role": "assistant", "content": "hello"}

@@ -17,7 +17,7 @@ from tests.testing.plain_client import (
 )
 
 from upthread.testing.rehearsal_model import RehearsalModel
-from upthread.testing.rehearsal_model.conversation import Reply, Silence, ToolCall
+from upthread.testing.rehearsal_model.protocol import Reply, Silence, ToolCall
 from upthread.testing.rehearsal_model.script import ScriptError, parse_script
 
 

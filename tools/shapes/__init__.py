@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from upthread.agent_stores.compressed import CompressedError, pieces
+from upthread.agent_stores.lines import CompressedError, pieces
 
 SESSION = "5e551000-0000-4000-8000-000000000001"
 DIRECTORY = "/shape/project"

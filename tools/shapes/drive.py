@@ -12,7 +12,7 @@ from tools.shapes import NEXT, marks_in
 from tools.shapes.measured import ALL, BROKEN, NOTHING, PART, REFUSED
 
 from upthread.testing.rehearsal_model import RehearsalModel
-from upthread.testing.rehearsal_model.history_rules import Violation
+from upthread.testing.rehearsal_model.protocol import Violation
 
 PATIENCE_S = 60
 SAID_CHARACTERS_MAX = 320

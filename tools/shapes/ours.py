@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 from tools.shapes import marks_in
 
-from upthread.agent_stores.base import VendorHistory
-from upthread.agent_stores.outline import look
+from upthread.agent_stores.base import VendorHistory, look
 from upthread.agents.registry import reader_of
 from upthread.agents.stored import repaired_copy
 from upthread.core.types import UpstreamSessionId

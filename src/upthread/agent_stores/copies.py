@@ -15,8 +15,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from upthread.agent_stores.base import VendorHistory
-from upthread.agent_stores.compressed import SUFFIX
-from upthread.agent_stores.lines import Line, read_lines
+from upthread.agent_stores.lines import SUFFIX, Line, read_lines
 from upthread.core.history.model import faults
 from upthread.core.types import ToolCallPart, ToolResultPart
 from upthread.errors import StoreError, UsageError

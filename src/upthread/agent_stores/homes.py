@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from upthread.boundary.files import within
-from upthread.boundary.own_home import agents_home
+from upthread.boundary.own_files import agents_home
 from upthread.core.agents import AGENTS, WITH_A_STORE, name_of
 from upthread.core.names import did_you_mean, shown
 from upthread.errors import StoreError, UsageError

@@ -1,4 +1,4 @@
-"""The reader of an agent's own store: the port that each agent with a store has, as `reader`.
+"""The reader of an agent's own store: the port that each agent has, and what readers share.
 
 A reader opens nothing for writing and leaves no file behind. What it cannot read it reports with
 its place and leaves where it is. `home` is the directory that `agent_stores/homes.py` names.
@@ -6,16 +6,33 @@ its place and leaves where it is. `home` is the directory that `agent_stores/hom
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, BinaryIO, Final, Protocol
 
-from upthread.agent_stores.base import VendorHistory
-from upthread.agent_stores.outline import Look, SessionOutline
-from upthread.agent_stores.text_search import Searched
+import re2
+from msgspec import Struct, field
+
+from upthread.agent_stores.base import Look, SessionOutline, VendorHistory
+from upthread.agent_stores.copies import RepairedCopy
+from upthread.agent_stores.lines import (
+    LINE_BYTES_MAX,
+    SUFFIX,
+    CompressedError,
+    damage_of,
+    decoded,
+    expanded_ends,
+)
+from upthread.agent_stores.lines import expanded as expanded_stream
+from upthread.boundary.directories import MORE_NAMES, Directory, FileEnds, open_below, walked
+from upthread.core import types
 from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
-from upthread.core.types import UpstreamSessionId
+from upthread.core.types import JsonValue, UpstreamSessionId
+from upthread.errors import UsageError
 
 
 class Reader(Protocol):
@@ -39,6 +56,12 @@ class Reader(Protocol):
         """Yield the sessions of a file as the agent would send them. Raises StoreError."""
         ...
 
+    def repair(
+        self, path: Path, into: Path, /, *, session_id: str | None, sessions: Iterable[str]
+    ) -> RepairedCopy:
+        """Copy a file and repair the copy; UsageError where a copy is there already."""
+        ...
+
     def read_session(self, home: Path, session: UpstreamSessionId, /) -> StoredSession | None:
         """Return a session as events, None where it is not there. Raises OSError, StoreError."""
         ...
@@ -58,3 +81,278 @@ class Reader(Protocol):
     def version_of(self, home: Path, session: UpstreamSessionId, /) -> str:
         """Return the version of the agent that a session is of, empty where it is not known."""
         ...
+
+
+# --- search: all words in one message, in any case ------------------------------------------------
+
+# What has none of them is passed over undecoded, a megabyte at a time, by RE2: linear in the text
+# whatever the words. Matched is what a person reads, so a word with a quotation mark in it is
+# looked for as JSON writes it first, and as it is in the text then.
+
+
+WORDS_MAX: Final = 20
+WORD_CHARACTERS_MAX: Final = 200
+PIECE_BYTES: Final = 1024 * 1024
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """One thing that was said in a session: by whom, and what. `at_ms` is None where unknown."""
+
+    speaker: str
+    text: str
+    at_ms: int | None = None
+
+
+class Searched(Struct, frozen=True, kw_only=True):
+    """A session that is known by its place alone until something of it is asked for.
+
+    `outline` returns None where it holds no session. `said` yields what may have the words, the
+    newest last, each to be looked at again as it will be shown.
+    """
+
+    agent: str
+    used_at_ms: int
+    outline: Callable[[], SessionOutline | None]
+    said: Callable[[Words], Iterator[Said]]
+
+
+class Words:
+    """The words. UsageError for none, for too many, and for one that is too long."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        said = [word for each in words for word in each.split()]
+        if not said or len(said) > WORDS_MAX or max(map(len, said)) > WORD_CHARACTERS_MAX:
+            raise UsageError(
+                f"a search takes 1 to {WORDS_MAX} words of at most {WORD_CHARACTERS_MAX} letters",
+                hint="upthread search WORDS",
+            )
+        # The longest first: it is in the fewest lines.
+        said.sort(key=len, reverse=True)
+        stored = [json.dumps(each, ensure_ascii=False)[1:-1] for each in said]
+        self._in_lines = [re2.compile(_raw(each), options=_options()) for each in stored]
+        self._in_text = [re2.compile(_raw(each), options=_options()) for each in said]
+        self._is_plain = stored == said
+
+    def place_in(self, text: str) -> int | None:
+        """Return where the first of the words stands in a text that has them all, else None."""
+        raw = _raw(text)
+        places = [match.start() for each in self._in_text if (match := each.search(raw))]
+        if len(places) < len(self._in_text):
+            return None
+        return len(raw[: min(places)].decode("utf-8", "surrogatepass"))
+
+    def may_be_in(self, raw: bytes) -> bool:
+        """Return whether stored bytes have them all, be it as a name or in another message."""
+        return all(each.search(raw) for each in self._in_lines)
+
+    def may_be_in_parts(self, raw: bytes) -> bool:
+        """Return whether parts as our record stores them have them all: texts, and JSON."""
+        if self._is_plain:
+            return self.may_be_in(raw)
+        return all(
+            in_line.search(raw) or in_text.search(raw)
+            for in_line, in_text in zip(self._in_lines, self._in_text, strict=True)
+        )
+
+    def lines_of(self, stream: BinaryIO) -> Iterator[bytes]:
+        """Yield the lines of a stream that have them all. A line that is too long has none.
+
+        What comes after a byte that no text has is not read: that file is no transcript, or was
+        cut off there by a crash. Sparse ones are as large as they say they are.
+        """
+        left: list[bytes] = []
+        for piece in _pieces(stream):
+            cut = piece.rfind(b"\n") + 1
+            if cut:
+                yield from self._lines_in(b"".join([*left, piece[:cut]]))
+                left.clear()
+            left.append(piece[cut:])
+            if sum(map(len, left)) > LINE_BYTES_MAX:
+                left.clear()
+        yield from self._lines_in(b"".join(left))
+
+    def _lines_in(self, block: bytes) -> Iterator[bytes]:
+        start = 0
+        while match := self._in_lines[0].search(block, start):
+            begun = block.rfind(b"\n", 0, match.start()) + 1
+            end = block.find(b"\n", match.end())
+            start = len(block) if end < 0 else end
+            line = block[begun:start]
+            if all(each.search(line) for each in self._in_lines[1:]):
+                yield line
+
+
+def _pieces(stream: BinaryIO) -> Iterator[bytes]:
+    while piece := stream.read(PIECE_BYTES):
+        text, nul, _ = piece.partition(b"\0")
+        yield text
+        if nul:
+            return
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.case_sensitive = False
+    options.literal = True
+    options.log_errors = False
+    return options
+
+
+def _raw(word: str) -> bytes:
+    return word.encode("utf-8", "surrogatepass")
+
+
+def said_of(part: types.Part, *, speaker: str, at_ms: int | None) -> Iterator[Said]:
+    """Yield the text of a part of a message, if it has one."""
+    match part:
+        case types.TextPart(text=text) | types.ReasoningPart(text=text):
+            pass
+        case types.ToolResultPart(text=text):
+            speaker = "tool"
+        case types.ToolCallPart(arguments=arguments):
+            speaker, text = "tool", "\n".join(texts_in(arguments))
+        case types.UnknownPart(raw=raw):
+            text = "\n".join(texts_in(raw))
+        case _:
+            return
+    if text:
+        yield Said(speaker=speaker, text=text, at_ms=at_ms)
+
+
+def texts_in(value: JsonValue) -> Iterator[str]:
+    """Yield the texts in a value, of whatever form a tool has given it.
+
+    What kind a block of text is, the agent says: nobody has said it in the session.
+    """
+    waiting = [value]
+    while waiting:  # no recursion: what agents store may be nested deeper than our stack
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            is_block = isinstance(each.get("type"), str) and isinstance(each.get("text"), str)
+            said = (inner for name, inner in each.items() if not (is_block and name == "type"))
+            waiting.extend(reversed([*said]))
+        elif isinstance(each, list):
+            waiting.extend(reversed(each))
+
+
+# --- files of lines: found, known by both their ends, and searched --------------------------------
+
+# No link is followed. What is passed over is counted by its reason.
+
+
+class LineFile(Struct, frozen=True):
+    """A file by the directory that holds it open, and its name there."""
+
+    directory: Directory
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return f"{self.directory.path}/{self.name}"
+
+
+class FileWalk(Struct, frozen=True):
+    """A walk through one agent's files, which counts what it passes over, each place once."""
+
+    agent: str
+    look: Look
+    counted: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+
+    def files(self, top: Path, *levels: str, is_ordinary: bool = True) -> Iterator[LineFile]:
+        """Yield the files whose names fit a pattern for each level, as `walked` has them."""
+        found = walked(str(top), *levels, pass_over=self._count, is_ordinary=is_ordinary)
+        for directory, name in found:
+            yield LineFile(directory, name)
+
+    def _count(self, place: str, why: str, number: int) -> None:
+        if why == MORE_NAMES:
+            self.look.is_cut_short |= bool(number)
+        elif (place, why) not in self.counted:
+            self.counted.add((place, why))
+            self.look.pass_over(self.agent, why, number)
+
+    def ends(self, file: LineFile, *, head_bytes: int, tail_bytes: int) -> FileEnds | None:
+        """Return both ends of what a file holds, None where it cannot be read, which is counted."""
+        try:
+            ends = file.directory.ends(file.name, head_bytes=head_bytes, tail_bytes=tail_bytes)
+            if not file.name.endswith(SUFFIX):
+                return ends
+            with file.directory.streamed(file.name) as stream:
+                expanded = expanded_ends(stream, head_bytes=head_bytes, tail_bytes=tail_bytes)
+            return FileEnds(ends.size_bytes, ends.written_at_ms, *expanded)
+        except OSError as error:
+            self.pass_over(error)
+            return None
+
+    def is_sound(self, ends: FileEnds) -> bool:
+        """Return whether a file holds lines, as far as its ends say; counts one that does not."""
+        damage = damage_of(ends)
+        self.look.pass_over(self.agent, damage, bool(damage))
+        return not damage
+
+    def pass_over(self, error: OSError) -> None:
+        """Count what cannot be read."""
+        why = "not Zstandard" if isinstance(error, CompressedError) else str(error.strerror)
+        self.look.pass_over(self.agent, why)
+
+
+def facts_in(
+    lines: Iterable[bytes],
+    wanted: AbstractSet[str],
+    facts_of: Callable[[bytes, AbstractSet[str]], Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return what lines say of their session, until all that is wanted is known; the first counts.
+
+    `facts_of` gives the facts of a line. It is given the names that are still missing, so that a
+    line with none of them is not decoded.
+    """
+    known: dict[str, Any] = {}
+    missing = wanted
+    for line in lines:
+        if told := facts_of(line, missing):
+            new = {name: value for name, value in told.items() if value not in (None, "")}
+            known = {**new, **known}
+            missing = wanted - known.keys()
+            if not missing:
+                break
+    return known
+
+
+def searched(
+    walk: FileWalk,
+    top: Path,
+    files: Iterable[LineFile],
+    *,
+    outline_of: Callable[[FileWalk, LineFile], SessionOutline | None],
+    said_in: Callable[[dict[str, Any]], Iterator[Said]],
+) -> Iterator[Searched]:
+    """Yield each file's session for a search; a file is opened again, from the top, to be read."""
+
+    def outline(place: str, name: str) -> SessionOutline | None:
+        try:
+            with open_below(str(top), place) as directory:
+                return outline_of(walk, LineFile(directory, name))
+        except OSError as error:
+            walk.pass_over(error)
+            return None
+
+    def said(place: str, name: str, words: Words) -> Iterator[Said]:
+        try:
+            with open_below(str(top), place) as directory, directory.streamed(name) as raw:
+                stream = expanded_stream(raw) if name.endswith(SUFFIX) else raw
+                for line in words.lines_of(stream):
+                    yield from said_in(decoded(line))
+        except OSError as error:  # what was said before it was told
+            walk.pass_over(error)
+
+    for file in files:
+        place = file.directory.path
+        yield Searched(
+            agent=walk.agent,
+            used_at_ms=file.directory.written_at_ms(file.name),
+            outline=partial(outline, place, file.name),
+            said=partial(said, place, file.name),
+        )

@@ -1,6 +1,6 @@
 """What an agent's figures mean, whichever passes them on: a provider's status, an exit code. Pure.
 
-What an agent's own words and kinds mean, its `outcomes.py` says, by what is said here.
+What an agent's own words and kinds mean, its folder says, by what is said here.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from upthread.boundary.files import read_all, read_start, through_links, write_whole
-from upthread.boundary.own_home import home_directory
+from upthread.boundary.own_files import home_directory
 from upthread.core.types import ready
 
 FILE: Final = "probes.json"

@@ -20,13 +20,15 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import stat
 import subprocess
 import sys
+import zlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Final, Self
 
 import anyio
 from msgspec import Struct, field
@@ -38,16 +40,16 @@ from upthread.agents._guard import (
     kill_marked,
     mark_for,
     marked_processes,
+    marks_of,
     started_guard,
 )
 from upthread.agents._probes import remember, remembered
-from upthread.agents._process_group import kill_session, signal_group, started_at_ticks
-from upthread.agents._stderr import StderrLog, open_private_append
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
-from upthread.boundary.processes import environment_of
-from upthread.core.quotas import FRAME, Allowance
+from upthread.boundary.programs import environment_of
+from upthread.core.quotas import FRAME, STDERR_BYTES_MAX, Allowance
 from upthread.core.redaction.redactor import Redactor
+from upthread.core.redaction.running_text import RedactedStream
 from upthread.core.types import Outcome
 from upthread.errors import ConfigError, UpstreamError
 from upthread.tasks import task_group
@@ -56,6 +58,7 @@ READ_BYTES = 2**16
 OUTBOX_FRAMES_MAX = 1024
 PIPE_READS_MAX = 16
 EOF_PATIENCE_S = 1.0
+
 TERM_PATIENCE_S = 2.0
 KILL_PATIENCE_S = 5.0
 POLL_INTERVAL_S = 0.02
@@ -419,3 +422,222 @@ def _works(command: tuple[str, ...]) -> bool:
     if tried.returncode == 0:
         remember(command, "works")
     return tried.returncode == 0
+
+
+# --- who a process is, and how it and all it started are ended ------------------------------------
+
+# A process is known by its id and its start time together, so that a reused id is never taken for
+# it. What belongs to an agent is its process group and, on Linux, every process that inherited its
+# mark in the environment (`_guard`).
+
+
+_PROC = Path("/proc")
+_IS_LINUX = sys.platform == "linux"
+
+
+def started_at_ticks(pid: int) -> int | None:
+    """Return when process `pid` was started, None when there is none or it is a zombie.
+
+    On Linux the kernel's own figure, clock ticks since boot. Elsewhere a checksum of what
+    `ps -o lstart` prints: a number that only serves to be compared with itself.
+    """
+    return programs.started_at_ticks(pid) if _IS_LINUX else _checksum_of_ps(pid)
+
+
+def _checksum_of_ps(pid: int) -> int | None:
+    # One locale, whoever asks: a month's name in another language would be another process.
+    command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
+    said = subprocess.run(
+        command, cwd=NOWHERE, env={"LC_ALL": "C"}, capture_output=True, check=False
+    )
+    return zlib.crc32(said.stdout) if said.stdout.strip() else None
+
+
+def signal_group(pid: int, signal_number: int) -> None:
+    """Signal the process group `pid` leads. A group that is gone is no error."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal_number)
+
+
+async def end_process_group(pid: int, ticks: int) -> bool:
+    """End an agent left over by a dead holder, with its group and its marked processes.
+
+    Nothing is signalled, and False returned, unless process `pid` is the one started at `ticks`
+    and leads its own group. It gets SIGTERM, `TERM_PATIENCE_S` seconds, then SIGKILL. Of one that
+    is dead already, what it left in its group is killed.
+    """
+    if started_at_ticks(pid) is None:
+        return _end_orphans(pid)
+    if not _is_leader(pid, ticks):
+        return False
+    # Now: of a process that is dead, the system no longer tells the environment.
+    mark = marks_of(pid)
+    for signal_number, patience_s in (
+        (signal.SIGTERM, TERM_PATIENCE_S),
+        (signal.SIGKILL, KILL_PATIENCE_S),
+    ):
+        signal_group(pid, signal_number)
+        with anyio.move_on_after(patience_s):
+            while started_at_ticks(pid) == ticks:  # noqa: ASYNC110  # not our child
+                await anyio.sleep(POLL_INTERVAL_S)
+            break
+    # Its own children may have outlived it; a group that still has members keeps its number.
+    signal_group(pid, signal.SIGKILL)
+    kill_marked(mark)
+    return started_at_ticks(pid) != ticks
+
+
+def _end_orphans(pid: int) -> bool:
+    """Kill what a dead agent left: the marked members of the session it led.
+
+    The number of a session with members is not given out again, so they are nobody else's.
+    """
+    marks = {marks_of(member) for member in _members_of(pid)} - {""}
+    for mark in marks:
+        kill_marked(mark)
+    return bool(marks)
+
+
+def kill_session(leader: int) -> None:
+    """Kill the groups in the session that a process began, which may be dead and not reaped."""
+    for pid in _members_of(leader):
+        signal_group(pid, signal.SIGKILL)
+
+
+def _members_of(session: int) -> tuple[int, ...]:
+    # To the system 0 is the caller's own session, and 1 that of the first process of all.
+    if not _IS_LINUX or session <= 1:
+        return ()
+    pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal())
+    return tuple(pid for pid in pids if _session_of(pid) == session)
+
+
+def _session_of(pid: int) -> int | None:
+    with suppress(ProcessLookupError, PermissionError):
+        return os.getsid(pid)
+    return None
+
+
+def _is_leader(pid: int, ticks: int) -> bool:
+    if pid <= 1 or started_at_ticks(pid) != ticks:
+        return False
+    with suppress(ProcessLookupError):
+        return os.getpgid(pid) == pid
+    return False
+
+
+# --- stderr ---------------------------------------------------------------------------------------
+
+# The agent has a pipe and not the file itself, since a secret must not get there for a moment. Of a
+# line that has no end yet, what may turn into a secret waits. The file is 0600 in a 0700 directory,
+# no symlink, nobody else's.
+
+
+TAIL_BYTES: Final = 1000
+REST_BYTES: Final = 64 * 1024
+"""How much of what is not kept is looked at for the tail: more than any secret is long."""
+
+CUT: Final = b"\n[upthread: the agent wrote more than 8 MiB to stderr; the rest is not kept]\n"
+
+
+class StderrLog:
+    """The file of one child's stderr, None for nowhere. Without a redactor all goes through.
+
+    No more than STDERR_BYTES_MAX of it are kept: agents can be told to write without end. What
+    comes after is not even looked at, but for its end, which is what a failure is told with.
+    """
+
+    def __init__(self, file: IO[bytes] | None, redactor: Redactor | None) -> None:
+        self._file = file
+        self._redactor = redactor
+        self._redacted = RedactedStream(redactor) if redactor else None
+        self._tail = b""
+        self._written = 0
+        self._rest = b""
+        self._fault = ""
+
+    def write(self, piece: bytes) -> None:
+        """Take the next bytes."""
+        if self._written >= STDERR_BYTES_MAX:
+            self._rest = (self._rest + piece)[-REST_BYTES:]
+            return
+        self._written += len(piece)
+        self._append(self._redacted.feed(piece) if self._redacted else piece)
+        if self._written >= STDERR_BYTES_MAX:
+            # What waited goes first: the line that says it was cut is to be the last of the file.
+            self._append(self._redacted.finish() if self._redacted else b"")
+            self._append(CUT)
+
+    def tail(self) -> str:
+        """Return the last that was written, at most TAIL_BYTES of it."""
+        # An agent that dies in mid-line has its reason there; waiting it stays, for the file.
+        waiting = self._redacted.waiting() if self._redacted else b""
+        written = (self._tail + waiting + self._redacted_rest())[-TAIL_BYTES:]
+        return (written.decode("utf-8", "replace").strip() + self._fault).strip()
+
+    def _redacted_rest(self) -> bytes:
+        """Return the end of what is not kept, from its first whole line, without its secrets."""
+        # It begins anywhere: a secret that lost its beginning would not be known for one.
+        _, _, lines = self._rest.partition(b"\n")
+        return self._redactor.redact_bytes(lines) if self._redactor else lines
+
+    def close(self) -> None:
+        """Write what waits, and close the file."""
+        self._append(self._redacted.finish() if self._redacted else b"")
+        if self._file is not None:
+            self._file.close()
+
+    def _append(self, piece: bytes) -> None:
+        self._tail = (self._tail + piece)[-TAIL_BYTES:]
+        if self._file is None or self._fault:
+            return
+        try:
+            self._file.write(piece)
+        except OSError as error:
+            # The turn is worth more than its log; whoever reads the end of it is told.
+            self._fault = f" (no more of its stderr is kept: {error.strerror})"
+
+
+def open_private_append(path: str) -> IO[bytes]:
+    """Open a file for appending and reading back, made 0600 when new, narrowed when not.
+
+    Its directory is made 0700 when missing. A directory or file that is a symlink, belongs to
+    another user, or could be written by one raises ConfigError, and nothing is opened.
+    """
+    directory = Path(path).parent
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _refuse_foreign(directory, directory.lstat(), writable_bits=0o022)
+    # Of what lies there nothing is trusted: no link is followed, and no pipe waited for.
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise ConfigError(
+            f"the file {path} for the agent's stderr cannot be opened: {error.strerror}",
+            hint="it must be an ordinary file of yours; remove it and try again",
+        ) from error
+    try:
+        # What was opened is looked at, and not the name, which may be another file's by now.
+        _refuse_foreign(Path(path), os.fstat(descriptor), writable_bits=0)
+        os.fchmod(descriptor, 0o600)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "ab+", buffering=0)
+
+
+def _refuse_foreign(path: Path, status: os.stat_result, *, writable_bits: int) -> None:
+    if stat.S_ISLNK(status.st_mode):
+        problem = "is a symlink"
+    elif not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        problem = "is no ordinary file"
+    elif status.st_uid != os.geteuid():
+        problem = f"belongs to user {status.st_uid}"
+    elif status.st_mode & writable_bits:
+        problem = "can be written by others"
+    else:
+        return
+    raise ConfigError(
+        f"{path} {problem}, so no session output is written there",
+        hint="use a directory of your own with mode 0700",
+    )

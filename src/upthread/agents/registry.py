@@ -141,7 +141,7 @@ def opens_sub_agents(agent: str, *, kind: str | None = None) -> bool:
 
 def seen_way_called(name: str) -> SeenWay | None:
     """Return what this release was tested with of the agent that calls itself so over ACP."""
-    from upthread.agents.acp.quirks import quirk_for  # noqa: PLC0415  # as above
+    from upthread.agents.acp.wire import quirk_for  # noqa: PLC0415  # as above
 
     return seen_way(quirk_for(name).name, ACP)
 
@@ -251,10 +251,10 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
 
 
 async def end_process_group(pid: int, ticks: int) -> bool:
-    """End the processes of an agent that a dead holder left behind; see `_process_group`."""
-    from upthread.agents import _process_group  # noqa: PLC0415  # as above
+    """End the processes of an agent that a dead holder left behind; see `_process`."""
+    from upthread.agents import _process  # noqa: PLC0415  # as above
 
-    return await _process_group.end_process_group(pid, ticks)
+    return await _process.end_process_group(pid, ticks)
 
 
 async def version_here(agent: str) -> str:

@@ -1,18 +1,20 @@
-"""What the agents' own stores hold: each session that can be found, and one by its id, as events.
+"""What the agents' own stores hold: sessions at a glance, in a search, and one by its id as events.
 
 By the agent's name. Of a session by its id: of main sessions, and of a sub-agent whose call was cut
-off. `reader` in each agent's folder reads its own store, `repair` there repairs in a copy. Nothing
-is changed in a store.
+off. `reader` in each agent's folder reads its own store, and repairs in a copy. Nothing
+is changed in a store, nothing is followed out of an agent's home, and a look ends when its bounds
+are met. A search reads only the times of files before it goes through the first session, so that
+the first hit does not wait for the last file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from upthread.agent_stores.base import OUTLINE_CHARACTERS, VendorHistory
+from upthread.agent_stores.base import OUTLINE_CHARACTERS, Look, SessionOutline, VendorHistory
 from upthread.agent_stores.homes import file_stamp, home_of
 from upthread.agents.registry import REHEARSAL, part_of, reader_of
 from upthread.agents.rehearsal.sessions import (
@@ -28,7 +30,7 @@ from upthread.errors import StoreError
 
 if TYPE_CHECKING:
     from upthread.agent_stores.copies import RepairedCopy
-    from upthread.agent_stores.reader import Reader
+    from upthread.agent_stores.reader import Reader, Searched
 
 
 def stored_histories(
@@ -59,10 +61,7 @@ def repaired_copy(
 
     UsageError when `into` has a copy already.
     """
-    part = part_of(agent, "repair")
-    assert part is not None, "whose store is read, it is repaired"
-    copy: RepairedCopy = part.repair(path, into, session_id=session_id, sessions=sessions)
-    return copy
+    return reader_of(agent).repair(path, into, session_id=session_id, sessions=sessions)
 
 
 # --- one session ---------------------------------------------------------------------------------
@@ -124,7 +123,9 @@ def stamp_of(environment: Mapping[str, str], agent: str, session: UpstreamSessio
 
 def writer_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> int | None:
     """Return the process that has a session open, None where none has or nobody can tell."""
-    part = part_of(agent, _WRITERS[agent]) if agent in _WRITERS else None
+    if agent not in _WITH_A_WRITER:
+        return None
+    part = part_of(agent, "reader")
     return part.writer_of(home_of(agent, environment), session) if part else None
 
 
@@ -180,8 +181,8 @@ def profile_without(
     return own if found else ""
 
 
-_WRITERS: Final = {"claude-code": "writer", "opencode": "reader"}
-"""The agents whose store shows which process has a session open, and the part that reads it."""
+_WITH_A_WRITER: Final = frozenset({"claude-code", "opencode"})
+"""The agents whose store shows which process has a session open."""
 
 _VARIABLES: Final = {
     REHEARSAL: (HOME_VARIABLE,),
@@ -271,3 +272,39 @@ class _Rehearsal:
             return SessionStore(home).path(session)
         except UnknownSessionError:
             return None
+
+
+# --- many sessions, at a glance or in a search ----------------------------------------------------
+
+
+def stored_outlines(
+    environment: Mapping[str, str], look: Look, *, agent: str | None = None
+) -> Iterator[SessionOutline]:
+    """Yield the sessions that the agents have stored, one agent after the other.
+
+    `environment` says where they keep theirs, as for histories. With `agent`, only that one's.
+    """
+    for name, home in _homes(environment, agent):
+        yield from reader_of(name).outlines(home, look)
+
+
+@contextmanager
+def searched_sessions(
+    environment: Mapping[str, str], look: Look, *, agent: str | None = None
+) -> Generator[Iterator[Searched]]:
+    """Give the stored sessions, the newest first, to be gone through while this is held.
+
+    `environment` and `agent` as for `stored_outlines`.
+    """
+    with ExitStack() as held:
+        found: list[Searched] = []
+        for name, home in _homes(environment, agent):
+            found += reader_of(name).sessions(home, look, held)
+        yield iter(sorted(found, key=lambda each: -each.used_at_ms))
+
+
+def _homes(environment: Mapping[str, str], agent: str | None) -> Iterator[tuple[str, Path]]:
+    for name in WITH_A_STORE if agent is None else (agent,):
+        home = home_of(name, environment)
+        if home.exists():
+            yield name, home

@@ -1,4 +1,4 @@
-"""How a program is started: which one, with what in its environment, and what it can import.
+"""Other programs: how one is started, which ones run, and when nobody waits for one any more.
 
 Three answers, for whoever starts something. A program is an absolute path, looked up in the
 absolute entries of PATH, and never one that lies in the working tree: a clone brings files, and
@@ -11,15 +11,20 @@ importable. What they are given of the environment is named here; agents have a 
 from __future__ import annotations
 
 import os
+import select
 import sys
+import time
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 
 from upthread.boundary.files import FileRefusedError, read_start
-from upthread.boundary.git.directory_files import GitFileError
-from upthread.boundary.git.linkage import common_of, named_in
+from upthread.boundary.git.files import GitFileError, common_of, named_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    import threading
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
 UP_MAX = 64
 """How many directories up a repository is looked for."""
@@ -209,3 +214,158 @@ def _looked_up_by_env(program: str) -> list[str]:
             # What sets options or variables of env's own is left to env.
             return words if words and words[0][0] not in "-/" and "=" not in words[0] else []
     return []
+
+
+# --- which processes run, as Linux lists them -----------------------------------------------------
+
+# A program can start another with a clean environment; the table of processes still shows that an
+# agent started it, until the processes between are gone. Where the system reports nothing (not
+# Linux, another account's process), there is no result.
+
+
+ANCESTORS_MAX = 64
+ENVIRONMENT_BYTES_MAX = 4 * 1024 * 1024
+LOCKS_BYTES_MAX = 4 * 1024 * 1024
+_STAT_BYTES_MAX = 4096
+_SUSPENDED = b"T"
+_NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def started_at_ticks(pid: int) -> int | None:
+    """Return when a process started, None if it is gone; 0 where the machine does not tell."""
+    if pid <= 0:
+        return None
+    stat = _stat_of(pid)
+    if not stat:
+        # Gone, or a system without /proc, which tells no more than that a pid is in use.
+        return None if os.path.exists("/proc/self/stat") else _lives_without_proc(pid)
+    # A zombie has ended and waits to be collected, by an agent that may never do it.
+    return None if stat[0] in {b"Z", b"X"} else int(stat[19])
+
+
+def _lives_without_proc(pid: int) -> int | None:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    # Somebody else's, and there.
+    except PermissionError:
+        return 0
+    return 0
+
+
+def environments_above() -> Iterator[Mapping[str, str]]:
+    """Yield what each process above this one was started with, the nearest first."""
+    pid = os.getppid()
+    # A pid may be given out again while we go up: without a bound the way could go round.
+    for _ in range(ANCESTORS_MAX):
+        if pid <= 1:
+            return
+        yield environment_of(pid)
+        pid = _parent_of(pid)
+
+
+def living_parent() -> int:
+    """Return the process that started this one and reads its output, 0 where it has died.
+
+    An orphan has another parent, which may live for ever.
+    """
+    parent, output = os.getppid(), select.poll()
+    output.register(1, 0)
+    gone = select.POLLERR | select.POLLHUP  # of a pipe, and of a pair of sockets
+    return 0 if any(events & gone for _, events in output.poll(0)) else parent
+
+
+def suspended_holder(files: Iterable[Path]) -> int | None:
+    """Return the pid of a suspended process (Ctrl-Z) that holds a write lock of one of the files.
+
+    The kernel's list of locks is read, because asking for a lock would need the file to be opened,
+    and closing it would drop this process's own locks (POSIX).
+    """
+    inodes = {str(each.stat().st_ino).encode() for each in files if each.exists()}
+    for line in _read("/proc/locks", LOCKS_BYTES_MAX).splitlines():
+        # For example `1: POSIX  ADVISORY  WRITE 4711 00:2c:90813 120 120` (proc(5)).
+        _, kind, _, access, pid, file, *_ = line.split()
+        # A process that waits for a lock has `->` as its kind.
+        is_held = kind in {b"POSIX", b"FLOCK"} and access == b"WRITE"
+        is_ours = is_held and file.rpartition(b":")[2] in inodes
+        if is_ours and _stat_of(int(pid))[:1] == [_SUSPENDED]:
+            return int(pid)
+    return None
+
+
+def users_of(file: Path) -> Iterator[tuple[int, int]]:
+    """Yield the other processes of this account that have a file open; none without /proc.
+
+    Each is a pid and when it started, in epoch milliseconds.
+    """
+    from pathlib import Path  # see the module
+
+    wanted = file.stat()
+    for process in Path("/proc").glob("[0-9]*"):
+        pid = int(process.name)
+        with suppress(OSError):  # gone meanwhile, or another account's
+            is_open = any(os.path.samestat(each.stat(), wanted) for each in process.glob("fd/*"))
+            if is_open and pid != os.getpid() and (ticks := started_at_ticks(pid)):
+                age_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * _NS_PER_TICK
+                yield pid, (time.time_ns() - age_ns) // 1_000_000
+
+
+def environment_of(pid: int) -> Mapping[str, str]:
+    """Return what a process was started with; empty where the system does not tell."""
+    raw = _read(f"/proc/{pid}/environ", ENVIRONMENT_BYTES_MAX)
+    pairs = (each.partition(b"=") for each in raw.split(b"\0"))
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs if name}
+
+
+def _parent_of(pid: int) -> int:
+    """Return the pid of a process's parent, 0 for none."""
+    after_name = _stat_of(pid)
+    return int(after_name[1]) if len(after_name) > 1 and after_name[1].isdigit() else 0
+
+
+def _stat_of(pid: int) -> list[bytes]:
+    """Return a process's state and what follows it; its name may hold spaces and brackets."""
+    return _read(f"/proc/{pid}/stat", _STAT_BYTES_MAX).rpartition(b")")[2].split()
+
+
+def _read(path: str, bytes_max: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(bytes_max)
+    except OSError:  # gone, another account's, or no such file system
+        return b""
+
+
+# --- whether anybody still waits ------------------------------------------------------------------
+
+# Ctrl-C and a cancellation reach no thread. Who hops into a thread says there what tells of it, and
+# whoever waits there for another process asks now and then. Only such waits are given up; what is
+# being written is written to its end.
+
+
+POLL_S = 0.1
+"""How often it is asked during a wait."""
+
+# By the context: what lies between the hop and a wait need not know that it can be given up.
+_GIVEN_UP: ContextVar[threading.Event | None] = ContextVar("given_up", default=None)
+
+
+class GivenUpError(Exception):
+    """Nobody waits for it any more. Nobody is left to see this."""
+
+
+@contextmanager
+def heeding(given_up: threading.Event) -> Generator[None]:
+    """Have `is_given_up` return true within, once the event is set; outside nothing changes."""
+    token = _GIVEN_UP.set(given_up)
+    try:
+        yield
+    finally:
+        _GIVEN_UP.reset(token)
+
+
+def is_given_up() -> bool:
+    """Whether nobody waits for what is being done here."""
+    given_up = _GIVEN_UP.get()
+    return given_up is not None and given_up.is_set()

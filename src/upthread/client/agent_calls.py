@@ -17,6 +17,7 @@ from upthread.agents.base import PermissionRequest
 from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
 from upthread.client.sub_agent_call import BUSY, ELSEWHERE, Answer, SubAgentCall, agents_call
+from upthread.config import personal_role, unusable_role
 from upthread.core.agents import WITH_A_STORE
 from upthread.core.commands import RecordAct
 from upthread.core.decision.handshake import REFUSE
@@ -47,7 +48,6 @@ from upthread.core.workstreams import (
     session_workstream,
 )
 from upthread.errors import ConflictError, FencedError, StoreError
-from upthread.role_files import personal_role, unusable_role
 from upthread.runtime.lease import Leases
 from upthread.runtime.record.turn_views import main_session_of
 from upthread.runtime.system import process_holder, user_name

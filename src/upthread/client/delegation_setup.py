@@ -17,11 +17,12 @@ from msgspec import structs
 from upthread.agent_stores.homes import agent_environment
 from upthread.agents import registry, stored
 from upthread.agents.base import AgentAdapter, OpenRequest
-from upthread.boundary import private_files
-from upthread.boundary.own_home import installed_path
+from upthread.boundary import own_files
+from upthread.boundary.own_files import installed_path
 from upthread.client.file_permissions import log_path
 from upthread.client.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.parts import ProjectParts
+from upthread.config import instructions_in
 from upthread.core.agents import AGENTS, name_of, one_of
 from upthread.core.config_file import AgentSettings
 from upthread.core.decision.words import UNDECIDED_LINE
@@ -42,7 +43,6 @@ from upthread.core.types import (
 )
 from upthread.core.workstreams import callers_in
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
-from upthread.role_files import instructions_in
 from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.record.turn_views import last_attached, run_view
 from upthread.runtime.turns.conversation import ClaimRequest
@@ -187,8 +187,8 @@ class Preparing:
     def has_hooks(self, agent: str) -> bool:
         """Return whether `upthread setup` was run for an agent. Blocking."""
         try:
-            installed = private_files.read(installed_path(Path(self._settings.home))) or {}
-        except private_files.UnreadableError:
+            installed = own_files.read(installed_path(Path(self._settings.home))) or {}
+        except own_files.UnreadableError:
             installed = {}
         row = AGENTS.get(agent)
         return row is not None and row.setup_name in installed.get("agents", {})

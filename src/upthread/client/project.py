@@ -16,7 +16,7 @@ from upthread.core.acts import settlement
 from upthread.core.decision.examined import Reading
 from upthread.core.decision.price import Tokens
 from upthread.core.names import parse_workstream, shown
-from upthread.core.redaction.placeholder import has_placeholder
+from upthread.core.redaction.values import has_placeholder
 from upthread.core.sessions import NO_SESSION, OwnInterface
 from upthread.core.states import LOOK, effects_command
 from upthread.core.trust import Item, ignored_notice

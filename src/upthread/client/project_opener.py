@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 from msgspec import Struct, structs
 
 from upthread.agents.registry import agents_on_path, end_process_group
-from upthread.boundary.own_home import home_directory
+from upthread.boundary.own_files import home_directory
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.encryption import key_of
 from upthread.client.file_permissions import redaction_key, secure_home

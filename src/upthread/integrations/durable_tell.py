@@ -22,7 +22,7 @@ from upthread.client.once import BegunElsewhereError
 from upthread.client.project import Project
 from upthread.core.events import TurnIntended, TurnParked
 from upthread.core.names import shown
-from upthread.core.redaction.placeholder import has_placeholder
+from upthread.core.redaction.values import has_placeholder
 from upthread.core.runs.stops import OURS, Source, shortfall, stop_in_words
 from upthread.core.states import effects_command, go_on_command
 from upthread.core.text import visible_line

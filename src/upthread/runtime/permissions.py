@@ -32,10 +32,9 @@ from upthread.agents.base import (
 from upthread.boundary import files
 from upthread.core.events import TurnParked
 from upthread.core.redaction.redactor import Redactor
-from upthread.core.roles.calls import called_with
 from upthread.core.roles.limits import NO_LIMITS, LimitedCall, RoleLimits, limited
 from upthread.core.shell.call_commands import CHANGING, STRICTNESS, Rule
-from upthread.core.shell.expected_call import Foreseen, foreseen, judged, places_of
+from upthread.core.shell.expected_call import Foreseen, called_with, foreseen, judged, places_of
 from upthread.core.turns.effects import TITLE_CHARACTERS_MAX, Effect, Settlement, must_hold_back
 from upthread.core.turns.turn import HELD_BACK
 

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct, field
 
-from upthread.boundary.cancellation import GivenUpError, heeding
-from upthread.boundary.processes import started_at_ticks
+from upthread.boundary.programs import GivenUpError, heeding, started_at_ticks
 from upthread.core.types import Holder
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if __name__ == "__main__":
     sys.path.append(__file__.rpartition("/upthread/surfaces/")[0])
     sys.path += sys.argv[2:]
 
-from upthread.boundary.own_home import home_of_hooks
+from upthread.boundary.own_files import home_of_hooks
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.project_opener import open_agent_calls
 from upthread.core.text import visible_line

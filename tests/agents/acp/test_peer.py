@@ -9,8 +9,8 @@ import pytest
 from tests.agents.test_process import python
 
 from upthread.agents._process import started_child
-from upthread.agents.acp.peer import AgentWords, Peer, RpcError
-from upthread.agents.acp.quirks import NO_QUIRK
+from upthread.agents.acp.adapter import AgentWords, Peer, RpcError
+from upthread.agents.acp.wire import NO_QUIRK
 from upthread.tasks import task_group
 
 pytestmark = pytest.mark.anyio

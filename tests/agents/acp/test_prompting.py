@@ -10,7 +10,7 @@ import pytest
 from tests.agents.acp.conftest import SESSION
 from tests.agents.conftest import NOW_MS
 
-from upthread.agents._process_group import started_at_ticks
+from upthread.agents._process import started_at_ticks
 from upthread.agents.base import PermissionAnswer
 from upthread.core.events import (
     PermissionAnswered,

@@ -14,8 +14,8 @@ from tests.agents.acp.conftest import SESSION
 from tests.agents.conftest import SCRIPTED
 
 from upthread.agents.acp import AcpAdapter
-from upthread.agents.acp.quirks import quirk_for
-from upthread.agents.acp.sessions import wait_ms
+from upthread.agents.acp.adapter import wait_ms
+from upthread.agents.acp.wire import quirk_for
 from upthread.errors import UpstreamError
 
 pytestmark = pytest.mark.anyio

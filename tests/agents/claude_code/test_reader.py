@@ -7,7 +7,7 @@ import os
 
 from tests.agent_stores.transcripts import ClaudeTranscript, result, said, use
 
-from upthread.agent_stores.outline import DAY_MS, look
+from upthread.agent_stores.base import DAY_MS, look
 from upthread.agents.claude_code.reader import FAR_BYTES, outlines, read_history, said_in
 from upthread.core.events import (
     ChildStarted,

@@ -28,8 +28,15 @@ from upthread.agents.claude_code.translation import (
     Children,
     Translator,
     child_session,
+    is_missing,
+    kind_of,
+    locations_of,
+    plan_of,
+    result_of,
     role_of,
     session_of,
+    title_of,
+    tokens_of,
 )
 from upthread.core.events import (
     ChildEnded,
@@ -251,3 +258,99 @@ def test_a_word_that_is_none_is_kept_and_ends_nothing(odd):
         (kept,) = Translator().translate(told)
         assert isinstance(kept, UnknownReceived)
         assert kept.raw == told
+
+
+# --- claude Code's tools in ACP's words -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tool", "kind"),
+    [
+        *(("Read", "read"), ("Write", "edit"), ("Bash", "execute"), ("Grep", "search")),
+        *(("WebFetch", "fetch"), ("Task", "think"), ("mcp__x__y", "other"), ("", "other")),
+    ],
+)
+def test_a_tool_has_the_kind_that_permissions_are_set_for(tool, kind):
+    assert kind_of(tool) == kind
+
+
+def test_a_command_is_its_own_title_and_a_file_stands_with_the_tool():
+    assert title_of("Bash", {"command": "git  push\nnow", "description": "d"}) == "git push now"
+    assert title_of("Write", {"file_path": "/a/b", "content": "x"}) == "Write /a/b"
+    assert title_of("Task", {"description": "sub"}) == "Task sub"
+    assert title_of("Odd", {"n": 1}) == "Odd"
+    assert title_of("Odd", None) == "Odd"
+    assert len(title_of("Bash", {"command": "x" * 1000})) == 200
+
+
+def test_the_paths_of_a_call_are_told_as_given():
+    assert locations_of({"file_path": "a.txt"}) == ("a.txt",)
+    assert locations_of({"pattern": "*", "path": "src"}) == ("src",)
+    assert locations_of({"file_path": 3}) == ()
+
+
+def test_only_a_to_do_list_is_a_plan():
+    todos = {"todos": [{"content": "a", "status": "completed"}, {"content": "b"}, 3]}
+    assert plan_of("TodoWrite", todos) == (("a", "completed"), ("b", "pending"))
+    assert plan_of("Bash", todos) is None
+
+
+# --- how a turn of Claude Code ended. The frames are those of 2.1.330, cut to what is looked at ---
+
+
+FAILED = {"is_error": True, "subtype": "success", "terminal_reason": "api_error"}
+
+
+def failed(status, said):
+    return {**FAILED, "api_error_status": status, "result": said}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind", "frame"),
+    [
+        ("rate_limited", "rate_limit", failed(429, "API Error: Request rejected (429)")),
+        ("auth", "authentication_failed", failed(403, "Failed to authenticate. API Error: 403")),
+        ("credit_exhausted", "billing_error", failed(400, "Credit balance is too low")),
+        ("transient", "server_error", failed(529, "API Error: 529 overloaded.")),
+        ("unknown", "model_not_found", failed(404, "There's an issue with the selected model")),
+        ("unknown", "unknown", failed(400, "API Error: 400 something invalid")),
+        (
+            *("context_full", "invalid_request"),
+            {**failed(400, "Prompt is too long"), "terminal_reason": "prompt_too_long"},
+        ),
+        ("credit_exhausted", "invalid_request", failed(400, "Your credit balance is too low")),
+        ("unknown", "", failed(None, "x")),
+        ("cancelled", "", {"is_error": True, "terminal_reason": "aborted_streaming"}),
+        ("cancelled", "", {"is_error": True, "terminal_reason": "aborted_tools"}),
+        ("unknown", "", {"is_error": True, "subtype": "error_max_turns", "errors": ["too many"]}),
+    ],
+)
+def test_a_failed_turn_is_told_in_our_words_with_the_agents_own(outcome, kind, frame):
+    result = result_of(frame, error_kind=kind)
+    assert result.outcome == outcome
+    assert result.detail
+
+
+def test_success_is_read_from_the_error_flag_and_not_from_the_word():
+    assert result_of({"is_error": False, "subtype": "success"}).outcome == "ok"
+    assert result_of({"subtype": "success", "stop_reason": "end_turn"}).detail == ""
+    assert result_of({**FAILED, "result": "x"}).outcome == "unknown"
+    cut = result_of({"is_error": False, "stop_reason": "max_tokens"})
+    assert (cut.outcome, cut.detail.partition(":")[0]) == ("ok", "max_tokens")
+    assert result_of(failed(429, "x"), reset_at_ms=5).reset_at_ms == 5
+    assert result_of(failed(500, "x"), reset_at_ms=5).reset_at_ms is None, "no limit"
+
+
+def test_all_tokens_are_counted_cached_ones_too():
+    usage = {"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": 4, "speed": "x"}
+    assert tokens_of({**usage, "cache_creation_input_tokens": 8}) == 15
+    told = result_of({"usage": usage})
+    assert (told.tokens_used, told.tokens_in, told.tokens_out) == (7, 5, 2)
+    assert tokens_of({"input_tokens": 0}) is None
+    assert tokens_of(None) is None
+
+
+def test_a_session_is_missing_only_by_its_own_id():
+    said = "its stderr ends with: No conversation found with session ID: 1-2"
+    assert is_missing(said, "1-2")
+    assert not is_missing(said, "1-3")

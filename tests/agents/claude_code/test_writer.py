@@ -8,9 +8,9 @@ import os
 import pytest
 
 from upthread.agents import stored
-from upthread.agents._process_group import started_at_ticks
-from upthread.agents.claude_code import writer
-from upthread.agents.claude_code.writer import writer_of
+from upthread.agents._process import started_at_ticks
+from upthread.agents.claude_code import reader
+from upthread.agents.claude_code.reader import writer_of
 from upthread.core.types import UpstreamSessionId
 
 SESSION = "1020d86e-ea44-4210-a6cb-ee5f858edd16"
@@ -53,7 +53,7 @@ def test_files_of_another_form_are_passed_over(tmp_path, register):
 
 
 def test_leftovers_of_dead_processes_stand_before_nothing(tmp_path, register, monkeypatch):
-    monkeypatch.setattr(writer, "FILES_MAX", 10)
+    monkeypatch.setattr(reader, "FILES_MAX", 10)
     for number in range(20):
         register(f"{2**22 + 1 + number}.json", pid=2**22 + 1 + number)
     register(f"{os.getpid()}.json")

@@ -11,10 +11,10 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from upthread.agents._permissions import VARIABLE, listening
+from upthread.agents._prompt import VARIABLE, listening
 from upthread.agents.base import CallAnswer
 from upthread.agents.codex import gate
-from upthread.agents.codex.hooks import hook_command
+from upthread.agents.codex.adapter import hook_command
 
 PUSH = CallAnswer(answered_by="the test", why="it pushes")
 

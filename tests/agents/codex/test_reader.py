@@ -8,7 +8,7 @@ import pytest
 from tests.agent_stores.transcripts import function_call, function_output, rollout, spoken
 from tests.support.agent_homes import compressed
 
-from upthread.agent_stores.outline import look
+from upthread.agent_stores.base import look
 from upthread.agents.codex.reader import outlines, read_histories, said_in
 from upthread.agents.codex.rollouts import find_histories, find_rollout
 from upthread.core.history.model import faults, is_sound

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from upthread.agents.codex.turn import FIRST_NAME, ROLE_UNKNOWN, Family, Turn, children_named
+from upthread.agents.codex.server import FIRST_NAME, ROLE_UNKNOWN, Family, Turn, children_named
 from upthread.core.events import (
     ChildEnded,
     ChildStarted,

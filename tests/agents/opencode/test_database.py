@@ -29,7 +29,7 @@ from tests.core.history.requests import refusals
 
 from upthread.agents.opencode.database import find_histories
 from upthread.agents.opencode.reader import read_histories
-from upthread.agents.opencode.repair import repair as repair_database
+from upthread.agents.opencode.reader import repair as repair_database
 from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import faults, is_sound
 from upthread.core.history.repair import repair

@@ -9,8 +9,8 @@ import apsw
 import pytest
 from tests.agent_stores.opencode_database import OpenCodeDatabase, text
 
-from upthread.agent_stores.outline import look
-from upthread.agent_stores.text_search import Words
+from upthread.agent_stores.base import look
+from upthread.agent_stores.reader import Words
 from upthread.agents.opencode.database import opened
 from upthread.agents.opencode.reader import outlines, read_session, said_in, sessions, stamp_of
 from upthread.core.turns.replayed_history import answered_turns, joined

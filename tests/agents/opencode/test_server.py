@@ -78,7 +78,7 @@ async def test_a_server_that_is_lost_in_a_prompt_died(
 async def test_a_prompt_that_was_taken_and_is_not_worked_at_is_not_waited_for(
     scripted_opencode, request_for, recorded, monkeypatch
 ):
-    monkeypatch.setattr("upthread.agents.opencode.connection.IS_AT_WORK_WITHIN_S", 0.2)
+    monkeypatch.setattr("upthread.agents.opencode.adapter.IS_AT_WORK_WITHIN_S", 0.2)
     async with scripted_opencode("forgets").open(request_for()) as connection:
         session = await connection.new_session()
         result = await connection.prompt(session, "reply", on_event=recorded)

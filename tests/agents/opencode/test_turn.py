@@ -8,7 +8,21 @@ from __future__ import annotations
 import pytest
 from tests.agents.opencode.conftest import NOW_MS, RECORDED, WINDOW_TOKENS, new_turn, told
 
-from upthread.agents.opencode.turn import ROLE_UNKNOWN, Family
+from upthread.agents.opencode.server import ApiError
+from upthread.agents.opencode.turn import (
+    RETRIES_MAX,
+    RETRY_WAIT_MAX_S,
+    ROLE_UNKNOWN,
+    Family,
+    announced,
+    failure_of_message,
+    failure_of_retry,
+    history,
+    tool_kind,
+    updated,
+    usage,
+    window_of,
+)
 from upthread.core.events import (
     ChildEnded,
     ChildStarted,
@@ -304,3 +318,161 @@ def test_a_child_in_the_background_outlives_its_call_and_may_be_named_in_the_out
     ):
         done = task(child="", status="completed", output=output)
         assert family.called(done, "ses_main")[0].child_upstream_session_id == child
+
+
+# --- what single parts say, in the shapes that no recorded turn has -------------------------------
+
+
+SESSION = "ses_1"
+
+
+def tool(name="read", **state):
+    return {"type": "tool", "tool": name, "callID": "c", "state": {"status": "running", **state}}
+
+
+def test_a_files_tool_says_which_file():
+    part = tool(input={"filePath": "/project/a.txt"}, title="a.txt")
+    call = announced(part, SESSION)
+    assert (call.title, call.tool_kind) == ("read /project/a.txt", "read")
+    assert call.locations == ("/project/a.txt",)
+    assert updated(part, SESSION).locations == ("/project/a.txt",)
+
+
+def test_a_failed_call_says_why_and_a_state_of_another_shape_is_left_open():
+    failed = updated(tool(status="error", error="no such file"), SESSION)
+    assert (failed.status, failed.text) == ("failed", "no such file")
+    odd = updated({"type": "tool", "callID": "c", "state": 7}, SESSION)
+    assert (odd.status, odd.text, odd.arguments) == (None, None, None)
+    assert tool_kind("weather") == "other", "a tool of a plug-in"
+    assert announced(tool("weather"), SESSION).title == "weather"
+
+
+def test_a_window_is_the_models():
+    models = {"m": {"limit": {"context": 100}}, "free": {"limit": {"context": 0}}}
+    providers = {"providers": [{"id": "p", "models": models}]}
+    assert window_of(providers, {"providerID": "p", "modelID": "m"}) == 100
+    assert window_of(providers, {"providerID": "p", "modelID": "free"}) is None
+    assert window_of(providers, {"providerID": "q", "modelID": "m"}) is None
+    assert window_of(None, {}) is None
+
+
+def test_a_stored_history_reads_as_it_was_said():
+    asked = [
+        {"type": "text", "text": "hello", "messageID": "msg_1"},
+        {"type": "text", "text": "written by OpenCode", "synthetic": True},
+    ]
+    answered = [
+        *({"type": "step-start"}, {"type": "reasoning", "text": "hm"}),
+        tool(status="completed", output="out"),
+        *({"type": "text", "text": text, "messageID": "msg_2"} for text in ("", "done")),
+        {"type": "painting", "colour": "blue"},
+    ]
+    spoken = (("user", asked), ("assistant", answered))
+    messages = [{"info": {"role": role}, "parts": parts} for role, parts in spoken]
+    events = history(messages, SESSION)
+    assert [type(event) for event in events] == [
+        *(UserTextReplayed, ReasoningReceived, ToolCallAnnounced, ToolCallUpdated),
+        *(TextReceived, UnknownReceived),
+    ]
+    assert {event.upstream_session_id for event in events} == {SESSION}
+    assert history({"no": "list"}, SESSION) == ()
+
+
+def test_the_stored_summary_of_a_compaction_is_what_is_streamed_of_it():
+    summary = {"type": "text", "text": "## Summary", "time": {"start": 1, "end": 2}}
+    parts = [{"type": "step-start"}, summary]
+    found = history([{"info": {"role": "assistant", "summary": True}, "parts": parts}], SESSION)
+    assert found[0].kind == "compaction_summary"
+    assert found[1:] == (ContextCompacted(upstream_session_id=SESSION),)
+
+
+def test_a_call_is_named_by_its_tool_and_object_while_it_runs_and_at_its_end():
+    """OpenCode gives a title only at the end, and a turn of ours is recorded from the beginning."""
+    running = tool("write", status="running", input={"filePath": "x0.txt", "content": "x"})
+    assert announced(tool("write", status="pending"), SESSION).title == "write"
+    assert announced(running, SESSION).title == updated(running, SESSION).title == "write x0.txt"
+    shell = tool("bash", status="running", input={"command": "git push"})
+    assert updated(shell, SESSION).title == "git push"
+    ended = tool("write", input={"filePath": "x0.txt"}, title="x0.txt")
+    assert announced(ended, SESSION).title == updated(ended, SESSION).title == "write x0.txt"
+    assert updated(tool("weather", title="Oslo"), SESSION).title == "Oslo"
+    assert updated(tool("weather"), SESSION).title is None
+
+
+def test_what_a_cache_held_and_took_is_told_beside_what_was_read():
+    tokens = {"total": 120, "input": 5, "output": 15, "cache": {"read": 90, "write": 10}}
+    told = usage({"tokens": tokens}, SESSION, window=None)
+    assert told is not None
+    assert (told.tokens_read, told.tokens_written) == (105, 15)
+    assert (told.tokens_cached, told.tokens_cache_written) == (90, 10)
+    silent = usage({"tokens": {"total": 12, "input": 5}}, SESSION, window=None)
+    assert silent is not None
+    assert (silent.tokens_cached, silent.tokens_cache_written) == (None, None)
+    assert usage({"tokens": {"total": 0}}, SESSION, window=None) is None
+    assert usage({}, SESSION, window=10) is None
+
+
+# --- what OpenCode's errors mean ------------------------------------------------------------------
+
+
+ASKED_AT_MS = 1_000_000
+SHORT_MS = ASKED_AT_MS + 1000
+LONG_MS = ASKED_AT_MS + round(RETRY_WAIT_MAX_S * 1000) + 1
+
+
+def api_error(status, message="no", **more):
+    return {"name": "APIError", "data": {"message": message, "statusCode": status, **more}}
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        ({"name": "ProviderAuthError", "data": {"message": "no"}}, Outcome.AUTH),
+        ({"name": "ContextOverflowError", "data": {"message": "no"}}, Outcome.CONTEXT_FULL),
+        ({"name": "MessageAbortedError", "data": {"message": "Aborted"}}, Outcome.CANCELLED),
+        ({"name": "MessageOutputLengthError", "data": {}}, Outcome.OK),
+        (api_error(400, "rate limit reached"), Outcome.UNKNOWN),
+        ({"name": "UnknownError", "data": {"message": "fetch failed"}}, Outcome.TRANSIENT),
+        ({"name": "UnknownError", "data": {"message": "boom"}}, Outcome.UNKNOWN),
+        ({"name": "UnknownError", "data": {"message": "test_rate_limit.py"}}, Outcome.UNKNOWN),
+        (None, Outcome.UNKNOWN),
+    ],
+)
+def test_a_messages_error_has_one_meaning(error, outcome):
+    assert failure_of_message(error, now_ms=ASKED_AT_MS).outcome is outcome
+
+
+def test_a_rate_limit_tells_when_the_provider_said_to_come_back():
+    limited = api_error(429, responseHeaders={"retry-after": "30"})
+    assert failure_of_message(limited, now_ms=ASKED_AT_MS).reset_at_ms == ASKED_AT_MS + 30_000
+    soon = api_error(429, responseHeaders={"retry-after": "soon"})
+    assert failure_of_message(soon, now_ms=ASKED_AT_MS).reset_at_ms is None
+
+
+def test_a_refused_request_is_missing_only_by_the_servers_own_word():
+    assert ApiError(404, "NotFoundError", "gone").outcome is Outcome.MISSING
+    assert ApiError(500, "", "").outcome is Outcome.UNKNOWN
+
+
+def retry(attempt, next_ms, message="slow down"):
+    return {"type": "retry", "attempt": attempt, "next": next_ms, "message": message}
+
+
+@pytest.mark.parametrize("status", [retry(1, LONG_MS), retry(RETRIES_MAX, SHORT_MS)])
+def test_a_long_or_repeated_one_is_a_limit_with_its_end(status):
+    failure = failure_of_retry(status, now_ms=ASKED_AT_MS)
+    assert failure is not None
+    assert (failure.outcome, failure.reset_at_ms) == (Outcome.RATE_LIMITED, status["next"])
+    assert "slow down" in failure.detail
+
+
+def test_a_short_retry_is_left_to_opencode_and_a_fault_that_lasts_is_no_limit():
+    for waited_for in (retry(1, SHORT_MS), {"type": "retry"}):
+        assert failure_of_retry(waited_for, now_ms=ASKED_AT_MS) is None
+    conflict = retry(RETRIES_MAX, SHORT_MS, "the folder is with the auditors")
+    failure = failure_of_retry(conflict, now_ms=ASKED_AT_MS)
+    assert failure is not None
+    assert (failure.outcome, failure.reset_at_ms) == (Outcome.TRANSIENT, None)
+    failure = failure_of_retry(retry(RETRIES_MAX, SHORT_MS, "Overloaded"), now_ms=ASKED_AT_MS)
+    assert failure is not None
+    assert (failure.outcome, failure.reset_at_ms) == (Outcome.TRANSIENT, None)

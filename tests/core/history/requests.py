@@ -29,13 +29,10 @@ from upthread.core.types import (
     ToolCallPart,
     ToolResultPart,
 )
-from upthread.testing.rehearsal_model.history_rules import (
-    CHAT_COMPLETIONS_RULES,
-    MESSAGES_RULES,
-    RESPONSES_RULES,
-    Violation,
-    apply_rules,
-)
+from upthread.testing.rehearsal_model.chat_completions import CHAT_COMPLETIONS_RULES
+from upthread.testing.rehearsal_model.messages import MESSAGES_RULES
+from upthread.testing.rehearsal_model.protocol import Violation, apply_rules
+from upthread.testing.rehearsal_model.responses import RESPONSES_RULES
 
 
 def refusals(given: History) -> list[Violation]:

@@ -11,7 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.sets import EXTENDED
 
-from upthread.core.outward.shell_commands import commands_in
+from upthread.core.outward.shell_commands import (
+    HOLE,
+    as_line,
+    commands_in,
+    lines_run_by,
+    name_of,
+    unwrapped,
+)
 
 LINES = [
     *("p a b", "p 'a b'", 'p "a b"', "p a\\ b", "p $'a\\tb'", "p a'b'\"c\"", 'p "a\\"b"', "p \\$x"),
@@ -118,3 +125,55 @@ def test_a_line_is_read_to_a_length_and_never_slowly():
     assert commands_in("a " * 1_000_000)[0].words[0] == "a"
     commands_in("((" * 100_000)
     commands_in("$(" * 100_000)
+
+
+# --- what a command hands to a shell, or starts, by its own words ---------------------------------
+
+
+def words(line: str) -> tuple[str | None, ...]:
+    return tuple(None if word == "?" else word for word in line.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "run"),
+    [
+        ("sudo -u a git push", ("git", "push")),
+        ("env A=b git push", ("git", "push")),
+        ("timeout -k 1 5 nice -n 3 git push", ("git", "push")),
+        ("flock /tmp/l git push", ("git", "push")),
+        ("bash -lc line", "line"),
+        ("sh -c ?", HOLE),
+        ("sh -c", ""),
+        ("eval a ?", f"a {HOLE}"),
+        ("env -i", ()),
+        ("", ()),
+    ],
+)
+def test_what_is_run_at_last_is_told(line, run):
+    assert unwrapped(words(line)) == run
+
+
+def test_a_program_is_known_whatever_path_leads_to_it():
+    assert (name_of("/usr/bin/git"), name_of("git"), name_of(None)) == ("git", "git", "")
+
+
+def test_words_in_a_line_stay_what_they_are():
+    assert as_line(["a b", None, "c"]) == f"'a b' {HOLE} c"
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("find . -exec a {} ; -execdir b +", [f"a {HOLE}", "b"]),
+        ("find . -ok a", ["a"]),
+        ("git rebase -x line HEAD", ["line"]),
+        ("git rebase --exec ?", [HOLE]),
+        ("git status", []),
+        ("git", []),
+        ("git x b", []),
+        ("ls", []),
+        ("", []),
+    ],
+)
+def test_what_runs_beside_a_command_is_told(line, lines):
+    assert list(lines_run_by(words(line))) == lines

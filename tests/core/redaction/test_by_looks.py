@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from upthread.core.redaction.by_looks import BYTES_MAX, random_words
 from upthread.core.redaction.redactor import Redactor
+from upthread.core.redaction.rules import BYTES_MAX, random_words
 
 REDACTOR = Redactor(b"k" * 32)
 ALONE = "9QNHeEhYl5Au1VZ5wA1gKhJcoYCX02Pp"

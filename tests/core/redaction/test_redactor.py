@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.core.redaction.secrets_of import planted
 from tests.support.sets import spread
 
-from upthread.core.redaction.placeholder import PLACEHOLDER, has_placeholder
 from upthread.core.redaction.redactor import PASSES_MAX, Redactor
 from upthread.core.redaction.rules import rules_of
+from upthread.core.redaction.values import PLACEHOLDER, has_placeholder, placeholder
 from upthread.errors import ConfigError
 
 KEY = b"a key for tests, of 32 bytes ...."
@@ -232,3 +232,20 @@ def test_secrets_in_a_long_text_are_all_found(seed):
     text = "\n".join(f"{'word ' * chance.randrange(20)}{text}" for _, _, text in secrets)
     redacted = REDACTOR.redact(text)
     assert [secret for _, secret, _ in secrets if secret in redacted] == []
+
+
+# --- what stands in a text where a secret was -----------------------------------------------------
+
+
+def test_a_placeholder_names_the_family_and_a_keyed_digest():
+    made = placeholder("jwt", b"a secret", b"key").decode()
+    assert made.startswith("[redacted:jwt:")
+    assert len(made) == len("[redacted:jwt:01234567]")
+    assert placeholder("jwt", b"a secret", b"key").decode() == made
+    assert placeholder("jwt", b"a secret", b"other").decode() != made
+
+
+def test_a_placeholder_is_told_from_its_look_alikes():
+    assert has_placeholder(f"x {placeholder('jwt', b'', b'').decode()} y")
+    for other in ("[redacted]", "[redacted:jwt:0123456]", "[redacted:JWT:01234567]", ""):
+        assert not has_placeholder(other)

@@ -30,8 +30,8 @@ from upthread.core.events import AgentEvent
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.testing.agent_conformance.trial import attach
 from upthread.testing.rehearsal_model import RecordedRequest, RehearsalModel
-from upthread.testing.rehearsal_model.conversation import Conversation
 from upthread.testing.rehearsal_model.engine import PROTOCOLS
+from upthread.testing.rehearsal_model.protocol import Conversation
 
 START_TIMEOUT_S: Final = 90.0
 PROMPT_TIMEOUT_S: Final = 60.0

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.agents.test_outlines import digest, strew
+from tests.agents.test_stored import digest, strew
 from tests.support.agent_homes import DAY_MS, Months, make_home, write_file
 from tests.support.golden import assert_golden, seen_at
 from tests.support.sets import spread

@@ -1,8 +1,7 @@
 """Any agent that speaks ACP, the Agent Client Protocol (agentclientprotocol.com).
 
-`adapter` starts one and holds one that runs, `peer` its messages in order, `sessions` what it has
-stored, `wire` turns updates into events, `children` knows the sub-agents, `outcomes` says what its
-answers mean, `quirks` is what is particular to each agent.
+`adapter` starts one and talks with it, `wire` turns its messages into events and outcomes and has
+what is particular to each agent, `children` knows the sub-agents.
 """
 
 from upthread.agents.acp.adapter import AcpAdapter

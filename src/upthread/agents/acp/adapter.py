@@ -1,45 +1,64 @@
-"""Starting an agent that speaks ACP, and one that runs: its sessions, and one prompt at a time.
+"""An agent that speaks ACP: its messages in their order, its sessions, and one prompt at a time.
 
-It translates and never decides: an id that cannot be attached is an error, never another session. A
-permission is granted by the caller's answer alone: without a running prompt, without an answer, or
-with one the agent did not offer, the request is cancelled (A13). The words are ACP's (schema
-1.19.0).
+The adapter translates and never decides: an id that cannot be attached is an error, never another
+session. A permission is granted by the caller's answer alone: without a running prompt, without an
+answer, or with one the agent did not offer, the request is cancelled (A13). The words are ACP's
+(schema 1.19.0).
+
+On the wire is JSON-RPC 2.0. What we ask is answered under the number we gave it. What the agent
+tells is handed to `on_notification` and awaited before the next line is read. What it asks is
+answered in a task of its own, for a person may think about it, and the answer to our own prompt
+comes after. Lines that cannot be read are handed on raw. Every way a request outside a prompt can
+fail becomes an UpstreamError in full words.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Any, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from upthread.agent_stores.homes import agent_environment
-from upthread.agents._connection import Adapter, Connection, require_usable, start_of
-from upthread.agents._json_lines import Unreadable, member
-from upthread.agents._outcomes import ended_with, failed
-from upthread.agents._permissions import permission
-from upthread.agents._process import ChildProcess, started_child
-from upthread.agents._prompt import RunningPrompt
-from upthread.agents.acp.children import Translator, read_silent_children
-from upthread.agents.acp.outcomes import (
-    CODE_METHOD_NOT_FOUND,
-    in_agents_words,
-    is_system_error,
-    result_of,
+from upthread.agents._connection import (
+    Adapter,
+    Connection,
+    JsonLines,
+    RefusedByAgentError,
+    require_usable,
+    start_of,
 )
-from upthread.agents.acp.peer import AgentWords, Peer, RpcError
-from upthread.agents.acp.quirks import Quirk, quirk_for
-from upthread.agents.acp.sessions import Sessions
+from upthread.agents._json_lines import Unreadable, as_object, member, text_at
+from upthread.agents._outcomes import ended_with, failed
+from upthread.agents._process import ChildProcess, started_child
+from upthread.agents._prompt import RunningPrompt, permission
+from upthread.agents.acp.children import Translator, read_silent_children
 from upthread.agents.acp.wire import (
+    ABOUT_THE_SESSION,
+    CODE_METHOD_NOT_FOUND,
     Initialized,
     Message,
     PermissionParams,
+    Quirk,
+    Refusal,
+    SessionPage,
     implied_kinds,
+    in_agents_words,
+    is_system_error,
     locations_of,
+    message_in,
+    outcome_of_suspicion,
+    quirk_for,
+    refusal_in,
+    result_of,
     shaped,
 )
 from upthread.agents.base import (
@@ -53,11 +72,362 @@ from upthread.agents.base import (
 )
 from upthread.core.agents import AGENTS
 from upthread.core.events import AgentEvent, TextReceived, UnknownReceived
-from upthread.core.quotas import VERSION_CHARACTERS_MAX, one_line_name
+from upthread.core.quotas import (
+    HISTORY,
+    TURN,
+    VERSION_CHARACTERS_MAX,
+    milliseconds_of,
+    one_line_name,
+)
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group
 from upthread.version import __version__
+
+OnNotification: TypeAlias = Callable[[Message | Unreadable], Awaitable[None]]
+OnRequest: TypeAlias = Callable[[str, Any], Awaitable[dict[str, Any]]]
+
+_HAS_ENDED: Final = "the agent's output has ended"
+
+
+class RpcError(Exception):
+    """An error object of JSON-RPC, as one end answers the other with."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+class AgentWords(Struct, kw_only=True):
+    """The agent as its user named it, what is particular to it, and the clock for reset times.
+
+    `quirk` is settled once the agent has said its own name. `home` is the agent's HOME.
+    """
+
+    agent: str
+    quirk: Quirk
+    now_ms: Callable[[], int]
+    home: Path
+
+    def refusal(self, error: Exception | None) -> Refusal:
+        """Say what an error answer means for this agent."""
+        code = getattr(error, "code", 0)
+        return refusal_in(code, str(error), getattr(error, "data", None), quirk=self.quirk)
+
+    def reset_at_ms(self, refusal: Refusal) -> int | None:
+        """Return when a rate limit ends, None where the agent did not say."""
+        after_ms = milliseconds_of(refusal.reset_after_s)
+        return None if after_ms is None else self.now_ms() + after_ms
+
+
+class Peer(JsonLines):
+    """A running agent at the other end. `serve` reads it until its output ends."""
+
+    speaks: ClassVar = "ACP"
+
+    def __init__(
+        self,
+        child: ChildProcess,
+        words: AgentWords,
+        *,
+        timeout_s: float,
+        on_notification: OnNotification,
+        on_request: OnRequest,
+    ) -> None:
+        super().__init__(child, agent=words.agent, timeout_s=timeout_s)
+        self.words = words
+        self._on_notification = on_notification
+        self._on_request = on_request
+        self._tasks: TaskGroup | None = None
+
+    async def serve(self, tasks: TaskGroup) -> None:
+        """Read every message until there will be no more; requests are answered in `tasks`."""
+        self._tasks = tasks
+        await self.read_all()
+
+    # --- what we ask ---------------------------------------------------------------------------
+
+    async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask, within the start-up deadline. Raises UpstreamError for every way it can fail."""
+        # The answer to a load comes after the whole history, which has a quota of its own.
+        self.child.allowance.renew(HISTORY)
+        answer = await self._answer_to(
+            method,
+            lambda number: self._send({"id": number, "method": method, "params": params}),
+            session=text_at(params, "sessionId"),
+        )
+        try:
+            return as_object(_result_of(answer))
+        except RpcError as error:
+            raise self._refusal(method, text_at(params, "sessionId"), error) from error
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> object:
+        """Return the result, however late. RpcError for a refusal, ConnectionError for none."""
+        return _result_of(
+            await self._questions.ask(
+                lambda number: self._send({"id": number, "method": method, "params": params})
+            )
+        )
+
+    async def prompt(
+        self, session: UpstreamSessionId, text: str
+    ) -> tuple[object, Exception | None]:
+        """Return the answer to a prompt, or the error it ended with."""
+        self.child.allowance.renew(TURN)
+        # No deadline here: how long a prompt may take is kept by `RunningPrompt`.
+        content = [{"type": "text", "text": text}]
+        try:
+            return await self.ask("session/prompt", {"sessionId": session, "prompt": content}), None
+        except (RpcError, ConnectionError) as error:
+            return None, error
+
+    async def send_cancel(self, session: UpstreamSessionId) -> None:
+        """Ask the agent to stop the running prompt; one that is gone has ended it."""
+        with suppress(ConnectionError):
+            await self.tell("session/cancel", {"sessionId": session})
+
+    async def tell(self, method: str, params: Mapping[str, Any]) -> None:
+        """Tell what has no answer. Raises ConnectionError when nobody is there."""
+        if self.has_ended.is_set():
+            raise ConnectionError(_HAS_ENDED)
+        await self._send({"method": method, "params": params})
+
+    def _refusal(self, method: str, session: str, error: RpcError) -> RefusedByAgentError:
+        refusal = self.words.refusal(error)
+        is_auth = refusal.outcome is Outcome.AUTH
+        hint = "sign in with the agent's own command first" if is_auth else ""
+        refused = self.refused(
+            method, refusal.detail, outcome=refusal.outcome, session=session, hint=hint
+        )
+        refused.is_certain, refused.said = refusal.is_certain, refusal.detail
+        refused.reset_at_ms = self.words.reset_at_ms(refusal)
+        return refused
+
+    # --- what it says --------------------------------------------------------------------------
+
+    async def _take(self, message: object) -> None:
+        frame = message if isinstance(message, Unreadable) else message_in(message)
+        if isinstance(frame, Unreadable):
+            self.note_unreadable(frame.raw)
+            await self._on_notification(frame)
+        elif frame.is_request:
+            self.child.allowance.take_request()
+            assert self._tasks is not None
+            self._tasks.start_soon(self._answer, frame)
+        elif frame.method is not None:
+            await self._on_notification(frame)
+        else:
+            self._questions.answer(frame.content.get("id"), frame.content)
+
+    async def _answer(self, request: Message) -> None:
+        said: dict[str, Any] = {"id": request.content["id"]}
+        try:
+            said["result"] = await self._on_request(
+                request.method or "", request.content.get("params")
+            )
+        except RpcError as error:
+            said["error"] = {"code": error.code, "message": str(error), "data": error.data}
+        await self._send(said)
+
+    async def _send(self, message: Mapping[str, Any]) -> None:
+        await self.send({"jsonrpc": "2.0", **message})
+
+
+def _result_of(answer: dict[str, Any] | None) -> object:
+    if answer is None:
+        raise ConnectionError(_HAS_ENDED)
+    if "error" in answer and "result" not in answer:
+        error = as_object(answer["error"])
+        raise RpcError(error["code"], str(error.get("message", "")), error.get("data"))
+    return answer.get("result")
+
+
+# --- its sessions: exactly the one asked for, or an error -----------------------------------------
+
+# `missing` is said only where it is known: by the agent's own code for it, or because the agent
+# lists its sessions and this is not among them. Whatever else goes wrong leaves the session where
+# it is.
+#
+# One agent would empty a session that it loads too soon. Gemini CLI 0.61.0 keeps a session in a
+# file that carries the minute it was begun in. Each load begins a recording of its own first, under
+# the minute of the load: within the same minute that is the very file, whose messages are gone then
+# for good. Which minute a session has a file for can be seen, so that there is never a wait without
+# need, and at most one of a minute.
+
+
+LIST_PAGES_MAX: Final = 1000
+"""Of pages as small as 20 that is 20,000 sessions. A list that does not end may lack any session,
+and what it lacks would count as gone."""
+
+_IF_LISTED: Final = {
+    True: "; the agent still lists this session",
+    False: "; the agent does not list this session",
+}
+
+MINUTE_MS: Final = 60_000
+_HEAD_CHARACTERS: Final = 8
+"""As much of a session's id as Gemini CLI puts into the name of its file (0.61.0)."""
+_HEAD: Final = re.compile(rf"[0-9a-z-]{{{_HEAD_CHARACTERS}}}")
+
+
+class Sessions:
+    """The sessions of one running agent, in one working directory."""
+
+    def __init__(self, peer: Peer, *, working_directory: str) -> None:
+        self._peer = peer
+        self._place: dict[str, Any] = {"cwd": working_directory, "mcpServers": []}
+        self.can_list = False
+
+    async def new(self) -> UpstreamSessionId:
+        """Make a session. Raises UpstreamError when none was named."""
+        answer = await self._peer.call("session/new", self._place)
+        return self._peer.session_named(answer.get("sessionId"), "session/new")
+
+    async def attach(self, method: str, session: UpstreamSessionId) -> None:
+        await self._wait_out_minute(session)
+        answer = await self._called(method, session)
+        # ACP has no id in this answer; one that is there all the same has to be this (A4).
+        returned = answer.get("sessionId", session)
+        if returned != session:
+            error = self._peer.opened_another(returned, session)
+            await self._confirm(error, session)
+            raise error
+        if (
+            self._peer.words.quirk.attaches_what_is_gone
+            and (await self._looked_up(session))[0] is False
+        ):
+            raise UpstreamError(
+                f"{self._peer.agent} attached session {session} and does not list it",
+                outcome=Outcome.MISSING,
+                hint="it was not used",
+                upstream_session_id=session,
+            )
+
+    async def _called(self, method: str, session: UpstreamSessionId) -> dict[str, Any]:
+        try:
+            return await self._peer.call(method, {**self._place, "sessionId": session})
+        except RefusedByAgentError as refused:
+            await self._confirm(refused, session)
+            raise
+
+    async def _wait_out_minute(self, session: UpstreamSessionId) -> None:
+        words = self._peer.words
+
+        def patience_ms() -> int:
+            pattern = words.quirk.file_of_minute
+            return wait_ms(words.home, pattern, session, now_ms=words.now_ms())
+
+        if words.quirk.file_of_minute:
+            await anyio.sleep(await anyio.to_thread.run_sync(patience_ms) / 1000)
+
+    async def _confirm(self, refused: UpstreamError, session: UpstreamSessionId) -> None:
+        """Give an error an outcome that can be relied on (A4)."""
+        if isinstance(refused, RefusedByAgentError) and refused.is_certain:
+            return
+        # An opaque refusal of this very session suggests the one thing that its list can tell.
+        is_opaque = refused.outcome is Outcome.UNKNOWN
+        suspected = Outcome.MISSING if is_opaque else Outcome(refused.outcome)
+        # Not our message, which names the session in any case.
+        said = ""
+        if isinstance(refused, RefusedByAgentError) and not is_opaque:
+            said = refused.said
+        refused.outcome, because = await self.confirmed(suspected, said, session)
+        refused.message += because
+
+    async def confirmed(
+        self, suspected: Outcome, said: str, session: UpstreamSessionId
+    ) -> tuple[Outcome, str]:
+        """Return what is left of an outcome that words alone suggest, and what the list says."""
+        is_listed, because = (
+            await self._looked_up(session) if suspected in ABOUT_THE_SESSION else (None, "")
+        )
+        outcome = outcome_of_suspicion(suspected, is_listed=is_listed, is_named=session in said)
+        return outcome, because
+
+    async def _looked_up(self, session: UpstreamSessionId) -> tuple[bool | None, str]:
+        """Return whether the agent lists a session, anywhere or here, and the words for it.
+
+        None when it cannot be asked, or does not end its list in time.
+        """
+        if not self.can_list:
+            return None, ""
+        # What an agent lists without a directory is its own choice, so it is asked twice.
+        try:
+            listed = await self.listed({}, {"cwd": self._place["cwd"]}, until=session)
+        # Not to be asked is not to lack it: only a list without it makes it missing (A4).
+        except UpstreamError as error:
+            return None, f"; {error.message}" if error.outcome is Outcome.TIMED_OUT else ""
+        is_listed = session in {one.upstream_session_id for one in listed}
+        return is_listed, _IF_LISTED[is_listed]
+
+    async def listed(
+        self, *scopes: Mapping[str, str], until: str = ""
+    ) -> tuple[ListedSession, ...]:
+        """Return the sessions of each scope, or those up to one. All pages have one deadline."""
+        listed: list[ListedSession] = []
+        try:
+            with anyio.fail_after(self._peer.timeout_s):
+                for scope in scopes:
+                    async for sessions in self._pages(scope):
+                        listed += sessions
+                        if until in {one.upstream_session_id for one in sessions}:
+                            return tuple(listed)
+        except TimeoutError as error:
+            raise self._peer.timed_out("session/list to its end") from error
+        return tuple(listed)
+
+    async def _pages(self, scope: Mapping[str, str]) -> AsyncGenerator[list[ListedSession]]:
+        cursor: str | None = None
+        for _ in range(LIST_PAGES_MAX):
+            params = {**scope, "cursor": cursor} if cursor else dict(scope)
+            page = shaped(await self._peer.call("session/list", params), SessionPage)
+            if page is None:
+                raise self._unreadable_list()
+            yield [
+                ListedSession(
+                    upstream_session_id=UpstreamSessionId(one.session_id),
+                    title=one.title or "",
+                    working_directory=one.cwd or "",
+                    updated_at=one.updated_at or "",
+                )
+                for one in page.sessions
+            ]
+            # A cursor that stands still would give the same page for ever.
+            if not page.next_cursor or page.next_cursor == cursor:
+                return
+            cursor = page.next_cursor
+        raise self._unreadable_list()
+
+    def _unreadable_list(self) -> UpstreamError:
+        return UpstreamError(
+            f"{self._peer.agent} answered session/list with something that is no list",
+            outcome=Outcome.UNKNOWN,
+            hint="its sessions cannot be confirmed",
+        )
+
+    async def fork(self, session: UpstreamSessionId) -> UpstreamSessionId:
+        answer = await self._called("session/fork", session)
+        return self._peer.fork_named(answer.get("sessionId"), session, "session/fork")
+
+
+def wait_ms(home: Path, pattern: str, session: str, *, now_ms: int) -> int:
+    """Return how long a load is to wait, 0 where it may begin. Blocking.
+
+    `pattern` says where below `home` the file of a session is; `{minute}` in it is a minute of UTC,
+    `{head}` how the session's id begins.
+    """
+    head = session[:_HEAD_CHARACTERS]
+    if not _HEAD.fullmatch(head):
+        return 0  # no session of that agent: it will say so
+    minute = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H-%M")
+    if not any(home.glob(pattern.format(minute=minute, head=head))):
+        return 0
+    return MINUTE_MS - now_ms % MINUTE_MS
+
+
+# --- one that runs, and how it is started ---------------------------------------------------------
+
 
 PROTOCOL_VERSION: Final = 1
 SETTLE_S: Final = 0.25

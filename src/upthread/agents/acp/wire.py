@@ -1,23 +1,37 @@
-"""ACP frames and what they say: JSON to messages, `session/update` to events. Pure.
+"""ACP frames and what they say: JSON to messages, `session/update` to events, errors to outcomes.
 
-Frames are checked against the small shapes below; a frame or update that does not fit is kept as it
-came, never dropped and never an error. Shapes follow ACP schema 1.19.0.
+Pure. Frames are checked against the small shapes below; a frame or update that does not fit is kept
+as it came, never dropped and never an error. Shapes follow ACP schema 1.19.0.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from upthread.agents._json_lines import Unreadable, as_object, member
-from upthread.agents._outcomes import did_run
+from upthread.agents._outcomes import (
+    DETAIL_CHARACTERS_MAX,
+    NO_CREDIT_OF_LIMIT,
+    OF_ERROR_KIND,
+    did_run,
+    outcome_of_status,
+    says_no_credit,
+    says_unpaired_call,
+)
+from upthread.agents._prompt import TurnSeen
+from upthread.agents.base import PromptResult
 from upthread.core import events
 from upthread.core.events import CALL_FAILED, AgentEvent
-from upthread.core.types import UpstreamSessionId, ready
+from upthread.core.quotas import RESET_S_MAX
+from upthread.core.runs.stops import REFUSAL
+from upthread.core.types import JsonValue, Outcome, UpstreamSessionId, ready
 
 INTERNAL_ERROR: Final = -32603
 """JSON-RPC's code that says nothing certain, and stands for an error without a code."""
@@ -377,3 +391,401 @@ _READERS: Final = {
     "compaction_update": _compaction,
     "session_info_update": _session_info,
 }
+
+
+# --- what is particular to each agent, one row an agent -------------------------------------------
+
+# A row says how the agent is recognised, what to start it with, what to announce to it, and what
+# its errors mean where the general rules below would not know. Rows hold what was seen, with the
+# version it was seen in; they never hold logic.
+
+
+_ANY_CASE: Final = "(?i)"
+
+
+class ErrorMeaning(Struct, frozen=True, kw_only=True):
+    """What an error says that matches `pattern`, a regular expression.
+
+    `is_certain` is for an agent's own fixed words, as seen in the version its row names. Any other
+    words are a suspicion: a server of tools, a file's name or a test's output may hold them.
+    """
+
+    pattern: str
+    outcome: Outcome
+    is_certain: bool = False
+
+    @property
+    def words(self) -> str:
+        """The pattern as a person reads it."""
+        return self.pattern.removeprefix(_ANY_CASE)
+
+    def matches(self, said: str) -> bool:
+        """Whether an error's words are these."""
+        # Compiled when first searched: most turns end well, and all of them load this.
+        return re.search(self.pattern, said) is not None
+
+
+class Quirk(Struct, frozen=True, kw_only=True):
+    """One agent's particulars. `recognised_by` is searched in its name and its command line.
+
+    `has_silent_children`: it sends nothing of a sub-agent, whose session it lets us load.
+    `attaches_what_is_gone`: it attaches a session that was deleted, and fails with the first
+    prompt; whether a session is there, its list says.
+    `store` is set where it replays turns that the session's file lost: whose file that is.
+    `file_of_minute`: it empties a session that it loads in the minute this file of it is named
+    after, below its home, which the first of `home_variables` names; see `same_minute`.
+    """
+
+    name: str
+    recognised_by: str
+    versions_seen: str
+    errors: tuple[ErrorMeaning, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    client_meta: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    has_silent_children: bool = False
+    attaches_what_is_gone: bool = False
+    store: str = ""
+    file_of_minute: str = ""
+    home_variables: tuple[str, ...] = ("HOME",)
+
+
+def _says(pattern: str, outcome: Outcome) -> ErrorMeaning:
+    return ErrorMeaning(pattern=pattern, outcome=outcome, is_certain=True)
+
+
+def _sounds_like(pattern: str, outcome: Outcome) -> ErrorMeaning:
+    return ErrorMeaning(pattern=_ANY_CASE + pattern, outcome=outcome)
+
+
+NO_QUIRK: Final = Quirk(name="", recognised_by=r"(?!)", versions_seen="")
+
+QUIRKS: Final = (
+    Quirk(
+        name="rehearsal",
+        recognised_by=r"rehearsal",
+        versions_seen="our own",
+    ),
+    Quirk(
+        name="opencode",
+        recognised_by=r"(?i)\bopencode\b",
+        versions_seen="1.18.33",
+        errors=(
+            _says(r"ContextOverflowError", Outcome.CONTEXT_FULL),
+            # An unknown id and any other fault of its service share these words.
+            _sounds_like(r"OpenCode service failure", Outcome.UNKNOWN),
+        ),
+        # A sub-agent that goes on in the background would answer after its turn: it is waited for.
+        environment={"OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS": "false"},
+        has_silent_children=True,
+    ),
+    Quirk(
+        name="codex",
+        recognised_by=r"(?i)\bcodex\b",
+        versions_seen="codex-acp 2.6.0",
+        errors=(
+            _sounds_like(r"no rollout found for thread id|thread not found", Outcome.MISSING),
+            _says(r"already has an active writer", Outcome.BUSY),
+            # How it ends a turn in which the provider refused it to the last; see `systemError`.
+            _says(r"^exceeded retry limit, last status: 429\b", Outcome.RATE_LIMITED),
+        ),
+        # Without it, failures and warnings come as the agent's own words, and a rate limit ends as
+        # `end_turn`; with it, nothing is told of a sub-agent, whatever else is announced.
+        client_meta={"jetbrains": {"air": {"version": 1, "capabilities": ["sessionFailure"]}}},
+        # It attaches a deleted session and fails only at the first prompt, so its list is asked.
+        attaches_what_is_gone=True,
+        store="codex",
+    ),
+    Quirk(
+        name="claude-code",
+        recognised_by=r"(?i)\bclaude\b",
+        versions_seen="claude-agent-acp 0.101.0",
+        # No words of its errors: it passes Claude Code's own kinds on, in `data.errorKind`.
+        # A sub-agent that goes on in the background would answer after its turn.
+        environment={"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"},
+    ),
+    Quirk(
+        name="gemini",
+        recognised_by=r"(?i)\bgemini\b",
+        versions_seen="0.61.0",
+        errors=(_says(r"No previous sessions found", Outcome.MISSING),),
+        # It starts itself again as a child, which a signal to the first process does not reach.
+        environment={"GEMINI_CLI_NO_RELAUNCH": "true"},
+        home_variables=("GEMINI_CLI_HOME", "HOME"),
+        file_of_minute=".gemini/tmp/*/chats/session-{minute}-{head}.json*",
+    ),
+)
+
+GENERAL_ERRORS: Final = (
+    _sounds_like(f"{NO_CREDIT_OF_LIMIT}|credit balance is too low", Outcome.CREDIT_EXHAUSTED),
+    _sounds_like(r"rate.?limit|too many requests|usage limit|quota exceeded", Outcome.RATE_LIMITED),
+    _sounds_like(
+        r"context.?(window|length|overflow)|prompt is too long|too many tokens",
+        Outcome.CONTEXT_FULL,
+    ),
+    _sounds_like(r"overloaded|service unavailable|bad gateway|gateway timeout", Outcome.TRANSIENT),
+    _sounds_like(
+        r"(session|thread|transcript|rollout)[^.]{0,80}(corrupt|malformed|cannot be parsed)",
+        Outcome.CORRUPTED,
+    ),
+    _sounds_like(r"(session|thread|conversation)[^.]{0,40}expired", Outcome.EXPIRED),
+    _sounds_like(r"(session|thread|conversation)[^.]{0,40}(is busy|in use)", Outcome.BUSY),
+    _sounds_like(r"unauthori[sz]ed|authentication|not logged in|invalid api key", Outcome.AUTH),
+    _sounds_like(
+        r"(session|thread|conversation)[^.]{0,80}(not found|does not exist)", Outcome.MISSING
+    ),
+)
+"""What words sound like where an agent has no row, or its row does not know them. First wins."""
+
+
+def quirk_for(*names: str) -> Quirk:
+    """Return the row of the agent that any of `names` belongs to, NO_QUIRK for an unknown one."""
+    for quirk in QUIRKS:
+        if any(re.search(quirk.recognised_by, name) for name in names):
+            return quirk
+    return NO_QUIRK
+
+
+# --- what an agent's answer means -----------------------------------------------------------------
+
+# The protocol's codes come first, then the agent's own structured data, then its row above.
+# General words only raise a suspicion (`Refusal.is_certain` False): what is left of it is said by
+# `outcome_of_suspicion`, and else the outcome is `unknown`, with the agent's words for the person.
+
+
+CODE_AUTH_REQUIRED: Final = -32000
+CODE_NOT_FOUND: Final = -32002
+CODE_METHOD_NOT_FOUND: Final = -32601
+
+CONTEXT_NEARLY_FULL: Final = 0.9
+"""Of the window: below it a reply that was cut off was only long. Models stop short of the edge, by
+what is kept free for their answer."""
+
+
+_OUTCOME_OF_CODE: Final[Mapping[int, Outcome]] = {
+    CODE_NOT_FOUND: Outcome.MISSING,
+    CODE_AUTH_REQUIRED: Outcome.AUTH,
+}
+_OUTCOME_OF_KIND: Final[Mapping[str, Outcome]] = {
+    # `data.errorKind` of claude-agent-acp 0.100.0 is Claude Code's own kind.
+    **OF_ERROR_KIND,
+    # Of other agents, and of the rehearsal agent.
+    "auth": Outcome.AUTH,
+    "auth_required": Outcome.AUTH,
+    "credit_exhausted": Outcome.CREDIT_EXHAUSTED,
+    "context_full": Outcome.CONTEXT_FULL,
+    "prompt_too_long": Outcome.CONTEXT_FULL,
+    # The rehearsal agent alone.
+    "session_busy": Outcome.BUSY,
+    "session_corrupted": Outcome.CORRUPTED,
+    "session_expired": Outcome.EXPIRED,
+    # `sessionFailure.category` of codex-acp 2.6.0.
+    "limit": Outcome.RATE_LIMITED,
+}
+ABOUT_THE_SESSION: Final = frozenset({Outcome.MISSING, Outcome.EXPIRED})
+"""What words may suggest of a session, to be confirmed by the agent's list of them."""
+
+_SESSION_WORDS: Final = re.compile(
+    r"session|thread|conversation|transcript|rollout|\bchat\b", re.IGNORECASE
+)
+_SIGN_IN_WORDS: Final = re.compile(
+    r"(?:sign|log)(?:g?ed|ging)?.?(?:in|on)\b|auth(?!or)|credential|api.?key|token|password",
+    re.IGNORECASE,
+)
+
+_INVALID_REQUEST: Final = "invalid_request"
+
+_STATUS_MEMBERS: Final = ("status", "statusCode", "httpStatusCode")
+"""Where agents put the provider's HTTP status, beside the error's code itself."""
+
+_OF_STOP_REASON: Final[Mapping[str, tuple[Outcome, str]]] = {
+    "end_turn": (Outcome.OK, ""),
+    "cancelled": (Outcome.CANCELLED, ""),
+    "refusal": (Outcome.OK, f"{REFUSAL}it ended the turn"),
+    # Cut off in the middle, so not ok; the session itself is well.
+    "max_turn_requests": (Outcome.UNKNOWN, "max_turn_requests: the agent's own limit cut it off"),
+}
+
+_UNIT_S: Final = (("ms", 0.001), ("milli", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0))
+"""How many seconds a unit is, by how its name begins; first wins."""
+_RETRY_IN: Final = re.compile(
+    r"(?:retry|try again)[ -]?(?:after|in)\W{0,3}(\d+(?:\.\d+)?)\s*"
+    r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?)?\b",
+    re.IGNORECASE,
+)
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    """An agent's error, understood. `is_certain` False: a suspicion, from words alone."""
+
+    outcome: Outcome
+    detail: str
+    is_certain: bool
+    reset_after_s: float | None = None
+
+
+def refusal_in(code: int, message: str, data: object, *, quirk: Quirk) -> Refusal:
+    """Say what an error answer means."""
+    said = f"{message} {_as_text(data)}".strip()
+    detail = said if said and code == INTERNAL_ERROR else f"{said} (code {code})"
+    outcome, is_certain = _judge(code, data, said, quirk=quirk)
+    return Refusal(
+        outcome=outcome,
+        detail=detail[:DETAIL_CHARACTERS_MAX],
+        is_certain=is_certain,
+        reset_after_s=_reset_after_s(data, said) if outcome is Outcome.RATE_LIMITED else None,
+    )
+
+
+def _judge(code: int, data: object, said: str, *, quirk: Quirk) -> tuple[Outcome, bool]:
+    certain = _by_code(code, data, said)
+    if certain is not None:
+        return certain, True
+    for meaning in (*quirk.errors, *GENERAL_ERRORS):
+        if meaning.outcome is not Outcome.UNKNOWN and meaning.matches(said):
+            return meaning.outcome, meaning.is_certain
+    return Outcome.UNKNOWN, False
+
+
+def _by_code(code: int, data: object, said: str) -> Outcome | None:
+    """Return what the protocol's code, the agent's kind or the provider's status says."""
+    if code in _OUTCOME_OF_CODE and not (code == CODE_AUTH_REQUIRED and _is_of_session(said)):
+        return _OUTCOME_OF_CODE[code]
+    kind, status = member(data, "errorKind"), _status_of(code, data)
+    is_refused = kind == _INVALID_REQUEST or status == HTTPStatus.BAD_REQUEST
+    refused = HTTPStatus.BAD_REQUEST if is_refused else status
+    if says_unpaired_call(refused, said):
+        return Outcome.CORRUPTED
+    if says_no_credit(refused, said):
+        return Outcome.CREDIT_EXHAUSTED
+    of_kind = _OUTCOME_OF_KIND.get(kind) if isinstance(kind, str) else None
+    return of_kind or outcome_of_status(status)
+
+
+def _is_of_session(said: str) -> bool:
+    """Return whether an error speaks of its session and not of signing in.
+
+    JSON-RPC gives the code that ACP has for `auth_required` to any error of a server.
+    """
+    said = said.partition('"authMethods"')[0]
+    return bool(_SESSION_WORDS.search(said)) and not _SIGN_IN_WORDS.search(said)
+
+
+def _status_of(code: int, data: object) -> int:
+    """Return the provider's HTTP status that an error passes on, 0 for none."""
+    told = (code, *(member(data, name) for name in _STATUS_MEMBERS))
+    return next((each for each in told if isinstance(each, int) and 400 <= each < 600), 0)
+
+
+def outcome_of_suspicion(
+    suspected: Outcome, *, is_listed: bool | None, is_named: bool = False
+) -> Outcome:
+    """Return what is left of an outcome that words alone suggest.
+
+    `is_listed` is whether the agent lists the session, None where it cannot be asked; then words
+    that name the session are about it. Words end no session that is listed, and make nobody wait or
+    sign in. A passing fault stays one: the agent is read back and asked once more, no more.
+    """
+    is_gone = is_named if is_listed is None else not is_listed
+    if suspected in ABOUT_THE_SESSION and is_gone:
+        return suspected
+    return suspected if suspected is Outcome.TRANSIENT else Outcome.UNKNOWN
+
+
+def in_agents_words(detail: str) -> str:
+    """Return the detail of a suspicion that was not confirmed, for the person to judge."""
+    return f"the agent said: {detail}"[:DETAIL_CHARACTERS_MAX]
+
+
+def result_of(answer: object, seen: TurnSeen, *, quirk: Quirk) -> PromptResult:
+    """Say how a prompt ended that was answered. An unknown stop reason is `unknown`, by name."""
+    hidden = _hidden_failure(answer, seen, quirk=quirk)
+    outcome, detail = hidden or _of_stop_reason(member(answer, "stopReason"), seen)
+    return PromptResult(
+        outcome=outcome,
+        detail=detail,
+        tokens_used=_tokens_of_turn(answer, seen),
+        tokens_in=_tokens(answer, "inputTokens", "cachedReadTokens", "cachedWriteTokens"),
+        tokens_out=_tokens(answer, "outputTokens"),
+    )
+
+
+def _of_stop_reason(reason: object, seen: TurnSeen) -> tuple[Outcome, str]:
+    if reason == "max_tokens":
+        return _of_max_tokens(seen)
+    if not isinstance(reason, str):
+        return Outcome.UNKNOWN, "the agent's answer gave no stopReason"
+    unknown = Outcome.UNKNOWN, f"the agent stopped for an unknown reason: {reason[:200]}"
+    return _OF_STOP_REASON.get(reason, unknown)
+
+
+def _of_max_tokens(seen: TurnSeen) -> tuple[Outcome, str]:
+    """A full window and a long answer share this word; the usage or a reply tells them apart.
+
+    A full window leaves no room for a reply: the next prompt would end without one.
+    """
+    used, window = seen.tokens_used, seen.tokens_window
+    is_cut_off = bool(seen.last_text.strip())
+    if used is not None and window:
+        is_cut_off = used < CONTEXT_NEARLY_FULL * window
+    if is_cut_off:
+        return Outcome.OK, "max_tokens: the reply was cut off by the model's output limit"
+    return Outcome.CONTEXT_FULL, "max_tokens"
+
+
+def _hidden_failure(answer: object, seen: TurnSeen, *, quirk: Quirk) -> tuple[Outcome, str] | None:
+    """codex-acp 2.6.0 answers `end_turn` to a failed turn and says so only in `_meta`.
+
+    The `title` there has the provider's words.
+    """
+    failure = member(answer, "_meta", "jetbrains", "air", "sessionFailure")
+    category, title = member(failure, "category"), member(failure, "title")
+    if isinstance(category, str):
+        said = title if isinstance(title, str) else seen.last_text
+        detail = f"sessionFailure {category}: {said}"[:DETAIL_CHARACTERS_MAX]
+        return _OUTCOME_OF_KIND.get(category, Outcome.UNKNOWN), detail
+    if seen.has_system_error or is_system_error(answer):
+        outcome, is_certain = _judge(0, None, seen.last_text, quirk=quirk)
+        told = f"systemError: {seen.last_text}"[:DETAIL_CHARACTERS_MAX]
+        return (outcome, told) if is_certain else (Outcome.UNKNOWN, in_agents_words(told))
+    return None
+
+
+def is_system_error(holder: object) -> bool:
+    """Whether an answer's or update's `_meta` says that the turn failed (codex-acp 2.6.0)."""
+    status = member(holder, "_meta", "codex", "threadStatus")
+    return status == "systemError" or member(status, "type") == "systemError"
+
+
+def _tokens(answer: object, *names: str) -> int | None:
+    """Return the sum of what the answer's usage says; None for nothing, and zero is no figure."""
+    told = (member(answer, "usage", name) for name in names)
+    return sum(each for each in told if isinstance(each, int)) or None
+
+
+def _tokens_of_turn(answer: object, seen: TurnSeen) -> int | None:
+    total = member(answer, "usage", "totalTokens")
+    # opencode 1.18.33 answers a cancelled turn with zeros: that is not a figure.
+    return total if isinstance(total, int) and total > 0 else seen.tokens_used
+
+
+def _as_text(data: object) -> str:
+    if data is None:
+        return ""
+    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
+
+
+def _reset_after_s(data: object, said: str) -> float | None:
+    for name, scale in (("retryAfterSeconds", 1.0), ("retryAfter", 1.0), ("retryAfterMs", 0.001)):
+        value = member(data, name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return _plausible(value * scale)
+    found = _RETRY_IN.search(said)
+    if found is None:
+        return None
+    unit = (found[2] or "s").lower()
+    scale = next(seconds for beginning, seconds in _UNIT_S if unit.startswith(beginning))
+    return _plausible(float(found[1]) * scale)
+
+
+def _plausible(seconds: float) -> float | None:
+    return seconds if 0 <= seconds <= RESET_S_MAX else None

@@ -10,18 +10,32 @@ names the session. Seen in 2.1.197 to 2.1.330.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import structs
 
-from upthread.agent_stores.base import VendorHistory, is_known_version
+from upthread.agent_stores.base import (
+    DAY_MS,
+    Ending,
+    Look,
+    SessionOutline,
+    VendorHistory,
+    epoch_ms,
+    is_known_version,
+    text_in,
+    title_of,
+)
+from upthread.agent_stores.copies import Plan, RepairedCopy, repaired_lines
 from upthread.agent_stores.homes import file_stamp, require_listed, require_own
-from upthread.agent_stores.line_files import FileWalk, LineFile, facts_in, searched
 from upthread.agent_stores.lines import (
+    Line,
     decoded,
     is_cut,
     lines_backward,
@@ -30,27 +44,22 @@ from upthread.agent_stores.lines import (
     read_lines,
     read_object,
 )
-from upthread.agent_stores.outline import (
-    DAY_MS,
-    Ending,
-    Look,
-    SessionOutline,
-    epoch_ms,
-    text_in,
-    title_of,
+from upthread.agent_stores.reader import (
+    FileWalk,
+    LineFile,
+    Said,
+    Searched,
+    facts_in,
+    said_of,
+    searched,
 )
-from upthread.agent_stores.text_search import Said, Searched, said_of
+from upthread.agents._json_lines import as_object, read_json
 from upthread.agents._outcomes import did_run, exit_code_in
+from upthread.agents._process import started_at_ticks
 from upthread.agents.claude_code.entries import SUBAGENTS, file_of
-from upthread.agents.claude_code.outcomes import (
-    figure_of,
-    tokens_of,
-    usage_of,
-)
-from upthread.agents.claude_code.tools import child_session, kind_of, locations_of, role_of
-from upthread.agents.claude_code.tools import title_of as call_title
 from upthread.agents.claude_code.transcripts import (
     LAST_PROMPT,
+    Branch,
     Entry,
     branch_of,
     files,
@@ -66,14 +75,25 @@ from upthread.agents.claude_code.transcripts import (
     subagents_of,
     version_in,
 )
+from upthread.agents.claude_code.translation import (
+    child_session,
+    figure_of,
+    kind_of,
+    locations_of,
+    role_of,
+    tokens_of,
+    usage_of,
+)
+from upthread.agents.claude_code.translation import title_of as call_title
 from upthread.boundary.directories import FileEnds
-from upthread.boundary.files import read_all, through_links
+from upthread.boundary.files import read_all, streamed, through_links
 from upthread.core import events, types
-from upthread.core.events import CALL_FAILED, AgentEvent
+from upthread.core.codec import encode_json
+from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent
 from upthread.core.history.json_values import JsonObject, items_of, object_of, text_of
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 from upthread.errors import StoreError
 
 AGENT: Final = "claude-code"
@@ -459,3 +479,137 @@ def _call(
             role=role_of(part.arguments),
             call_id=part.call_id,
         )
+
+
+# --- which running Claude Code has a session open -------------------------------------------------
+
+# Two writers on one transcript, and the branch of one is lost: Claude Code resumes a session that
+# another process has open without a word (2.1.330). Each running process names its session in a
+# file of its own, `sessions/PID.json` below its home, with the time it was started; a file of a
+# dead process counts for nothing. Files of another form are passed over: upthread's own lease holds
+# in any case.
+
+
+FILES_MAX: Final = 1000
+FILE_BYTES_MAX: Final = 64 * 1024
+
+
+def writer_of(home: Path, session: str) -> int | None:
+    """Return the id of a running process that has the session open, None without one.
+
+    `home` is Claude Code's own, `~/.claude`.
+    """
+    for registered in _registered(home / "sessions"):
+        pid = registered.get("pid")
+        if registered.get("sessionId") == session and isinstance(pid, int):
+            ticks = started_at_ticks(pid)
+            # After a SIGKILL its file stays (2.1.330), and the number may be another's by now.
+            if ticks is not None and str(ticks) == registered.get("procStart"):
+                return pid
+    return None
+
+
+def _registered(directory: Path) -> Iterator[dict[str, Any]]:
+    # Named by the process: those of dead ones are left out first, so that no number of leftovers
+    # stands before a file that counts.
+    living = (each for each in directory.glob("*.json") if _may_live(each.stem))
+    for path in islice(living, FILES_MAX):
+        try:
+            with streamed(str(path)) as file:
+                yield as_object(read_json(file.read(FILE_BYTES_MAX)))
+        except OSError:
+            continue  # it ended meanwhile
+
+
+def _may_live(name: str) -> bool:
+    return not name.isdecimal() or started_at_ticks(int(name)) is not None
+
+
+# --- repair in a copy: tool uses and results are made pairs ---------------------------------------
+
+
+_Object = dict[str, JsonValue]
+
+
+def repair(
+    path: Path, into: Path, *, session_id: str | None = None, sessions: Iterable[str] = ()
+) -> RepairedCopy:
+    """Copy a transcript and make its tool uses and results pairs in the copy.
+
+    The file is one session: which is asked for makes no difference.
+    """
+    del session_id, sessions
+    branch = branch_of(read_entries(path, characters_max=0))
+    ids = {each.uuid: _uuid(each.uuid, []) for each in branch.sent if each.uuid == each.place}
+    return repaired_lines(path, into, read_histories, partial(_lines, branch=branch, ids=ids))
+
+
+def _lines(line: Line, plan: Plan, *, branch: Branch, ids: Mapping[str, str]) -> Iterator[bytes]:
+    entry: _Object = dict(line.value)
+    uuid = text_of(entry.get("uuid")) or line.place
+    if uuid in branch.beside:
+        plan.edit(line, "another process wrote it to a branch that is not resumed")
+        return
+    if uuid in ids:
+        entry["uuid"] = ids[uuid]
+    if uuid in branch.joined:
+        above = ids.get(branch.joined[uuid], branch.joined[uuid])
+        entry["parentUuid"] = above or None
+        plan.edit(line, "it hung on nothing", f"parentUuid: {above}")
+    parent = text_of(entry.get("parentUuid"))
+    if parent in plan.parents:
+        entry["parentUuid"] = plan.parents[parent] or None
+    message: _Object = dict(object_of(entry.get("message")))
+    blocks = items_of(message.get("content"))
+    kept = [block for block in blocks if not _is_orphan(block, plan)]
+    if len(kept) < len(blocks):
+        if not kept:  # its children hang on what it hung on
+            plan.parents[text_of(entry.get("uuid"))] = text_of(entry.get("parentUuid"))
+            plan.edit(line, "results that no tool use waits for")
+            return
+        entry["message"] = {**message, "content": kept}
+        plan.edit(line, "a result that no tool use waits for", encode_json(entry).decode())
+    # Byte for byte where nothing is wrong, also what no reader of ours knows.
+    yield line.raw if entry == line.value else encode_json(entry)
+    yield from _closings(line, entry, kept, plan)
+
+
+def _is_orphan(block: Mapping[str, JsonValue], plan: Plan) -> bool:
+    if block.get("type") != "tool_result":
+        return False
+    return not plan.takes(text_of(block.get("tool_use_id")))
+
+
+def _closings(
+    line: Line, entry: _Object, blocks: list[Mapping[str, JsonValue]], plan: Plan
+) -> Iterator[bytes]:
+    """Yield one entry with a result for each open tool use; what hung on the answer hangs on it."""
+    uses = [text_of(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
+    plan.made.update(uses)
+    results: list[JsonValue] = [
+        {"type": "tool_result", "tool_use_id": use, "content": INTERRUPTED, "is_error": True}
+        for use in uses
+        if use in plan.open_calls
+    ]
+    if not results:
+        return
+    uuid = text_of(entry.get("uuid"))
+    own = _uuid(uuid, results)
+    plan.parents[uuid] = own
+    kept = {key: held for key, held in entry.items() if key not in {"message", "requestId"}}
+    closing: _Object = {
+        **kept,
+        "type": "user",
+        "uuid": own,
+        "parentUuid": uuid,
+        "message": {"role": "user", "content": results},
+    }
+    raw = encode_json(closing)
+    plan.edit(line, "tool uses have no result", raw.decode(), is_new=True)
+    yield raw
+
+
+def _uuid(uuid: str, results: list[JsonValue]) -> str:
+    """Return a UUID that follows from what it is for: a second repair writes the same file."""
+    digest = hashlib.sha256(encode_json([uuid, results])).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"

@@ -24,11 +24,10 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from upthread.agent_stores.base import Unreadable, outlined
+from upthread.agent_stores.base import Unreadable, look, outlined
 from upthread.agent_stores.homes import size_of
-from upthread.agent_stores.line_files import FileWalk, LineFile
 from upthread.agent_stores.lines import Line, decoded, lines_from_end, read_lines, read_object
-from upthread.agent_stores.outline import look
+from upthread.agent_stores.reader import FileWalk, LineFile
 from upthread.agents.claude_code.entries import SUBAGENTS, file_of, is_put_in
 from upthread.boundary.files import read_all, through_links
 from upthread.core import types

@@ -1,37 +1,272 @@
-"""Starting Codex's server, and one that runs: its threads, and one prompt at a time.
+"""Codex for one caller: its server, one prompt at a time, its hooks, and what it asks.
 
-It translates and never decides. One task reads the server's lines, another takes what it tells, in
-order, and waits while an event is taken in; what we ask is answered beside that.
+Nothing is decided here, only translated. One task reads the server's lines, another takes what it
+tells, in order, and waits while an event is taken in; what we ask is answered beside that.
+
+Our hook asks before each call. It stands in the configuration of that one start, and so does the
+trust in it: Codex runs no hook that nobody trusts, says so only when asked, and knows one by a hash
+of what it runs (as seen in 0.169.0). Hooks of others stay as they are, trusted or not.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import AsyncGenerator, Mapping
+import shlex
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
 import anyio
-from msgspec import structs
+from msgspec import Struct, structs
 
 from upthread.agents._connection import Adapter, ServerConnection, ServerPrompt, start_of
-from upthread.agents._json_lines import Unreadable, as_object, text_at, unknown
+from upthread.agents._json_lines import Unreadable, as_object, member, objects_at, text_at, unknown
 from upthread.agents._outcomes import failed
-from upthread.agents._permissions import CallListener, listening
 from upthread.agents._process import started_child
-from upthread.agents._prompt import RunningPrompt
-from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PermissionRequest, PromptResult
-from upthread.agents.codex.hooks import Hook, hook_command, hook_words, hooks_in
-from upthread.agents.codex.permissions import PermissionDesk, call_request
-from upthread.agents.codex.server import CodexServer, Threads
-from upthread.agents.codex.turn import SPOKEN, Turn
+from upthread.agents._prompt import (
+    ALLOW,
+    REJECT,
+    CallListener,
+    RunningPrompt,
+    listening,
+    permission,
+)
+from upthread.agents.base import (
+    ALLOW_OR_REJECT,
+    Capabilities,
+    OnEvent,
+    OpenRequest,
+    PermissionRequest,
+    PromptResult,
+)
+from upthread.agents.codex.server import SPOKEN, CodexServer, Threads, Turn
 from upthread.core.agents import AGENTS
-from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.events import ToolCallAnnounced
+from upthread.core.quotas import TITLE_CHARACTERS_MAX, TURN, VERSION_CHARACTERS_MAX
+from upthread.core.text import one_line
+from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group
 from upthread.version import __version__
+
+TIMEOUT_S: Final = 3600
+"""How long a call waits for us: a person may be asked."""
+
+# What a hook of the command line is called in Codex's own list of trust (0.169.0): the first group
+# of hooks for the event, and in it the first hook. Whether Codex takes that one for trusted is
+# asked once it runs: what it does not trust it leaves out without a word.
+_KEY: Final = "/<session-flags>/config.toml:pre_tool_use:0:0"
+_RUNS: Final = frozenset({"trusted", "managed"})
+
+
+def hook_command() -> str:
+    """Return the line that Codex runs: an interpreter of nothing but its own library."""
+    python = str(Path(sys.executable).resolve())
+    return shlex.join([python, "-I", "-S", str(files("upthread").joinpath("agents/codex/gate.py"))])
+
+
+def hook_words() -> tuple[str, ...]:
+    """Return the words for Codex's command line. TOML reads JSON's strings as its own."""
+    line = hook_command()
+    hook = f'{{type="command",command={json.dumps(line)},timeout={TIMEOUT_S}}}'
+    trust = f"{{trusted_hash={json.dumps(_hash(line))}}}"
+    return (
+        *("-c", f'hooks.PreToolUse=[{{matcher="*",hooks=[{hook}]}}]'),
+        *("-c", f"hooks.state={{{json.dumps(_KEY)}={trust}}}"),
+    )
+
+
+def _hash(line: str) -> str:
+    # Codex's own form of a hook, with the member it fills in by itself. One byte else, and it
+    # leaves the hook out without a word (0.169.0).
+    hook = {"async": False, "command": line, "timeout": TIMEOUT_S, "type": "command"}
+    identity = {"event_name": "pre_tool_use", "hooks": [hook], "matcher": "*"}
+    canonical = json.dumps(identity, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+
+
+class Hook(Struct, frozen=True, kw_only=True):
+    """A hook of any configuration Codex reads. `event` is its own name for it: `preToolUse`."""
+
+    event: str
+    command: str
+    is_run: bool
+
+
+def hooks_in(answer: Mapping[str, Any]) -> tuple[Hook, ...]:
+    """Return the hooks that an answer to `hooks/list` holds, in its order."""
+    return tuple(
+        Hook(
+            event=text_at(listed, "eventName"),
+            command=text_at(listed, "command"),
+            is_run=listed.get("enabled") is True and text_at(listed, "trustStatus") in _RUNS,
+        )
+        for each in objects_at(answer, "data")
+        for listed in objects_at(each, "hooks")
+    )
+
+
+# --- what Codex asks while a prompt runs (A13) ----------------------------------------------------
+
+# A permission goes to the caller, and its answer is an event before it leaves. What is granted is
+# granted once, for the one call: never for the session, and never as a rule of Codex's own. A
+# question of the agent's own has no answer here, since questions to a person travel in reports; it
+# is dismissed, and the event says so. Without an answer the call is refused and the turn is ended.
+
+
+CANCEL: Final = "cancel"
+
+QUESTION: Final = "item/tool/requestUserInput"
+APPLY_PATCH: Final = "apply_patch"
+"""What its hook calls a change of files, whose text it hands over as a command (0.169.0)."""
+
+_Told: TypeAlias = Mapping[str, Any]
+_Answer: TypeAlias = Mapping[str, Any]
+
+
+class _Kind(Struct, frozen=True, kw_only=True):
+    """One kind of request: what it is about, and each answer in Codex's own words."""
+
+    tool_kind: str
+    title: Callable[[_Told], str]
+    answers: Callable[[_Told], Mapping[str, _Answer]]
+
+
+def _decisions(_told: _Told) -> Mapping[str, _Answer]:
+    words = {ALLOW: "accept", REJECT: "decline", CANCEL: "cancel"}
+    return {answer: {"decision": word} for answer, word in words.items()}
+
+
+def _grants(told: _Told) -> Mapping[str, _Answer]:
+    nothing: _Answer = {"permissions": {}, "scope": "turn"}
+    asked_for = as_object(told.get("permissions"))
+    return {ALLOW: {**nothing, "permissions": asked_for}, REJECT: nothing, CANCEL: nothing}
+
+
+def _elicited(_told: _Told) -> Mapping[str, _Answer]:
+    words = {ALLOW: "accept", REJECT: "decline", CANCEL: "cancel"}
+    return {
+        answer: {"action": word, "content": {} if answer == ALLOW else None, "_meta": None}
+        for answer, word in words.items()
+    }
+
+
+_REQUESTS: Final[Mapping[str, _Kind]] = {
+    "item/commandExecution/requestApproval": _Kind(
+        tool_kind="execute",
+        title=lambda told: text_at(told, "command") or "a command",
+        answers=_decisions,
+    ),
+    "item/fileChange/requestApproval": _Kind(
+        tool_kind="edit", title=lambda _told: "edit", answers=_decisions
+    ),
+    "item/permissions/requestApproval": _Kind(
+        tool_kind="other",
+        title=lambda told: f"more permissions: {text_at(told, 'reason') or 'no reason given'}",
+        answers=_grants,
+    ),
+    "mcpServer/elicitation/request": _Kind(
+        tool_kind="other",
+        title=lambda told: f"{text_at(told, 'serverName')}: {text_at(told, 'message')}",
+        answers=_elicited,
+    ),
+}
+
+
+class PermissionDesk:
+    """Where the requests of one server are answered."""
+
+    def __init__(self, server: CodexServer, request: OpenRequest) -> None:
+        self._server = server
+        self._answer_permission = request.answer_permission
+
+    async def answer(
+        self,
+        message: _Told,
+        running: RunningPrompt | None,
+        call: ToolCallAnnounced | None,
+    ) -> None:
+        """Answer one request of the server's. `call` is the call it is about, where it is known."""
+        method, told = text_at(message, "method"), as_object(message.get("params"))
+        request_id = message.get("id")
+        kind = _REQUESTS.get(method)
+        if method == QUESTION:
+            await self._dismiss(request_id, told, running)
+        # A form wants words of a person, which travel in reports; a yes or a no is a permission.
+        elif kind is None or member(told, "requestedSchema", "properties") or text_at(told, "url"):
+            await self._server.refuse(request_id, "upthread does not do this")
+        else:
+            decided = await self._decide(_request(kind, told, call), running)
+            await self._server.answer(request_id, kind.answers(told)[decided])
+
+    async def _decide(self, asked: PermissionRequest, running: RunningPrompt | None) -> str:
+        if running is None:
+            return CANCEL
+        return await permission(asked, running, self._answer_permission) or CANCEL
+
+    async def _dismiss(
+        self, request_id: object, told: _Told, running: RunningPrompt | None
+    ) -> None:
+        if running is not None:
+            session = UpstreamSessionId(text_at(told, "threadId"))
+            await running.deliver(unknown("question_dismissed", dict(told), session))
+        await self._server.answer(request_id, {"answers": {}})
+
+
+def call_request(told: _Told) -> PermissionRequest:
+    """Return a call that is about to run, as our hook tells it."""
+    tool, arguments = text_at(told, "tool"), told.get("arguments")
+    command = text_at(arguments, "command")
+    if tool == APPLY_PATCH:
+        arguments, command = {"patch": command}, ""
+    return PermissionRequest(
+        upstream_session_id=UpstreamSessionId(text_at(told, "session")),
+        call_id=text_at(told, "call") or None,
+        title=one_line(command or tool)[:TITLE_CHARACTERS_MAX],
+        tool_kind="execute" if command else "edit" if tool == APPLY_PATCH else "other",
+        arguments=arguments,
+        locations=(),
+        options=(),
+        tool=tool,
+        reads_by_commands=True,
+    )
+
+
+def _request(kind: _Kind, told: _Told, call: ToolCallAnnounced | None) -> PermissionRequest:
+    arguments: dict[str, JsonValue] = {}
+    for name in ("command", "cwd", "reason", "permissions", "grantRoot", "networkApprovalContext"):
+        value: Any = told.get(name)
+        if value not in (None, ""):
+            arguments[name] = value
+    title = call.title if call and kind.tool_kind == "edit" else kind.title(told)
+    return PermissionRequest(
+        upstream_session_id=UpstreamSessionId(text_at(told, "threadId")),
+        call_id=text_at(told, "itemId") or None,
+        title=one_line(title)[:TITLE_CHARACTERS_MAX],
+        tool_kind=call.tool_kind if call and kind.tool_kind == "edit" else kind.tool_kind,
+        arguments=_with_changes(arguments, call),
+        locations=call.locations if call else (),
+        options=ALLOW_OR_REJECT,
+        reads_by_commands=True,
+    )
+
+
+def _with_changes(
+    arguments: dict[str, JsonValue], call: ToolCallAnnounced | None
+) -> dict[str, JsonValue]:
+    """A request to change files names its call only: what it changes stands there."""
+    changed = call.arguments if call else None
+    return {**changed, **arguments} if isinstance(changed, dict) else arguments
+
+
+# --- the connection, and how it is started --------------------------------------------------------
+
 
 RETRY_WAIT_MAX_S: Final = 10.0
 """How long a silence after a provider's limit is left to Codex, which waits as long as it is told

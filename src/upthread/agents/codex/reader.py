@@ -8,36 +8,62 @@ the last one of a thread counts. A sub-agent names its parent in its first line.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from upthread.agent_stores.base import Unreadable, VendorHistory, is_known_version, outlined
-from upthread.agent_stores.compressed import SUFFIX
+from upthread.agent_stores.base import (
+    Ending,
+    Look,
+    SessionOutline,
+    Unreadable,
+    VendorHistory,
+    epoch_ms,
+    is_known_version,
+    outlined,
+    text_in,
+    title_of,
+)
+from upthread.agent_stores.copies import Plan, RepairedCopy, repaired_lines
 from upthread.agent_stores.homes import file_stamp, require_listed, require_own
-from upthread.agent_stores.line_files import FileWalk, LineFile, facts_in, searched
 from upthread.agent_stores.lines import (
+    SUFFIX,
+    Line,
     decoded,
     is_cut,
     lines_backward,
     lines_forward,
     marked_objects,
 )
-from upthread.agent_stores.outline import Ending, Look, SessionOutline, epoch_ms, text_in, title_of
-from upthread.agent_stores.text_search import Said, Searched, said_of, texts_in
+from upthread.agent_stores.reader import (
+    FileWalk,
+    LineFile,
+    Said,
+    Searched,
+    facts_in,
+    said_of,
+    searched,
+    texts_in,
+)
 from upthread.agents._json_lines import as_object, text_at
 from upthread.agents.codex.rollouts import (
     ARCHIVED,
+    OUTPUT_OF,
     OUTPUTS,
     PUT_IN,
     SESSIONS,
     arguments_of,
+    events_of,
+    failure_of,
     files,
     find_histories,
     find_rollout,
+    is_unnumbered,
     output_text,
     part_of,
     read_records,
@@ -47,14 +73,14 @@ from upthread.agents.codex.rollouts import (
     thread_of,
     version_in,
 )
-from upthread.agents.codex.stored_items import events_of, failure_of
 from upthread.boundary.directories import FileEnds, open_directory
 from upthread.core.agents import AGENTS
-from upthread.core.events import UserTextReplayed
+from upthread.core.codec import encode_json
+from upthread.core.events import INTERRUPTED, UserTextReplayed
 from upthread.core.history.json_values import JsonObject, object_of, text_of
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
-from upthread.core.types import Speaker, UpstreamSessionId
+from upthread.core.types import JsonValue, Speaker, UpstreamSessionId
 
 AGENT: Final = "codex"
 WRITTEN_FOR: Final = ("0.169", "0.171")
@@ -335,3 +361,62 @@ def stamp_of(home: Path, session: UpstreamSessionId) -> str:
     """Return what a thread's rollout is known by, empty without one."""
     path = find_rollout(home, session)
     return file_stamp(path) if path else ""
+
+
+# --- repair in a copy: calls and outputs become pairs, lines become readable ----------------------
+
+
+_Object = dict[str, JsonValue]
+_SECONDS_MAX: Final = 100_000_000_000
+"""A larger number counts milliseconds."""
+
+
+def repair(
+    path: Path, into: Path, *, session_id: str | None = None, sessions: Iterable[str] = ()
+) -> RepairedCopy:
+    """Copy a rollout and repair the copy.
+
+    The file is one session: which is asked for makes no difference.
+    """
+    del session_id, sessions
+    records = [each for each in read_records(path) if each.value]
+    ordinals = count() if is_unnumbered(records) else None
+    return repaired_lines(path, into, read_histories, partial(_lines, ordinals=ordinals))
+
+
+def _lines(line: Line, plan: Plan, *, ordinals: Iterator[int] | None) -> Iterator[bytes]:
+    item = object_of(line.value.get("payload"))
+    kind, call_id = text_of(item.get("type")), text_of(item.get("call_id"))
+    is_item = line.value.get("type") == "response_item"
+    if is_item and kind in OUTPUTS and not plan.takes(call_id):
+        plan.edit(line, f"an output that no call {call_id} waits for")
+        return
+    whole = _readable(line, ordinals)
+    raw = line.text if whole == line.value else encode_json(whole)
+    if raw != line.raw:
+        plan.edit(line, "Codex does not read the line as it was", raw.decode())
+    yield raw
+    if is_item and kind in OUTPUT_OF:
+        plan.made.add(call_id)
+        if call_id in plan.open_calls:
+            output: _Object = {"type": OUTPUT_OF[kind], "call_id": call_id, "output": INTERRUPTED}
+            raw = encode_json({**_readable(line, ordinals), "payload": output})
+            plan.edit(line, f"call {call_id} has no output", raw.decode(), is_new=True)
+            yield raw
+
+
+def _readable(line: Line, ordinals: Iterator[int] | None) -> _Object:
+    """Return a line with a time that is text, and its number if the lines are to be numbered."""
+    value: _Object = dict(line.value)
+    if not text_of(value.get("timestamp")):
+        value["timestamp"] = _time(value.get("timestamp"))
+    if ordinals is not None:
+        value["ordinal"] = next(ordinals)
+    return value
+
+
+def _time(number: JsonValue) -> str:
+    seconds = float(number) if isinstance(number, int | float) else 0.0
+    seconds = seconds if seconds < _SECONDS_MAX else seconds / 1000
+    moment = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    return moment.replace("+00:00", "Z")

@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable
 from upthread.agent_stores.lines import LINE_BYTES_MAX, read_object
-from upthread.agent_stores.text_search import texts_in
+from upthread.agent_stores.reader import texts_in
 from upthread.boundary.files import through_links
 from upthread.core.history.json_values import JsonObject, items_of, object_of
 from upthread.core.types import JsonValue

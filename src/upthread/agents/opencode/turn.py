@@ -1,4 +1,8 @@
-"""One prompt as the server's events tell it: what belongs to it, and how it ended. Pure.
+"""One prompt as OpenCode's server tells it: its parts as events, what belongs to it, how it ended.
+
+Pure. A part comes whole each time it changes; text also comes in deltas. Shapes are those of the
+server's own description (`GET /doc`, 1.18.33), read member by member: what is missing is left out
+and what is new is kept raw, never an error.
 
 Theory of operation. The server tells of everything it does in one stream. What belongs to a prompt
 is what its session and the sessions below it say in messages that were not there before it:
@@ -17,14 +21,18 @@ OpenCode says so to the session that it works for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Set
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._json_lines import as_object, member, text_at, unknown
+from upthread.agents._json_lines import as_object, member, objects_at, text_at, unknown
+from upthread.agents._outcomes import (
+    ended_with,
+    outcome_of_refusal,
+    says_no_credit_of_limit,
+)
 from upthread.agents.base import PromptResult
-from upthread.agents.opencode import parts
-from upthread.agents.opencode.outcomes import failure_of_message, failure_of_retry
-from upthread.agents.opencode.parts import child_named, end_of_background, goes_on_in_background
+from upthread.core import events
 from upthread.core.events import (
     AgentEvent,
     ChildEnded,
@@ -33,8 +41,319 @@ from upthread.core.events import (
     TitleChanged,
     UsageReported,
 )
+from upthread.core.quotas import TITLE_CHARACTERS_MAX
+from upthread.core.runs.stops import REFUSAL
+from upthread.core.text import one_line
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.core.workstreams import ROLE_UNKNOWN
+
+SILENT_PARTS: Final = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent"})
+"""Parts about OpenCode's own bookkeeping, not about the conversation: no event."""
+
+_READ: Final = (("input",), ("cache", "read"), ("cache", "write"))
+"""The tokens that a message's request read; `input` has none that a cache held."""
+
+TOOL_KINDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("read",), "read"),
+    **dict.fromkeys(("edit", "write", "multiedit", "patch", "apply_patch"), "edit"),
+    **dict.fromkeys(("bash",), "execute"),
+    **dict.fromkeys(("grep", "glob", "list", "ls", "codesearch"), "search"),
+    **dict.fromkeys(("webfetch", "websearch"), "fetch"),
+    **dict.fromkeys(("question", "skill", "task", "todoread", "todowrite"), "think"),
+}
+"""ACP's kind of each built-in tool and permission; what is not here is `other`."""
+
+STATUSES: Final[Mapping[str, str]] = {
+    "pending": "pending",
+    "running": "in_progress",
+    "completed": "completed",
+    "error": "failed",
+}
+# The second form is an older OpenCode's.
+_TASK_TEXT: Final = re.compile(
+    r'\A<task id="(?P<id>ses_\w+)"(?:[^>]*state="(?P<state>\w+)")?|task_id: (?P<older>ses_\w+)'
+)
+
+
+def tool_kind(tool: str) -> str:
+    """Return ACP's kind of a tool or a permission by OpenCode's name."""
+    return TOOL_KINDS.get(tool, "other")
+
+
+def announced(part: Mapping[str, Any], session: UpstreamSessionId) -> events.ToolCallAnnounced:
+    """Return the call a tool part is about, with what is known of it by now."""
+    tool = text_at(part, "tool")
+    return events.ToolCallAnnounced(
+        upstream_session_id=session,
+        call_id=text_at(part, "callID"),
+        title=_title(part) or tool,
+        tool_kind=tool_kind(tool),
+        # Empty while it is pending (1.18.33): that says nothing yet.
+        arguments=member(part, "state", "input") or None,  # type: ignore[arg-type]  # JSON, as read
+        locations=_locations(part),
+    )
+
+
+def updated(
+    part: Mapping[str, Any],
+    session: UpstreamSessionId,
+    *,
+    child: UpstreamSessionId | None = None,
+) -> events.ToolCallUpdated:
+    """Return how a tool part's call stands. `child` is the session it gave its work to."""
+    return events.ToolCallUpdated(
+        upstream_session_id=session,
+        call_id=text_at(part, "callID"),
+        status=STATUSES.get(text_at(part, "state", "status")),
+        title=_title(part) or None,
+        arguments=member(part, "state", "input") or None,  # type: ignore[arg-type]  # JSON, as read
+        locations=_locations(part) or None,
+        text=_printed(part),
+        child_upstream_session_id=child,
+    )
+
+
+def _title(part: Mapping[str, Any]) -> str:
+    """Return what a call is named by, the same while it runs and at its end.
+
+    OpenCode's own title comes at the end.
+    """
+    path = text_at(part, "state", "input", "filePath")
+    named = f"{text_at(part, 'tool')} {path}" if path else text_at(part, "state", "title")
+    return one_line(text_at(part, "state", "input", "command") or named)[:TITLE_CHARACTERS_MAX]
+
+
+def _locations(part: Mapping[str, Any]) -> tuple[str, ...]:
+    path = text_at(part, "state", "input", "filePath")
+    return (path,) if path else ()
+
+
+def _printed(part: Mapping[str, Any]) -> str | None:
+    """Return what a call printed: its output, else its error, else its output so far."""
+    for path in (("output",), ("error",), ("metadata", "output")):
+        found = member(part, "state", *path)
+        if isinstance(found, str):
+            return found
+    return None
+
+
+def child_named(part: Mapping[str, Any]) -> UpstreamSessionId | None:
+    """Return the session a `task` call gave its work to, None for another call or none yet."""
+    if text_at(part, "tool") != "task":
+        return None
+    named = text_at(part, "state", "metadata", "sessionId")
+    if named:
+        return UpstreamSessionId(named)
+    found = _TASK_TEXT.search(text_at(part, "state", "output"))
+    return UpstreamSessionId(found["id"] or found["older"]) if found else None
+
+
+def goes_on_in_background(part: Mapping[str, Any]) -> bool:
+    """Whether a `task` call ended and the child it started did not."""
+    found = _TASK_TEXT.search(text_at(part, "state", "output"))
+    return found is not None and found["state"] == "running"
+
+
+def end_of_background(part: Mapping[str, Any]) -> tuple[UpstreamSessionId, bool] | None:
+    """Return the child that OpenCode says has ended in the background, and whether it went well.
+
+    It tells so where a user would speak; None for what a user says.
+    """
+    if part.get("synthetic") is not True:
+        return None
+    # At the very beginning alone: further on the same words may be quoted.
+    found = _TASK_TEXT.match(text_at(part, "text"))
+    if found is None or not found["id"] or found["state"] not in {"completed", "error"}:
+        return None
+    return UpstreamSessionId(found["id"]), found["state"] == "completed"
+
+
+def said(
+    part: Mapping[str, Any], session: UpstreamSessionId, text: str, *, message_id: str
+) -> AgentEvent:
+    """Return a piece of the agent's text or reasoning."""
+    if part.get("type") == "reasoning":
+        return events.ReasoningReceived(upstream_session_id=session, text=text)
+    return events.TextReceived(
+        upstream_session_id=session, text=text, message_id=message_id or None
+    )
+
+
+def user_text(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    """Return what the user said; what OpenCode wrote in the user's place is not said by one."""
+    if part.get("type") != "text" or part.get("synthetic") is True:
+        return ()
+    message_id = text_at(part, "messageID") or None
+    text = text_at(part, "text")
+    return (events.UserTextReplayed(upstream_session_id=session, text=text, message_id=message_id),)
+
+
+def usage(
+    message: Mapping[str, Any], session: UpstreamSessionId, *, window: int | None
+) -> events.UsageReported | None:
+    """Return what a message's request took and the session then holds, None while not known.
+
+    A message is one request to the model (1.18.33).
+    """
+    total = member(message, "tokens", "total")
+    if not isinstance(total, int | float) or total <= 0:
+        return None
+    figures = [member(message, "tokens", *name) for name in _READ]
+    read = int(sum(each for each in figures if isinstance(each, int | float)))
+    cached, cache_written = (
+        int(each) if isinstance(each, int | float) else None for each in figures[1:]
+    )
+    return events.UsageReported(
+        upstream_session_id=session,
+        tokens_used=int(total),
+        tokens_window=window,
+        tokens_read=read,
+        tokens_written=max(0, int(total) - read),
+        tokens_cached=cached,
+        tokens_cache_written=cache_written,
+    )
+
+
+def plan(todos: object, session: UpstreamSessionId) -> events.PlanChanged:
+    """Return the to-do list of a `todo.updated`."""
+    entries = objects_at(todos, "todos")
+    return events.PlanChanged(
+        upstream_session_id=session,
+        entries=tuple((text_at(one, "content"), text_at(one, "status")) for one in entries),
+    )
+
+
+def history(messages: object, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    """Return a session's stored messages as events, in order (A5)."""
+    stored = objects_at({"messages": messages}, "messages")
+    return tuple(event for message in stored for event in _events_of(message, session))
+
+
+def _events_of(message: Mapping[str, Any], session: UpstreamSessionId) -> list[AgentEvent]:
+    is_summary = member(message, "info", "summary") is True
+    reply_part = summary if is_summary else _reply_part
+    reader = user_text if text_at(message, "info", "role") == "user" else reply_part
+    found = [event for part in objects_at(message, "parts") for event in reader(part, session)]
+    if found and is_summary:
+        # OpenCode streams this event after the summary, and stores none.
+        found.append(events.ContextCompacted(upstream_session_id=session))
+    return found
+
+
+def summary(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    """Return the summary of a compaction once it is whole: it is no reply of the agent."""
+    is_whole = member(part, "time", "end") is not None
+    if part.get("type") != "text" or not is_whole:
+        return ()
+    return (unknown("compaction_summary", dict(part), session),)
+
+
+def _reply_part(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    kind = text_at(part, "type")
+    if kind in {"text", "reasoning"}:
+        text = text_at(part, "text")
+        return (said(part, session, text, message_id=text_at(part, "messageID")),) if text else ()
+    if kind == "tool":
+        return announced(part, session), updated(part, session, child=child_named(part))
+    return () if kind in SILENT_PARTS else (unknown(kind, dict(part), session),)
+
+
+def window_of(providers: object, message: Mapping[str, Any]) -> int | None:
+    """Return the size of the window of a message's model, from `GET /config/providers`."""
+    for provider in objects_at(providers, "providers"):
+        if provider.get("id") == message.get("providerID"):
+            model = as_object(member(provider, "models", text_at(message, "modelID")))
+            size = member(model, "limit", "context")
+            return size if isinstance(size, int) and size > 0 else None
+    return None
+
+
+# --- what OpenCode's failures mean ----------------------------------------------------------------
+
+# The server names its errors and passes the provider's status on; both come before any words. While
+# it retries by itself it says neither, only the provider's message and when it will try again.
+
+
+RETRIES_MAX: Final = 3
+"""How many retries OpenCode is left to; it would go on for ever."""
+RETRY_WAIT_MAX_S: Final = 15.0
+"""A longer pause before its next try is told as what it is, and not waited for."""
+
+_DECLINED: Final = "ContentFilterError"
+"""The model declined to go on; the session is well."""
+
+_OF_NAME: Final[Mapping[str, Outcome]] = {
+    "ProviderAuthError": Outcome.AUTH,
+    "ContextOverflowError": Outcome.CONTEXT_FULL,
+    "MessageAbortedError": Outcome.CANCELLED,
+    # Cut off by the model's own limit on one answer: there is a reply, and it is told why it ends.
+    # An agent's limit on its turns is none of these: there the work was left in the middle.
+    "MessageOutputLengthError": Outcome.OK,
+    _DECLINED: Outcome.OK,
+    "NotFoundError": Outcome.MISSING,
+}
+PASSING_WORDS: Final = re.compile(
+    r"overload|unavailable|gateway|server.?error|time.?out|connect|socket|fetch failed",
+    re.IGNORECASE,
+)
+_WORDS_OF_LIMIT: Final = re.compile(
+    r"\blimit|quota|exceeded|exhausted|throttl|slow.?down|too (many|fast)|usage", re.IGNORECASE
+)
+
+
+def detail_of_finish(reason: str) -> str:
+    """Return what is to be said of how the model stopped; empty for the ordinary way."""
+    if reason == "content-filter":
+        return f"{REFUSAL}finish: {reason}"
+    return "" if reason in {"", "stop"} else f"finish: {reason}"
+
+
+def failure_of_message(error: object, *, now_ms: int) -> PromptResult:
+    """Say what the `error` of a message or of `session.error` means."""
+    name, said = text_at(error, "name"), text_at(error, "data", "message")
+    detail = f"{said or 'no reason given'} ({name or 'an error without a name'})"
+    if name == _DECLINED:
+        detail = REFUSAL + detail
+    outcome = _OF_NAME.get(name) or _of_status(member(error, "data", "statusCode"), said)
+    return ended_with(outcome, detail, reset_at_ms=_reset_at_ms(error, now_ms))
+
+
+def failure_of_retry(status: object, *, now_ms: int) -> PromptResult | None:
+    """Return what a retry amounts to that is not worth waiting for, None while it is.
+
+    A long pause before the next try is a limit; short ones are one only with words that say so,
+    because OpenCode also tries again after a conflict (409).
+    """
+    attempt, next_ms = member(status, "attempt"), member(status, "next")
+    if not isinstance(next_ms, int) or not isinstance(attempt, int):
+        return None
+    is_long = next_ms - now_ms > RETRY_WAIT_MAX_S * 1000
+    if attempt < RETRIES_MAX and not is_long:
+        return None
+    said = text_at(status, "message")
+    outcome = Outcome.RATE_LIMITED
+    if says_no_credit_of_limit(said):
+        outcome = Outcome.CREDIT_EXHAUSTED
+    elif PASSING_WORDS.search(said) or not (is_long or _WORDS_OF_LIMIT.search(said)):
+        outcome = Outcome.TRANSIENT
+    return ended_with(outcome, f"{said} (retry {attempt})", reset_at_ms=next_ms)
+
+
+def _of_status(status: object, said: str) -> Outcome:
+    """Words refine what the provider's status says, and alone suggest a passing fault at most."""
+    if not isinstance(status, int):
+        return Outcome.TRANSIENT if PASSING_WORDS.search(said) else Outcome.UNKNOWN
+    return outcome_of_refusal(status, said)
+
+
+def _reset_at_ms(error: object, now_ms: int) -> int | None:
+    after = text_at(error, "data", "responseHeaders", "retry-after")
+    # Seconds alone: HTTP also allows a date, which is left unknown.
+    return now_ms + int(after) * 1000 if after.isascii() and after.isdigit() else None
+
+
+# --- the turn -------------------------------------------------------------------------------------
+
 
 SILENT_EVENTS: Final = frozenset({"session.idle", "session.diff", "message.removed"})
 """Events of a session that say nothing of the conversation, or say it again."""
@@ -254,7 +573,7 @@ class Turn:
             "session.compacted": lambda _, session: (
                 ContextCompacted(upstream_session_id=session),
             ),
-            "todo.updated": lambda properties, session: (parts.plan(properties, session),),
+            "todo.updated": lambda properties, session: (plan(properties, session),),
         }
 
     # --- messages ------------------------------------------------------------------------------
@@ -290,7 +609,7 @@ class Turn:
     def _told_usage(self, message: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
         """Return what a message's request took, once: a message is told of several times."""
         message_id = text_at(message, "id")
-        told = parts.usage(message, session, window=self._window_of(message))
+        told = usage(message, session, window=self._window_of(message))
         if told is None or told == self._usage.get(message_id):
             return ()
         self._usage[message_id] = told
@@ -316,18 +635,18 @@ class Turn:
         if spoken_by == "user":
             return self._of_user(part, session)
         if spoken_by == SUMMARY:
-            return parts.summary(part, session)
+            return summary(part, session)
         if kind in {"text", "reasoning"}:
             return self._rest_of_text(part, session)
         if kind == "tool":
             return self._call(part, session)
-        return () if kind in parts.SILENT_PARTS else (unknown(kind, dict(part), session),)
+        return () if kind in SILENT_PARTS else (unknown(kind, dict(part), session),)
 
     def _of_user(self, part: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
         otherwise = Outcome.CANCELLED if self.is_stopping else Outcome.UNKNOWN
         ended = self._family.told_of_end(part, session, otherwise=otherwise)
         if session != self.session:
-            return (*ended, *parts.user_text(part, session))
+            return (*ended, *user_text(part, session))
         if not ended:
             return ()
         # It goes on from what it is told: what it said before is no end.
@@ -346,7 +665,7 @@ class Turn:
         text = text_at(properties, "delta")
         self._characters[part_id] = self._characters.get(part_id, 0) + len(text)
         part = {"type": kind}
-        return (parts.said(part, session, text, message_id=message_id),) if text else ()
+        return (said(part, session, text, message_id=message_id),) if text else ()
 
     def _rest_of_text(self, part: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
         """Return what no delta has brought; at its end a part is told whole."""
@@ -355,18 +674,18 @@ class Turn:
         if not rest:
             return ()
         self._characters[part_id] = len(text)
-        return (parts.said(part, session, rest, message_id=text_at(part, "messageID")),)
+        return (said(part, session, rest, message_id=text_at(part, "messageID")),)
 
     def _call(self, part: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
-        announced: _Events = ()
+        announcement: _Events = ()
         if text_at(part, "id") not in self._announced:
             self._announced.add(text_at(part, "id"))
-            announced = (parts.announced(part, session),)
+            announcement = (announced(part, session),)
             if text_at(part, "state", "status") == "pending":
-                return announced
+                return announcement
         started = self._family.called(part, session)
-        changed = parts.updated(part, session, child=parts.child_named(part))
-        return (*announced, *started, changed, *self._family.returned(part, session))
+        changed = updated(part, session, child=child_named(part))
+        return (*announcement, *started, changed, *self._family.returned(part, session))
 
     # --- the session ---------------------------------------------------------------------------
 

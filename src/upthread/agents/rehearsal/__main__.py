@@ -8,12 +8,13 @@ import sys
 
 from upthread.agents.rehearsal.methods import Methods
 from upthread.agents.rehearsal.protocol import Connection
-from upthread.agents.rehearsal.sessions import SessionStore, UnsafeDirectoryError
-from upthread.agents.rehearsal.settings import (
+from upthread.agents.rehearsal.sessions import (
     OUTLIVES,
     READ_ONLY,
     EventLog,
+    SessionStore,
     SettingsError,
+    UnsafeDirectoryError,
     read_settings,
 )
 from upthread.agents.rehearsal.turn import Agent

@@ -15,14 +15,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from upthread.agents.rehearsal.history import Told, planned_ids
-from upthread.agents.rehearsal.specification import (
+from upthread.agents.rehearsal.history import (
     Requirement,
     Specification,
+    Told,
     parse_specification,
+    planned_ids,
 )
-from upthread.agents.rehearsal.tools import read_file, run_command, title_of, write_file
-from upthread.agents.rehearsal.turn import Turn
+from upthread.agents.rehearsal.turn import Turn, read_file, run_command, title_of, write_file
 
 SUMMARY_LINES_MAX: Final = 200
 BROKEN_BLOCK: Final = '```upthread\n{"status": "done", "summary": \n```'

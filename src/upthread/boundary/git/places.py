@@ -1,23 +1,36 @@
-"""Which repository a directory is in, found as git finds it, and whether it may be read.
+"""Which repository a directory is in, whether it may be read, and what it has checked out.
 
-A `.git` that cannot be read is an error, not passed by: the project would be another one.
-Not everything git accepts counts: a folder that only looks like a git directory (a bare one, which
-a clone can bring along) never does, `core.worktree` does not move a working tree, and a `.git` file
-counts where the other side names the folder too. What belongs to somebody else is refused unless
-the person's own configuration trusts it.
+It is found as git finds it. A `.git` that cannot be read is an error, not passed by: the project
+would be another one. Not everything git accepts counts: a folder that only looks like a git
+directory (a bare one, which a clone can bring along) never does, `core.worktree` does not move a
+working tree, and a `.git` file counts where the other side names the folder too. What belongs to
+somebody else is refused unless the person's own configuration trusts it.
+
+All is read from git's files, and nothing of the repository is run. How linked working trees are
+made and removed is `worktree_changes`: most looks only ask whether there is one.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
+from contextlib import suppress
+from typing import Final
 
 from msgspec import Struct
 
 from upthread.boundary import programs
-from upthread.boundary.git.configuration import Configuration, read_configuration
-from upthread.boundary.git.directory_files import GitFileError
-from upthread.boundary.git.linkage import common_of, named_in, points_back
+from upthread.boundary.git.files import (
+    Configuration,
+    GitFileError,
+    common_of,
+    named_in,
+    points_back,
+    read_configuration,
+    read_line,
+    read_plain,
+)
 from upthread.core.text import command
 from upthread.errors import UsageError
 
@@ -149,7 +162,7 @@ def _require_owned(top: str, paths: tuple[str, ...]) -> None:
     if all(os.lstat(path).st_uid in own for path in paths):
         return
     # Loaded and asked only here: this runs git.
-    from upthread.boundary.git.person import is_trusted_by_the_person
+    from upthread.boundary.git.process import is_trusted_by_the_person
 
     if not is_trusted_by_the_person(top, untrusted_around(top)):
         raise UsageError(
@@ -179,3 +192,184 @@ def _require_known_extensions(shared: Configuration, common: str) -> None:
         is_files = key == "refstorage" and shared.last(name) == "files"
         if section == "extensions" and key not in _KNOWN_EXTENSIONS and not is_files:
             raise GitFileError(f"{common} has the extension {key}, which is not known")
+
+
+# --- HEAD, and the references it leads to ---------------------------------------------------------
+
+
+PACKED_BYTES_MAX = 256 << 20
+"""How large `packed-refs` may be: about three million references."""
+
+STEPS_MAX = 5
+"""How many symbolic references may lead on to each other; git's own limit."""
+
+_OBJECT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_NOT_IN_A_NAME = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|[/.]$")
+_LEADS_TO = "ref:"
+
+
+class Head(Struct, frozen=True, kw_only=True):
+    """What is checked out: the reference, None when detached; the commit, None before the first."""
+
+    reference: str | None
+    commit: str | None
+
+
+def read_head(place: GitDirectories) -> Head:
+    """Return what HEAD names. Raises GitFileError where it cannot be told."""
+    path = os.path.join(place.git_directory, "HEAD")
+    line = read_line(path)
+    if line is not None and not line.startswith(_LEADS_TO):
+        return Head(reference=None, commit=_object(line, path))
+    for _ in range(STEPS_MAX):
+        name = (line or "").removeprefix(_LEADS_TO).strip()
+        if not is_reference(name):
+            raise GitFileError(f"HEAD of {place.git_directory} names no reference git would make")
+        line = _read(place, name)
+        if line is None or not line.startswith(_LEADS_TO):
+            commit = None if line is None else _named(place, name, line)
+            return Head(reference=name, commit=commit)
+    raise GitFileError(f"HEAD of {place.git_directory} leads in a circle")
+
+
+def find_reference(place: GitDirectories, name: str) -> str | None:
+    """Return the object a reference names, None where there is none. Raises GitFileError."""
+    line = _read(place, name) if is_reference(name) else None
+    return None if line is None else _named(place, name, line)
+
+
+def symbolic(place: GitDirectories, name: str) -> str | None:
+    """Return the reference that another one names, None where it names none."""
+    line = _read(place, name)
+    if line is None or not line.startswith(_LEADS_TO):
+        return None
+    named = line.removeprefix(_LEADS_TO).strip()
+    return named if is_reference(named) else None
+
+
+def is_reference(name: str) -> bool:
+    """Whether a text is a full name of a reference that git takes, and so a path below `refs`."""
+    return name.startswith("refs/") and not _NOT_IN_A_NAME.search(name)
+
+
+def _read(place: GitDirectories, name: str) -> str | None:
+    loose = os.path.join(place.common_directory, name)
+    _require_plain_way(loose)
+    # An empty folder may be left where a reference was.
+    if os.path.islink(loose) or not os.path.isdir(loose):
+        line = read_line(loose)
+        # Before what is packed: that may hold where it was before it moved.
+        if line is not None:
+            return line
+    return _packed(place.common_directory, os.fsencode(name))
+
+
+def _require_plain_way(loose: str) -> None:
+    """Refuse what is no folder on the way to a reference; it is not just not there."""
+    above = os.path.dirname(loose)
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    # It may be a reference itself; none is below it then.
+    is_reference_itself = os.path.isfile(above) and not os.path.islink(above)
+    if not os.path.isdir(above) and not is_reference_itself:
+        raise GitFileError(f"{above} is no folder of references")
+
+
+def _packed(common_directory: str, name: bytes) -> str | None:
+    packed = read_plain(os.path.join(common_directory, "packed-refs"), bytes_max=PACKED_BYTES_MAX)
+    # Whole to the end of its line: a name may be the beginning of another one.
+    at = (packed or b"").find(b" " + name + b"\n")
+    if packed is None or at < 0:
+        return None
+    return os.fsdecode(packed[packed.rfind(b"\n", 0, at) + 1 : at])
+
+
+def _named(place: GitDirectories, name: str, text: str) -> str:
+    return _object(text, os.path.join(place.common_directory, name))
+
+
+def _object(text: str, path: str) -> str:
+    if not _OBJECT.fullmatch(text.strip()):
+        raise GitFileError(f"{path} names no commit")
+    return text.strip()
+
+
+# --- linked working trees -------------------------------------------------------------------------
+
+
+HEADS: Final = "refs/heads/"
+
+WORKTREES_MAX = 10_000
+"""How many linked working trees of one repository are looked at."""
+
+BEING_MADE: Final = "initializing"
+"""Why one is locked that somebody is making, or was killed over."""
+
+
+class LinkedTree(Struct, frozen=True, kw_only=True):
+    """A working tree git knows. `record` is git's folder about it, empty for the main tree's.
+
+    `branch` is empty while none is checked out. `is_missing` when its folder is gone, or does not
+    say that it belongs here; `lock` is why it must not be removed, empty for none.
+    """
+
+    path: str
+    branch: str
+    record: str = ""
+    is_missing: bool = False
+    lock: str = ""
+
+    @property
+    def is_half_made(self) -> bool:
+        """Whether whoever made it was killed over it."""
+        return self.lock == BEING_MADE
+
+
+def list_trees(place: GitDirectories) -> list[LinkedTree]:
+    """Return the working trees of a repository, the main one first. Raises GitFileError."""
+    main = os.path.dirname(place.common_directory)
+    found = [LinkedTree(path=main, branch=_branch(place.common_directory))]
+    folder = os.path.join(place.common_directory, "worktrees")
+    with suppress(FileNotFoundError, NotADirectoryError):
+        names = sorted(os.listdir(folder))
+        # Each is some reads: without a limit a clone could have one look at it take for ever.
+        if len(names) > WORKTREES_MAX:
+            raise GitFileError(f"{folder} holds more than {WORKTREES_MAX} working trees")
+        read = (_linked(os.path.join(folder, name)) for name in names)
+        found += [tree for tree in read if tree is not None]
+    return found
+
+
+def _linked(record: str) -> LinkedTree | None:
+    if os.path.islink(record) or not os.path.isdir(record):
+        return None
+    dot_git = read_line(os.path.join(record, "gitdir"))
+    if not dot_git:
+        return None
+    path = os.path.dirname(os.path.join(record, dot_git))
+    lock = read_line(os.path.join(record, "locked"))
+    return LinkedTree(
+        path=path,
+        branch=_branch(record),
+        record=record,
+        is_missing=not _belongs(path, record),
+        # An empty file locks as well; git asks for no reason.
+        lock="" if lock is None else lock or "locked",
+    )
+
+
+def _belongs(path: str, record: str) -> bool:
+    # What a record says is not enough to work in, or to remove, any folder that it names.
+    try:
+        return named_in(os.path.join(path, ".git")) == os.path.realpath(record)
+    except GitFileError:
+        return False
+
+
+def _branch(git_directory: str) -> str:
+    try:
+        line = read_line(os.path.join(git_directory, "HEAD")) or ""
+    except GitFileError:
+        return ""
+    prefix = f"ref: {HEADS}"
+    return line.removeprefix(prefix) if line.startswith(prefix) else ""

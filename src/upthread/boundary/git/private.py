@@ -5,7 +5,7 @@ where a shallow history ends. The objects and the working tree are the real ones
 writes into the real git directory meanwhile, git does not look there.
 
 Of the real configuration it gets the settings that change what a file's content is, as plain values
-that name no program: the person's own come from `person`, the repository's from its file. A filter
+that name no program: the person's own come from `process`, the repository's from its file. A filter
 is a program that git would run on a file's content: it is said which files have one, and none runs.
 """
 
@@ -23,11 +23,15 @@ from typing import Final
 from msgspec import Struct
 
 from upthread.boundary.git import process
-from upthread.boundary.git.configuration import Configuration
-from upthread.boundary.git.directory_files import GitFileError, open_plain, read_plain
-from upthread.boundary.git.person import person_configuration
+from upthread.boundary.git.files import Configuration, GitFileError, open_plain, read_plain
 from upthread.boundary.git.places import GitDirectories
-from upthread.boundary.git.process import UNCONFIGURED, Done, private_parent, run_git
+from upthread.boundary.git.process import (
+    UNCONFIGURED,
+    Done,
+    person_configuration,
+    private_parent,
+    run_git,
+)
 
 PATTERNS_BYTES_MAX = 4 << 20
 """How large a file of patterns (ignored paths, attributes) may be."""

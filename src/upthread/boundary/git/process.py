@@ -13,12 +13,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO, Final
 
 from msgspec import Struct
 
 from upthread.boundary import programs
-from upthread.boundary.cancellation import POLL_S, GivenUpError, is_given_up
+from upthread.boundary.git.files import Configuration
+from upthread.boundary.programs import POLL_S, GivenUpError, is_given_up
 from upthread.errors import UsageError
 
 TIMEOUT_S = 30.0
@@ -172,3 +174,95 @@ def _heard(
                     f"git {verb} said more than {OUTPUT_BYTES_MAX} bytes",
                     hint="the repository is larger than is looked through",
                 )
+
+
+# --- what the person and the machine have set for git ---------------------------------------------
+
+# Git itself is asked, away from any repository. Finding a repository asks here whether the person
+# trusts it.
+
+
+def person_configuration(outside: Sequence[str]) -> Configuration:
+    """Return what the person and the machine have set for git, empty without git. Blocking.
+
+    Read from an empty folder: of a repository nothing is in it, and its includes are the person's.
+    """
+    if find_git(outside) is None:
+        return Configuration({})
+    with tempfile.TemporaryDirectory(prefix="upthread-git-", dir=private_parent(outside)) as empty:
+        done = run_git(
+            ("config", "--list", "-z"),
+            directory=empty,
+            outside=outside,
+            # To nothing: git would else look for a repository above, and read that one's too.
+            environment={**_persons_variables(), "GIT_DIR": os.path.join(empty, "none")},
+            until_s=time.monotonic() + TIMEOUT_S,
+        )
+    values: dict[str, list[str]] = {}
+    for line in os.fsdecode(done.said).split("\0"):
+        name, equals, value = line.partition("\n")
+        if name:
+            values.setdefault(name, []).append(value if equals else "true")
+    return Configuration(values)
+
+
+def _persons_variables() -> dict[str, str]:
+    """Return the variables that name or hold configuration: whoever sets them is the person."""
+    found = {name: os.environ[name] for name in os.environ if name.startswith("GIT_CONFIG_")}
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        if found.get(name):  # empty means none, as git has it
+            found[name] = os.path.abspath(found[name])
+    return found
+
+
+def is_trusted_by_the_person(top: str, outside: Sequence[str]) -> bool:
+    """Whether the person's own `safe.directory` names a working tree of somebody else's. Blocking.
+
+    `outside` are the folders that git is not to be started from.
+    """
+    is_trusted = False
+    found = person_configuration(outside)
+    for value in found.values.get("safe.directory", ()):
+        named = os.path.expanduser(value).rstrip("/")
+        if not named:
+            is_trusted = False  # an empty one takes back what was said before, as git has it
+        elif (
+            named == "*"
+            # Not where a link leads: git before 2.46 goes by the text, and a link can be moved.
+            or named == os.path.realpath(top)
+            or (named.endswith("/*") and top.startswith(named[:-1]))
+        ):
+            is_trusted = True
+    return is_trusted
+
+
+# --- a repository of our own, as `demo` needs it --------------------------------------------------
+
+# With nobody's configuration or hooks.
+
+
+_IDENTITY = {
+    "GIT_AUTHOR_NAME": "demo",
+    "GIT_AUTHOR_EMAIL": "demo@localhost",
+    "GIT_COMMITTER_NAME": "demo",
+    "GIT_COMMITTER_EMAIL": "demo@localhost",
+}
+
+
+def start_repository(directory: Path) -> None:
+    """Make a directory a repository, on `main`, with all that is in it committed. Blocking."""
+    # No template: the machine's may bring hooks, which the commit would run.
+    _git(directory, "init", "--quiet", "--template=", "--initial-branch=main")
+    _git(directory, "add", "--all")
+    _git(directory, "commit", "--quiet", "--message=Start")
+
+
+def _git(directory: Path, *arguments: str) -> None:
+    done = run_git(
+        arguments,
+        directory=str(directory),
+        outside=(str(directory),),
+        environment={**UNCONFIGURED, **_IDENTITY},
+        until_s=time.monotonic() + TIMEOUT_S,
+    )
+    done.answer(arguments[0], str(directory))

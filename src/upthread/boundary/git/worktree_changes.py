@@ -13,11 +13,19 @@ import shutil
 from contextlib import suppress
 
 from upthread.boundary.git import process
-from upthread.boundary.git.directory_files import GitFileError
-from upthread.boundary.git.places import GitDirectories, place_at
+from upthread.boundary.git.files import GitFileError
+from upthread.boundary.git.places import (
+    BEING_MADE,
+    HEADS,
+    GitDirectories,
+    LinkedTree,
+    find_reference,
+    is_reference,
+    list_trees,
+    place_at,
+    read_head,
+)
 from upthread.boundary.git.private import filters_of, tree_of
-from upthread.boundary.git.references import find_reference, is_reference, read_head
-from upthread.boundary.git.worktrees import BEING_MADE, HEADS, LinkedTree, list_trees
 from upthread.boundary.programs import is_in
 from upthread.core.text import command
 from upthread.errors import UsageError

@@ -16,21 +16,19 @@ from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from upthread.core.outward.nested_commands import (
+from upthread.core.outward.shell_commands import (
     ASSIGNED,
+    EVALUATED,
     SHELLS,
     Word,
+    commands_written,
     name_of,
     program_of,
     rows_by_name,
-    without,
-    without_wrapper,
-)
-from upthread.core.outward.shell_commands import (
-    EVALUATED,
-    commands_written,
     source_of,
     tree_of,
+    without,
+    without_wrapper,
     word_of,
     words_of,
 )

@@ -1,6 +1,6 @@
 """The redactor: a text in, the same text out but for its secrets.
 
-In place of a secret stands a placeholder (core/redaction/placeholder.py). All else comes back as it
+In place of a secret stands a placeholder (core/redaction/values.py). All else comes back as it
 was, byte for byte, and a text without secrets is the very same object. What was redacted once does
 not change when it is redacted again.
 """
@@ -15,14 +15,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 
-from upthread.core.redaction.placeholder import BY_LOOKS, PLACEHOLDER, placeholder
-from upthread.core.redaction.values import anything, is_real, looks_random
+from upthread.core.redaction.values import (
+    BY_LOOKS,
+    PLACEHOLDER,
+    anything,
+    is_real,
+    looks_random,
+    placeholder,
+)
 from upthread.core.types import JsonValue
 
 if TYPE_CHECKING:  # loaded for the first text that may hold a secret
     from upthread.core.redaction.expressions import AsRead, Expression, ExpressionSet
-    from upthread.core.redaction.notation import Check
     from upthread.core.redaction.rules import Rule
+    from upthread.core.redaction.values import Check
 
 PASSES_MAX: Final = 8
 """A secret may stand right behind another one; a line with more of them in a row goes whole."""

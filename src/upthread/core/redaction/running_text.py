@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from upthread.core.redaction.by_looks import LABEL
 from upthread.core.redaction.contexts import WORDS
 from upthread.core.redaction.expressions import as_read
 from upthread.core.redaction.key_blocks import is_key_line
+from upthread.core.redaction.rules import LABEL
 from upthread.core.text import PARAGRAPH
 
 if TYPE_CHECKING:

@@ -1,16 +1,108 @@
-"""Whether a value can be a secret: no name, no template, no word of a language.
+"""Values of secrets: the notation of the rules, which value can be one, what takes its place.
 
-The rules of contexts.py, configuration.py and tables.py each ask one of these about a value.
+A rule stands on a line of its own, below the family of its secret and the check of the value:
+
+    url-password, is_real:
+        # PostgreSQL's, for example `postgres://app:VALUE@db`
+        {SCHEME}:([^/]+)@
+            {HOST}
+
+A deeper line continues the one above it. `{NAME}` is a word of the table, which a line such as
+`NAME = expression` defines. A blank outside of brackets is a blank or a tab.
+
+A placeholder `[redacted:FAMILY:DIGEST]` stands in place of a secret. The digest is keyed and short:
+under one key equal secrets look equal, and without the key nobody can try candidates. A placeholder
+is safe within JSON, URLs and shell words.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import math
 import re
 from collections import Counter
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+Check: TypeAlias = Callable[[bytes], bool]
+"""Whether a value can be a secret."""
+
+RULE_INDENT: Final = 4
+
+_WORD: Final = re.compile(r"\{([A-Z_]+)\}")
+_LABELLED: Final = re.compile(r"(?:^|[^|])\{(?:WORD|STRONG|PASSWORD|FLAG|ENVIRONMENT)\}(?:[^|]|$)")
+"""A rule that no text without such a word can match; other rules have it as an alternative."""
+
+_BLANK: Final = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|( )")
+"""A blank, or what a blank would be within: an escape or a bracket."""
+
+
+class Context(NamedTuple):
+    """A rule of a table. The first group of the expression that matches is the secret.
+
+    `needs` is an expression that every text with such a secret matches, "" where there is none.
+    """
+
+    family: str
+    pattern: str
+    check: Check
+    needs: str
+
+
+class Table(NamedTuple):
+    """What a table of rules defines: its words, by name, and its rules."""
+
+    words: dict[str, str]
+    contexts: tuple[Context, ...]
+
+
+def read_table(text: str, checks: Mapping[str, Check]) -> Table:
+    """Return the words and the rules of a table."""
+    words = {"NEED": ""}
+    contexts: list[Context] = []
+    family = check = ""
+    for line in _whole_lines(text):
+        if line.startswith(" "):
+            pattern = _expanded(line.strip(), words)
+            needs = words["LABEL" if _LABELLED.search(line) else "NEED"]
+            contexts.append(Context(family, pattern, checks[check], needs))
+        elif line.endswith(":"):
+            family, _, check = line[:-1].partition(", ")
+        else:
+            name, _, expression = line.partition(" = ")
+            words[name] = _expanded(expression, words)
+    return Table(words, tuple(contexts))
+
+
+def read_forms(text: str) -> tuple[tuple[str, str], ...]:
+    """Return family and expression of each line, for example `npm-token npm_[a-z]{36}`."""
+    forms = (line.strip().partition(" ") for line in _whole_lines(text))
+    return tuple((family, pattern) for family, _, pattern in forms)
+
+
+def _whole_lines(text: str) -> list[str]:
+    """Return the lines without comments, each with the deeper lines that continue it."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        bare = line.strip()
+        if not bare or bare.startswith("#"):
+            continue
+        if len(line) - len(bare) > RULE_INDENT:
+            lines[-1] += bare
+        else:
+            lines.append(line)
+    return lines
+
+
+def _expanded(expression: str, words: Mapping[str, str]) -> str:
+    with_blanks = _BLANK.sub(lambda found: found[1] or r"[ \t]", expression)
+    return _WORD.sub(lambda found: words[found[1]], with_blanks)
+
+
+# --- whether a value can be a secret: no name, no template, no word of a language -----------------
+
 
 RANDOM_BITS_MIN: Final = 3.0
 """Shannon entropy, in bits a character, that a value beside a context word must have."""
@@ -216,3 +308,27 @@ def entropy_bits(value: bytes) -> float:
     return -sum(
         count / len(value) * math.log2(count / len(value)) for count in Counter(value).values()
     )
+
+
+# --- placeholders ---------------------------------------------------------------------------------
+
+
+DIGEST_BYTES: Final = 4
+BY_LOOKS: Final = "secret-by-looks"
+"""The family of random words, which no name and no form tells."""
+
+PLACEHOLDER: Final = r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{8}\]"
+
+_COMPILED: Final = PLACEHOLDER
+
+
+def placeholder(family: str, secret: bytes, key: bytes) -> bytes:
+    """Return `[redacted:FAMILY:DIGEST]`; under one key equal secrets have equal ones."""
+    # Short and keyed: enough to see that two are one, and nothing to try candidates on.
+    digest = hashlib.blake2b(secret, key=key, digest_size=DIGEST_BYTES).hexdigest()
+    return f"[redacted:{family}:{digest}]".encode()
+
+
+def has_placeholder(text: str) -> bool:
+    """Return whether something was taken out of a text."""
+    return re.search(_COMPILED, text) is not None

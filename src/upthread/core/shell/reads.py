@@ -16,8 +16,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from upthread.core.outward.nested_commands import Word, name_of
-from upthread.core.outward.shell_commands import ShellCommand, commands_in, tree_of
+from upthread.core.outward.shell_commands import ShellCommand, Word, commands_in, name_of, tree_of
 
 READ_MAX: Final = 64
 """How many files of one line are taken; one that names more lists them."""

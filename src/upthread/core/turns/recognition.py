@@ -27,7 +27,7 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
-from upthread.core.redaction.placeholder import has_placeholder
+from upthread.core.redaction.values import has_placeholder
 from upthread.core.roles.reports import ends_with_report
 from upthread.core.text import PARAGRAPH, one_line
 from upthread.core.turns.turn import Recognition

@@ -24,7 +24,7 @@ from msgspec import Struct, structs
 from upthread.core import events, types
 from upthread.core.codec import encode_json
 from upthread.core.events import CALL_ENDED
-from upthread.core.redaction.placeholder import has_placeholder
+from upthread.core.redaction.values import has_placeholder
 from upthread.core.turns.effects import answered_permissions
 from upthread.core.turns.recognition import (
     FoldedPrompt,

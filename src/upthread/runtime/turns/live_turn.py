@@ -26,7 +26,7 @@ from upthread.core.decision.rollover import is_refused_for_good
 from upthread.core.decision.rules import DECIDED_FOR, OLDER_SESSION, SESSION_EMPTY
 from upthread.core.decision.words import FIRST, RESUME, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.events import TurnEnded, TurnEvent, TurnIntended, TurnParked
-from upthread.core.redaction.placeholder import has_placeholder
+from upthread.core.redaction.values import has_placeholder
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import NOTHING_SAID
 from upthread.core.turns import turn as turns

@@ -16,10 +16,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from upthread.boundary.git.directory_files import GitFileError, open_plain
-from upthread.boundary.git.places import GitDirectories, find_place, place_at
+from upthread.boundary.git.files import GitFileError, open_plain
+from upthread.boundary.git.places import GitDirectories, find_place, place_at, read_head
 from upthread.boundary.git.private import PrivateGit, filters_of, tree_of
-from upthread.boundary.git.references import read_head
 from upthread.errors import UsageError
 
 DIGEST_TIMEOUT_S = 10.0

@@ -17,8 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from upthread.boundary import files as opener
-from upthread.boundary.git.references import read_head
-from upthread.boundary.git.worktrees import LinkedTree, list_trees
+from upthread.boundary.git.places import LinkedTree, list_trees, read_head
 from upthread.core.names import directory_name, shown
 from upthread.errors import NotFoundError, RefusedError, UsageError
 from upthread.runtime.working_tree.repository import require_readable

@@ -16,10 +16,15 @@ from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
-from upthread.boundary import private_files as files
-from upthread.boundary.git.directory_files import GitFileError
-from upthread.boundary.git.places import GitDirectories, find_place
-from upthread.boundary.git.references import find_reference, read_head, symbolic
+from upthread.boundary import own_files as files
+from upthread.boundary.git.files import GitFileError
+from upthread.boundary.git.places import (
+    GitDirectories,
+    find_place,
+    find_reference,
+    read_head,
+    symbolic,
+)
 from upthread.core.project import normalise_remote
 from upthread.core.types import ProjectIdentity
 from upthread.errors import ConfigError, UsageError
@@ -282,7 +287,7 @@ def default_branch(directory: Path) -> str | None:
         remote = symbolic(place, f"{_REMOTE}HEAD")
         if remote is not None:
             return remote.removeprefix(_REMOTE)
-        from upthread.boundary.git.person import person_configuration  # starts git
+        from upthread.boundary.git.process import person_configuration  # starts git
 
         found = place.configuration.over(person_configuration(place.untrusted))
         for branch in filter(None, (found.last("init.defaultbranch"), "main", "master")):

@@ -38,7 +38,7 @@ from typing import Any, Final, Protocol, cast
 
 import apsw
 
-from upthread.boundary.processes import suspended_holder
+from upthread.boundary.programs import suspended_holder
 from upthread.core.codec import encode_text
 from upthread.errors import StoreError
 from upthread.store.address import KEY_SUFFIX

@@ -9,10 +9,9 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from upthread import __version__
+from upthread.agent_stores.base import Look, SessionOutline, look
 from upthread.agent_stores.homes import home_of
-from upthread.agent_stores.outline import Look, SessionOutline, look
-from upthread.agents.outlines import stored_outlines
-from upthread.agents.stored import writer_of
+from upthread.agents.stored import stored_outlines, writer_of
 from upthread.client.parts import Surroundings
 from upthread.client.project import Project
 from upthread.core.decision.price import Tokens, cache_state

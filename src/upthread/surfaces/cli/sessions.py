@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from upthread.agent_stores.base import DAY_MS, SessionOutline, look
 from upthread.agent_stores.homes import store_of
-from upthread.agent_stores.outline import DAY_MS, SessionOutline, look
-from upthread.agents.outlines import stored_outlines
+from upthread.agents.stored import stored_outlines
 from upthread.client.parts import Surroundings
 from upthread.client.project import Project
 from upthread.core.agents import AGENTS

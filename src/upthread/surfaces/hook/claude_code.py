@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 
 from upthread.agents.claude_code.entries import ENDS, SUBAGENTS, file_of
 from upthread.boundary.files import direct
-from upthread.boundary.processes import living_parent
+from upthread.boundary.programs import living_parent
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.types import Outcome, UpstreamSessionId
@@ -143,7 +143,7 @@ def _call(event: Event) -> SubAgentCall:
 
 
 def _guarded(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
-    from upthread.agents.claude_code.tools import request_of  # other events need none
+    from upthread.agents.claude_code.translation import request_of  # other events need none
 
     told = {"tool_name": event.tool_name, "input": event.tool_input}
     session = UpstreamSessionId(event.session_id)
@@ -179,7 +179,7 @@ def _works_on(answered: Answered) -> bool:
 def _failure(event: Event, child: str) -> CallEnded:
     if event.is_interrupt:
         return CallEnded(session=child, outcome=Outcome.CANCELLED)
-    from upthread.agents.claude_code.outcomes import failed_call  # other events need none
+    from upthread.agents.claude_code.translation import failed_call  # other events need none
 
     result = failed_call(event.error)
     return CallEnded(session=child, outcome=result.outcome, detail=result.detail)

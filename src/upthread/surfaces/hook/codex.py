@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct, structs
 
-from upthread.boundary.processes import living_parent
+from upthread.boundary.programs import living_parent
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.types import Outcome
@@ -132,7 +132,7 @@ def _guarded(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
         "tool": event.tool_name,
         "arguments": event.tool_input,
     }
-    from upthread.agents.codex.permissions import call_request  # other events need none
+    from upthread.agents.codex.adapter import call_request  # other events need none
 
     return main_session.guarded(calls, AGENT, event.session_id, call_request(told), "deny")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from msgspec import Struct, field
 
 from upthread.agents.base import PermissionRequest
-from upthread.boundary.processes import living_parent
+from upthread.boundary.programs import living_parent
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.text import visible_line

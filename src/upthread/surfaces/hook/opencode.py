@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field, structs
 
-from upthread.boundary.processes import living_parent
+from upthread.boundary.programs import living_parent
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.sub_agent_call import SubAgentCall
 from upthread.core.decision.words import NOT_RESUMED
@@ -100,7 +100,7 @@ def _ended(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
 def _guarded(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
     """Hold a call that may do again what may have been done, until a person has settled it."""
     # Late: it loads the adapter with its HTTP client, and only a call in doubt comes here.
-    from upthread.agents.opencode.permissions import call_request
+    from upthread.agents.opencode.server import call_request
 
     told = {"session": asked.session, "call": asked.call_id}
     request = call_request({**told, "tool": asked.tool, "arguments": asked.arguments})

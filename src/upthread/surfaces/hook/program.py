@@ -8,7 +8,7 @@ import sys
 import time
 
 from upthread.boundary.files import NOWHERE
-from upthread.boundary.own_home import home_of_hooks
+from upthread.boundary.own_files import home_of_hooks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

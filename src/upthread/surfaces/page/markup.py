@@ -15,8 +15,8 @@ from html import escape
 from string import Formatter
 from typing import ClassVar, Final, LiteralString, NamedTuple, cast
 
-from upthread.core.redaction.placeholder import PLACEHOLDER
 from upthread.core.redaction.redactor import Redactor
+from upthread.core.redaction.values import PLACEHOLDER
 from upthread.core.text import visible_line, visible_text
 from upthread.core.types import JsonValue
 from upthread.surfaces.cli.terminal.output import plain

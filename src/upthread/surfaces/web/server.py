@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from upthread.agent_stores.text_search import Words
+from upthread.agent_stores.reader import Words
 from upthread.client.project import Project
 from upthread.core.states import State
 from upthread.core.types import Message

@@ -16,26 +16,16 @@ functions and `assert`: nothing here imports pytest. Real agents are started; ea
 directory of its own.
 """
 
-from upthread.testing.agent_conformance.attachment import ATTACHING_PROMISES
-from upthread.testing.agent_conformance.calls import CALLING_PROMISES
-from upthread.testing.agent_conformance.continuation import CONTINUING_PROMISES
-from upthread.testing.agent_conformance.prompts import PROMPTING_PROMISES
-from upthread.testing.agent_conformance.start import STARTING_PROMISES
+from upthread.testing.agent_conformance.prompts import PROMPT_PROMISES
+from upthread.testing.agent_conformance.sessions import SESSION_PROMISES
 from upthread.testing.agent_conformance.trial import (
     AgentUnderTest,
     Promise,
     Trial,
 )
-from upthread.testing.matrix import matrix
-from upthread.testing.store_conformance.backend import Verdict
+from upthread.testing.store_conformance.backend import Verdict, matrix
 
-PROMISES: tuple[Promise, ...] = (
-    *STARTING_PROMISES,
-    *ATTACHING_PROMISES,
-    *CONTINUING_PROMISES,
-    *PROMPTING_PROMISES,
-    *CALLING_PROMISES,
-)
+PROMISES: tuple[Promise, ...] = (*SESSION_PROMISES, *PROMPT_PROMISES)
 """All promises of `upthread.agents.base`, some of them in several sides."""
 
 __all__ = ["PROMISES", "AgentUnderTest", "Promise", "Trial", "Verdict", "matrix"]

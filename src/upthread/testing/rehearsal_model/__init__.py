@@ -5,12 +5,11 @@
         model.requests          # what it sent, each history checked against its provider's rules
 
 It speaks OpenAI Chat Completions, OpenAI Responses and Anthropic Messages. `script` says how
-prompts drive it, `role_play` how it plays a pipeline, `history_rules` what it refuses.
+prompts drive it, `role_play` how it plays a pipeline, each protocol's file what it refuses.
 """
 
-from upthread.testing.rehearsal_model.engine import MODEL_ID
-from upthread.testing.rehearsal_model.history_rules import Violation
-from upthread.testing.rehearsal_model.request_log import RecordedRequest
+from upthread.testing.rehearsal_model.engine import MODEL_ID, RecordedRequest
+from upthread.testing.rehearsal_model.protocol import Violation
 from upthread.testing.rehearsal_model.server import BODY_BYTES_MAX, RehearsalModel
 
 __all__ = ["BODY_BYTES_MAX", "MODEL_ID", "RecordedRequest", "RehearsalModel", "Violation"]

@@ -7,21 +7,232 @@ the field that OpenAI-compatible servers use for reasoning; the AI SDK reads it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Final
 
 from upthread.testing.rehearsal_model import _json
-from upthread.testing.rehearsal_model.conversation import (
+from upthread.testing.rehearsal_model.protocol import (
+    IMAGE_TYPES,
     Conversation,
+    Exchange,
     Failure,
+    Found,
+    ModelProtocol,
     OfferedTool,
     Reply,
+    Rule,
     Said,
     Speaker,
+    holds_json_object,
+    holds_lone_surrogate,
+    in_chunks,
+    tokens_out,
     without_reminders,
 )
-from upthread.testing.rehearsal_model.history_rules import CHAT_COMPLETIONS_RULES
-from upthread.testing.rehearsal_model.protocol import Exchange, ModelProtocol, in_chunks, tokens_out
+
+# --- what makes a history invalid -----------------------------------------------------------------
+
+# Sources: https://platform.openai.com/docs/api-reference/chat/create and its function calling
+# guide; error texts as quoted in issues of openai/openai-python, langchain-ai/langchain and
+# openai/openai-agents-python. That system messages stand first is good custom, no rule of OpenAI's,
+# and not checked.
+
+
+ROLES: Final = ("system", "assistant", "user", "function", "tool", "developer")
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_DATA_URL: Final = re.compile(r"data:(?P<type>[^;,]*)")
+
+
+def there_is_a_message(body: _json.JsonObject) -> Iterator[Found]:
+    """`messages` is an array with at least one item (API reference, `messages`)."""
+    if not _json.as_list(body.get("messages")):
+        yield Found(
+            None,
+            "Invalid 'messages': empty array. Expected an array with minimum length 1, "
+            "but got an empty array instead.",
+        )
+
+
+def roles_are_known(body: _json.JsonObject) -> Iterator[Found]:
+    """A role is one of six (API reference, `messages`)."""
+    for index, message in _messages(body):
+        if _json.as_text(message.get("role")) not in ROLES:
+            yield Found(
+                index,
+                f"Invalid value: {message.get('role')!r}. Supported values are: "
+                f"{', '.join(repr(role) for role in ROLES)}.",
+            )
+
+
+def each_call_is_answered_next(body: _json.JsonObject) -> Iterator[Found]:
+    """After `tool_calls` come their `tool` messages, before any other role (function calling)."""
+    messages = _json.objects_in(body.get("messages"))
+    for index, message in enumerate(messages):
+        answered = set(_answers_after(messages, index))
+        missing = [id_ for id_ in _call_ids(message) if id_ not in answered]
+        if missing:
+            yield Found(
+                index,
+                "An assistant message with 'tool_calls' must be followed by tool messages "
+                "responding to each 'tool_call_id'. The following tool_call_ids did not have "
+                f"response messages: {', '.join(missing)}",
+            )
+
+
+def each_answer_has_its_call(body: _json.JsonObject) -> Iterator[Found]:
+    """A `tool` message answers a call of the assistant message before it (function calling)."""
+    asked: list[str] = []
+    for index, message in _messages(body):
+        if message.get("role") != "tool":
+            asked = _call_ids(message)
+        elif _json.as_text(message.get("tool_call_id")) not in asked:
+            yield Found(
+                index,
+                "Invalid parameter: messages with role 'tool' must be a response to a preceeding "
+                "message with 'tool_calls'.",
+            )
+
+
+def each_call_is_answered_once(body: _json.JsonObject) -> Iterator[Found]:
+    """One `tool` message per `tool_call_id` (function calling guide)."""
+    answered: list[str] = []
+    for index, message in _messages(body):
+        if message.get("role") != "tool":
+            answered = []
+            continue
+        id_ = _json.as_text(message.get("tool_call_id"))
+        if id_ in answered:
+            yield Found(index, f"Duplicate tool message for tool_call_id '{id_}'.")
+        answered.append(id_)
+
+
+def call_ids_differ(body: _json.JsonObject) -> Iterator[Found]:
+    """The calls of one message have ids, each its own; else their answers cannot be told apart."""
+    for index, message in _messages(body):
+        ids = _call_ids(message)
+        if len(set(ids)) < len(ids) or "" in ids:
+            yield Found(index, f"Duplicate or missing value for 'tool_call_id' in {ids}.")
+
+
+def arguments_are_json_text(body: _json.JsonObject) -> Iterator[Found]:
+    """`function.arguments` is text that holds a JSON object.
+
+    OpenAI requires text; compatible servers (vLLM, llama.cpp, Mistral) also refuse text that cannot
+    be parsed, as an interrupted stream leaves it.
+    """
+    for index, place, function in _functions(body):
+        arguments = function.get("arguments")
+        where = f"messages[{index}].tool_calls[{place}].function.arguments"
+        if not isinstance(arguments, str):
+            yield Found(
+                index,
+                f"Invalid type for '{where}': expected a string, but got "
+                f"{_kind(arguments)} instead.",
+            )
+        elif not holds_json_object(arguments):
+            yield Found(index, f"Invalid '{where}': not a JSON object.")
+
+
+def names_match_the_pattern(body: _json.JsonObject) -> Iterator[Found]:
+    """A function's name is 1 to 64 of a-z A-Z 0-9 _ - (API reference, `tools`)."""
+    named = [(index, function.get("name")) for index, _place, function in _functions(body)]
+    offered = [
+        _json.as_object(tool.get("function")).get("name")
+        for tool in _json.objects_in(body.get("tools"))
+    ]
+    for index, name in [*named, *((None, name) for name in offered)]:
+        if not _NAME.fullmatch(_json.as_text(name)):
+            yield Found(
+                index,
+                f"Invalid function name {name!r}: string does not match pattern. Expected a string "
+                "that matches the pattern '^[a-zA-Z0-9_-]+$' of at most 64 characters.",
+            )
+
+
+def content_is_null_only_with_calls(body: _json.JsonObject) -> Iterator[Found]:
+    """Only an assistant message with `tool_calls` may go without content (API reference)."""
+    for index, message in _messages(body):
+        if message.get("content") is None and not _call_ids(message):
+            yield Found(index, "Invalid value for 'content': expected a string, got null.")
+
+
+def images_have_a_known_type(body: _json.JsonObject) -> Iterator[Found]:
+    """Images inside the request are PNG, JPEG, GIF or WebP (vision guide)."""
+    for index, message in _messages(body):
+        for part in _json.objects_in(message.get("content")):
+            url = _json.as_text(_json.as_object(part.get("image_url")).get("url"))
+            match = _DATA_URL.match(url)
+            if match and match["type"] not in IMAGE_TYPES:
+                yield Found(
+                    index,
+                    "You uploaded an unsupported image. Please make sure your image has of one "
+                    "the following formats: ['png', 'jpeg', 'gif', 'webp'].",
+                )
+
+
+def text_is_unicode(body: _json.JsonObject) -> Iterator[Found]:
+    """No lone surrogate: it has no UTF-8 form, and the body is refused as no JSON."""
+    for index, message in _messages(body):
+        if holds_lone_surrogate(message):
+            yield Found(
+                index,
+                "We could not parse the JSON body of your request. (HINT: This likely means you "
+                "aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, "
+                "but what was sent was not valid JSON.)",
+            )
+
+
+CHAT_COMPLETIONS_RULES: Final[tuple[Rule, ...]] = (
+    there_is_a_message,
+    text_is_unicode,
+    roles_are_known,
+    each_call_is_answered_next,
+    each_answer_has_its_call,
+    each_call_is_answered_once,
+    call_ids_differ,
+    arguments_are_json_text,
+    names_match_the_pattern,
+    content_is_null_only_with_calls,
+    images_have_a_known_type,
+)
+
+
+def _messages(body: _json.JsonObject) -> Iterator[tuple[int, _json.JsonObject]]:
+    return enumerate(_json.objects_in(body.get("messages")))
+
+
+def _functions(body: _json.JsonObject) -> Iterator[tuple[int, int, _json.JsonObject]]:
+    for index, message in _messages(body):
+        for place, call in enumerate(_json.objects_in(message.get("tool_calls"))):
+            yield index, place, _json.as_object(call.get("function"))
+
+
+def _call_ids(message: _json.JsonObject) -> list[str]:
+    return [_json.as_text(call.get("id")) for call in _json.objects_in(message.get("tool_calls"))]
+
+
+def _answers_after(messages: list[_json.JsonObject], index: int) -> Iterator[str]:
+    for message in messages[index + 1 :]:
+        if message.get("role") != "tool":
+            return
+        yield _json.as_text(message.get("tool_call_id"))
+
+
+def _kind(value: _json.JsonValue) -> str:
+    match value:
+        case dict():
+            return "an object"
+        case list():
+            return "an array"
+        case None:
+            return "null"
+        case _:
+            return "a number" if not isinstance(value, bool) else "a boolean"
+
+
+# --- bodies in, objects and events out ------------------------------------------------------------
+
 
 CREATED_AT_S: Final = 1_700_000_000
 """A fixed time: the model's answers do not depend on a clock."""

@@ -1,7 +1,9 @@
 """From a request to an answer, without a socket: check, fail if told to, decide, record.
 
 Order: a body that cannot be read, then the provider's rules (when strict), then answers that
-`answer_next` queued, then side requests, scripts, roles, and what was shown.
+`answer_next` queued, then side requests, scripts, roles, and what was shown. Every request is kept
+in memory, and as JSON lines in a file if asked. Keys that a client sends are never kept. The file
+holds prompts, so it is its owner's alone (0600).
 """
 
 from __future__ import annotations
@@ -9,38 +11,116 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct, structs, to_builtins
 
 from upthread.testing.rehearsal_model._json import JsonObject, JsonValue
 from upthread.testing.rehearsal_model.chat_completions import CHAT_COMPLETIONS
-from upthread.testing.rehearsal_model.conversation import (
+from upthread.testing.rehearsal_model.messages import COUNT_TOKENS_PATH, MESSAGES
+from upthread.testing.rehearsal_model.protocol import (
     Answer,
     Conversation,
+    Exchange,
     Failure,
+    ModelProtocol,
     Reply,
     Silence,
+    Violation,
+    apply_rules,
     as_json,
-)
-from upthread.testing.rehearsal_model.history_rules import Violation, apply_rules
-from upthread.testing.rehearsal_model.messages import COUNT_TOKENS_PATH, MESSAGES
-from upthread.testing.rehearsal_model.protocol import Exchange, ModelProtocol
-from upthread.testing.rehearsal_model.request_log import (
-    PARENT_HEADERS,
-    SESSION_HEADERS,
-    RecordedRequest,
-    Recording,
-    first_of,
-    kept_headers,
 )
 from upthread.testing.rehearsal_model.responses import RESPONSES
 from upthread.testing.rehearsal_model.role_play import play, role_of
 from upthread.testing.rehearsal_model.script import ScriptError, script_of, step_for
+
+REQUESTS_KEPT_MAX: Final = 10_000
+"""How many requests stay in memory; the oldest go first. The file keeps all."""
+
+SECRET_HEADERS: Final = frozenset({"authorization", "x-api-key", "api-key", "cookie"})
+SESSION_HEADERS: Final = ("x-session-id", "x-claude-code-session-id")
+PARENT_HEADERS: Final = ("x-parent-session-id",)
+
+
+class RecordedRequest(Struct, frozen=True, kw_only=True):
+    """One request and what it was answered with.
+
+    `n` counts from 1 in order of arrival. Header names are lower case. `body` is None where none
+    came or none could be read. `session_id` and `parent_session_id` are what the agent's headers
+    say, None where it says nothing. `response` is the answer before a protocol gave it a form.
+    """
+
+    n: int
+    protocol: str
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: JsonValue
+    session_id: str | None
+    parent_session_id: str | None
+    is_side_request: bool
+    status: int | None
+    response: JsonObject
+    violations: tuple[Violation, ...]
+
+
+def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers by lower-case name, keys hidden."""
+    lowered = {name.lower(): value for name, value in headers.items()}
+    return {
+        name: "(hidden)" if name in SECRET_HEADERS else value for name, value in lowered.items()
+    }
+
+
+def first_of(names: tuple[str, ...], headers: Mapping[str, str]) -> str | None:
+    """Return the value of the first header there is."""
+    return next((headers[name] for name in names if name in headers), None)
+
+
+class Recording:
+    """The requests so far; safe to use from several threads."""
+
+    def __init__(self, log_path: Path | None) -> None:
+        self._lock = threading.Lock()
+        self._kept: deque[RecordedRequest] = deque(maxlen=REQUESTS_KEPT_MAX)
+        self._log = None if log_path is None else _open_private(log_path)
+
+    def add(self, request: RecordedRequest) -> None:
+        """Keep a request and write it to the file."""
+        line = json.dumps(to_builtins(request)) + "\n"
+        with self._lock:
+            self._kept.append(request)
+            if self._log is not None:
+                os.write(self._log, line.encode())
+
+    def all(self) -> list[RecordedRequest]:
+        """Return the kept requests, oldest first."""
+        with self._lock:
+            return sorted(self._kept, key=lambda request: request.n)
+
+    def close(self) -> None:
+        """Close the file; what is in memory stays."""
+        with self._lock:
+            if self._log is not None:
+                os.close(self._log)
+                self._log = None
+
+
+def _open_private(path: Path) -> int:
+    """`O_NOFOLLOW`: a link put in the file's place is refused."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
+# --- from a request to an answer ------------------------------------------------------------------
+
 
 MODEL_ID: Final = "rehearsal-1"
 NOT_JSON: Final = "The body is not a JSON object."

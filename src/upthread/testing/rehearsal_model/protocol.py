@@ -1,16 +1,179 @@
-"""The seam between the server and a provider's protocol: one value and one module per protocol."""
+"""What every provider's protocol has: a request and its answer, rules for a history, and one value.
+
+Protocols read their bodies into a `Conversation`; scripts and roles read only this, and give an
+`Answer`, which the protocol writes. A tool's result is no user message, although Anthropic Messages
+sends it under that role.
+
+The rules are an independent check: they share no code with the rest of upthread, so that a fault in
+what upthread sends cannot hide behind the same fault here. The words are the providers' own, from
+their documentation and from errors that users quote in public threads (seen up to 2026-11).
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, TypeAlias, cast
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
-from upthread.testing.rehearsal_model._json import JsonObject
-from upthread.testing.rehearsal_model.conversation import Conversation, Failure, Reply
-from upthread.testing.rehearsal_model.history_rules import Rule
+from upthread.testing.rehearsal_model._json import JsonObject, JsonValue
+
+Speaker: TypeAlias = Literal["user", "assistant", "tool"]
+
+_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """One thing said. Clients merge user messages; each text block counts as one of its own."""
+
+    speaker: Speaker
+    text: str
+
+
+class OfferedTool(Struct, frozen=True, kw_only=True):
+    """A tool the request offers, with the names of its arguments in the schema's order.
+
+    Only Responses has namespaces, and tools whose input is plain text (`is_free_form`).
+    """
+
+    name: str
+    argument_names: tuple[str, ...]
+    namespace: str = ""
+    is_free_form: bool = False
+
+
+class Conversation(Struct, frozen=True, kw_only=True):
+    """What the model is shown in one request."""
+
+    system: str
+    said: tuple[Said, ...]
+    tools: tuple[OfferedTool, ...]
+
+    @property
+    def user_texts(self) -> tuple[str, ...]:
+        """What the user said, oldest first."""
+        return tuple(item.text for item in self.said if item.speaker == "user")
+
+    @property
+    def since_last_user(self) -> tuple[Said, ...]:
+        """What was said after the last user message: the present turn so far."""
+        positions = [index for index, item in enumerate(self.said) if item.speaker == "user"]
+        return self.said[positions[-1] + 1 :] if positions else self.said
+
+    @property
+    def model_calls_of_turn(self) -> int:
+        """How often the model has answered in the present turn."""
+        return sum(1 for item in self.since_last_user if item.speaker == "assistant")
+
+
+def without_reminders(text: str) -> str:
+    """Return the text without the blocks that Claude Code puts into user messages by itself."""
+    return _REMINDER.sub("", text).strip()
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """The model wants a tool. The id is minted when the answer is written."""
+
+    name: str
+    arguments: JsonObject
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """Text, reasoning before it, tool calls after it.
+
+    `delay_s` passes before the first byte, `pace_s` before each streamed frame. `tokens_in` is what
+    the provider says it has read, None for a rough count of the prompt; `tokens_cached` is how much
+    of that it says came from its cache.
+    """
+
+    text: str = ""
+    thinking: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    delay_s: float = 0.0
+    pace_s: float = 0.0
+    tokens_in: int | None = None
+    tokens_cached: int = 0
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """An HTTP error. `is_context_full` gives it the provider's words for a prompt too long."""
+
+    status: int
+    message: str
+    retry_after_s: float | None = None
+    is_context_full: bool = False
+    delay_s: float = 0.0
+
+
+class Silence(Struct, frozen=True, kw_only=True):
+    """No byte is sent until the client goes or the server stops."""
+
+    delay_s: float = 0.0
+
+
+Answer: TypeAlias = Reply | Failure | Silence
+
+
+def as_json(answer: Answer) -> JsonObject:
+    """Return the answer as it is logged."""
+    return {"kind": type(answer).__name__.lower(), **cast("JsonObject", to_builtins(answer))}
+
+
+# --- what a provider refuses about a history ------------------------------------------------------
+
+
+IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+
+
+class Found(Struct, frozen=True):
+    """What a rule found: the message's position, None for the request as a whole, and the words."""
+
+    message_index: int | None
+    what: str
+
+
+class Violation(Struct, frozen=True, kw_only=True):
+    """A rule that a request breaks. `what` is worded as the provider words it."""
+
+    rule: str
+    message_index: int | None
+    what: str
+
+
+Rule: TypeAlias = Callable[[JsonObject], Iterator[Found]]
+
+
+def apply_rules(rules: Sequence[Rule], body: JsonObject) -> tuple[Violation, ...]:
+    """Return every violation in the rules' order; a rule is called by its function's name."""
+    return tuple(
+        Violation(rule=rule.__name__, message_index=found.message_index, what=found.what)
+        for rule in rules
+        for found in rule(body)
+    )
+
+
+def holds_json_object(text: str) -> bool:
+    """Return whether a text is one JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def holds_lone_surrogate(value: JsonValue) -> bool:
+    """Return whether any text in the value, keys included, is not valid Unicode."""
+    if isinstance(value, str):
+        return not value.isascii() and any("\ud800" <= each <= "\udfff" for each in value)
+    if isinstance(value, dict):
+        return any(holds_lone_surrogate(key) or holds_lone_surrogate(value[key]) for key in value)
+    return isinstance(value, list) and any(holds_lone_surrogate(item) for item in value)
+
+
+# --- the seam between the server and a protocol ---------------------------------------------------
+
 
 TEXT_CHUNK_CHARACTERS = 64
 """How much text one streamed frame carries."""

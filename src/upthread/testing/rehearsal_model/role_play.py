@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from upthread.testing.rehearsal_model._json import JsonObject
-from upthread.testing.rehearsal_model.conversation import Conversation, OfferedTool, Reply, ToolCall
+from upthread.testing.rehearsal_model.protocol import Conversation, OfferedTool, Reply, ToolCall
 
 RESULT_CHARACTERS_MAX: Final = 200
 

@@ -28,7 +28,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from upthread.testing.rehearsal_model._json import JsonObject, JsonValue, as_object
-from upthread.testing.rehearsal_model.conversation import (
+from upthread.testing.rehearsal_model.protocol import (
     Answer,
     Conversation,
     Failure,

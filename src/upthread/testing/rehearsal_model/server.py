@@ -16,9 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, cast
 
-from upthread.testing.rehearsal_model.engine import Engine, HttpRequest, Outgoing
-from upthread.testing.rehearsal_model.history_rules import Violation
-from upthread.testing.rehearsal_model.request_log import RecordedRequest
+from upthread.testing.rehearsal_model.engine import Engine, HttpRequest, Outgoing, RecordedRequest
+from upthread.testing.rehearsal_model.protocol import Violation
 from upthread.testing.rehearsal_model.script import parse_script
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""S22 and S23: what a conversation is gone on with, and what is done once."""
+"""S22 to S25: what a conversation is gone on with, what is done once, and what was examined."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Collection
 
 from msgspec import structs
 
+from upthread.core.commands import OpenConversation
 from upthread.core.context.prior_context import REPLY_BEGINNING_MAX, REPLY_END_MAX
+from upthread.core.decision.examined import ExaminedFile
 from upthread.core.types import (
     ContextPart,
     ConversationId,
@@ -25,7 +27,7 @@ from upthread.core.types import (
 from upthread.errors import ConflictError, NotFoundError
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promise, refused, refuses
-from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, step
+from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, edit, examined, step
 
 CALL = ToolCallPart(call_id="c", title="t", tool_kind="read")
 RESULT = ToolResultPart(call_id="c", status="completed", text="a result")
@@ -169,3 +171,81 @@ def actions_are_apart_by_project_and_key(trial: Trial) -> None:
     for number, key in enumerate(keys):
         assert trial.store.once(PROJECT, key) == step("done", key=key, receipt=number)
     assert trial.store.once(other, "deploy") == theirs
+
+
+# --- what was examined, and what persons made of briefings ----------------------------------------
+
+
+ODD = UpstreamSessionId("ses_\ud800")
+OTHER = ConversationId("con_two")
+READ = ExaminedFile(
+    path="src/a.py",
+    how="read",
+    state="hashed",
+    size_bytes=3_000_000_000,
+    mtime_ns=1_763_731_118_123_456_789,
+    digest="c0ffee",
+)
+WROTE = structs.replace(READ, how="wrote", mtime_ns=None, digest="beef")
+VANISHED = ExaminedFile(path="/etc/\0'; DROP\ud800", how="read", state="missing")
+
+
+@promise("S24")
+def the_last_word_on_each_path_comes_back_whole(trial: Trial) -> None:
+    store = trial.store
+    store.commit([*samples.home(), examined(0, READ, VANISHED)])
+    assert store.examined(CONVERSATION, upstream_session_id=A) == (READ, VANISHED)
+    store.commit([examined(1 << 16, WROTE)])  # a gap is none
+    trial.reopen()
+    assert trial.store.examined(CONVERSATION, upstream_session_id=A) == (VANISHED, WROTE)
+    assert trial.store.examined(ConversationId("con_nobody")) == ()
+
+
+@promise("S24")
+def sessions_and_conversations_know_their_own_files(trial: Trial) -> None:
+    key = samples.sibling_key(role="auditor")
+    other = OpenConversation(conversation=samples.conversation(OTHER, key=key))
+    trial.store.commit([*samples.home(), other])
+    later = structs.replace(READ, digest="later")
+    trial.store.commit([examined(0, READ), examined(1, later, session=ODD)])
+    trial.store.commit([examined(2, VANISHED, owner=OTHER)])
+    trial.reopen()
+    store = trial.store
+    assert store.examined(CONVERSATION, upstream_session_id=A) == (READ,)
+    assert store.examined(CONVERSATION, upstream_session_id=ODD) == (later,)
+    assert store.examined(CONVERSATION, upstream_session_id="ses_c") == ()
+    assert store.examined(CONVERSATION) == (later,)
+    assert store.examined(OTHER) == (VANISHED,)
+
+
+@promise("S24")
+def a_place_is_written_once(trial: Trial) -> None:
+    store = trial.store
+    store.commit([*samples.home(), examined(0, READ, VANISHED)])
+    store.commit([examined(0, READ, VANISHED), examined(1, VANISHED)])  # the same again (S2)
+    for other in (
+        examined(0, WROTE),
+        examined(1, READ),
+        examined(0, READ, session=ODD),
+        structs.replace(examined(0, READ), recorded_at_ms=9_001),
+    ):
+        with refused(ConflictError):
+            store.commit([examined(7, WROTE), other])
+    assert store.examined(CONVERSATION) == (READ, VANISHED)
+
+
+@promise("S25")
+def the_newest_edit_of_a_briefing_stands(trial: Trial) -> None:
+    trial.store.commit(samples.home())
+    assert trial.store.briefing_edit(CONVERSATION) is None
+    trial.store.commit([edit(1, "first"), edit(2, "\ud800\0")])
+    trial.store.commit([edit(1, "first")])  # the same again (S2)
+    trial.reopen()
+    assert trial.store.briefing_edit(CONVERSATION) == edit(2, "\ud800\0")
+
+
+@promise("S25")
+def of_two_who_edit_at_once_the_second_is_told(trial: Trial) -> None:
+    trial.store.commit([*samples.home(), edit(1, "mine")])
+    refuses(trial, ConflictError, (edit(1, "theirs"), edit(3, "a gap"), edit(0, "none")))
+    assert trial.store.briefing_edit(CONVERSATION) == edit(1, "mine")

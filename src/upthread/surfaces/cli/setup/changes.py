@@ -22,8 +22,8 @@ from typing import Any, Final, cast
 from msgspec import Struct, convert, field, to_builtins
 
 from upthread.boundary import files as opener
-from upthread.boundary import private_files
-from upthread.boundary.own_home import installed_path
+from upthread.boundary import own_files
+from upthread.boundary.own_files import installed_path
 from upthread.config import PROJECT_FILE
 from upthread.errors import UpthreadError, UsageError
 
@@ -130,7 +130,7 @@ class Installed:
 
     def __init__(self, home: Path) -> None:
         self._path = installed_path(home)
-        self._written = convert(private_files.read(self._path) or {}, _Written)
+        self._written = convert(own_files.read(self._path) or {}, _Written)
 
     def agents(self) -> tuple[str, ...]:
         """Return the agents that are set up."""
@@ -156,7 +156,7 @@ class Installed:
                 made=earlier.made if earlier else missing_above,
             )
         self._written.forms[agent] = FORM
-        private_files.replace(self._path, to_builtins(self._written))
+        own_files.replace(self._path, to_builtins(self._written))
 
     def undoing(
         self, agent: str, taken_out: Callable[[Path, bytes], bytes | None]
@@ -174,9 +174,9 @@ class Installed:
                 with suppress(OSError):  # somebody else has put something there, or removed it
                     Path(directory).rmdir()
         if self._written.agents:
-            private_files.replace(self._path, to_builtins(self._written))
+            own_files.replace(self._path, to_builtins(self._written))
         else:
-            private_files.remove(self._path)
+            own_files.remove(self._path)
 
     def expected(self, agent: str) -> Iterator[tuple[Path, bytes | None]]:
         """Yield the files of an agent's set-up with what was written to them."""

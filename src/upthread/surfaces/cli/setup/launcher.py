@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct, ValidationError, convert
 
-from upthread.boundary import private_files, programs
+from upthread.boundary import own_files, programs
 from upthread.boundary.files import NOWHERE, written_by_others
 from upthread.client.file_permissions import OTHER_HOME
 from upthread.core.agents import AGENTS
@@ -87,7 +87,7 @@ def make_room(home: Path) -> None:
     """Make its directories, for nobody else. Raises UsageError where somebody else may write."""
     path, home = path_of(home), home.absolute()
     try:
-        private_files.make_directory(str(home / GONE))
+        own_files.make_directory(str(home / GONE))
         others = written_by_others(path, within=home)
     except OSError as error:
         raise UpthreadError(

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from upthread.boundary.own_home import agents_home
+from upthread.boundary.own_files import agents_home
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Change, Target, read_file
 

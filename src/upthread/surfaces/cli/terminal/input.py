@@ -24,7 +24,7 @@ from click.exceptions import Exit
 from upthread.agents.base import NOBODY, PermissionAnswer, PermissionRequest
 from upthread.boundary import files
 from upthread.boundary.git.places import untrusted_around
-from upthread.boundary.processes import environments_above
+from upthread.boundary.programs import environments_above
 from upthread.core.actors import PERSON as A_PERSON
 from upthread.core.actors import PROGRAM, Actor, model_of
 from upthread.errors import SeveralAgentsError, UsageError

@@ -20,7 +20,7 @@ import click
 from msgspec import Struct
 
 from upthread.boundary import programs
-from upthread.boundary.git.new_repository import start_repository
+from upthread.boundary.git.process import start_repository
 from upthread.errors import UpthreadError, UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call

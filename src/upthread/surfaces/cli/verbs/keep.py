@@ -12,7 +12,7 @@ from typing import Final, cast
 import click
 from msgspec import Struct, structs
 
-from upthread.agent_stores.outline import SessionOutline
+from upthread.agent_stores.base import SessionOutline
 from upthread.client.parts import Surroundings
 from upthread.client.project import Project
 from upthread.core.names import parse_address

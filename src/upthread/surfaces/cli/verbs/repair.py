@@ -18,7 +18,7 @@ import click
 from upthread.agent_stores.base import VendorHistory
 from upthread.agent_stores.copies import RepairedCopy
 from upthread.agents.stored import repaired_copy, stored_histories
-from upthread.boundary.own_home import home_directory
+from upthread.boundary.own_files import home_directory
 from upthread.client.copy_opening import OpeningResult, ask_agent, can_be_asked
 from upthread.client.project import Project
 from upthread.core.agents import WITH_A_STORE, name_of, one_of

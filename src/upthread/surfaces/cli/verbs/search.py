@@ -14,10 +14,10 @@ from typing import Final
 import click
 from msgspec import Struct, to_builtins
 
+from upthread.agent_stores.base import SessionOutline, look
 from upthread.agent_stores.homes import store_of
-from upthread.agent_stores.outline import SessionOutline, look
-from upthread.agent_stores.text_search import Said, Searched, Words, texts_in
-from upthread.agents.outlines import searched_sessions
+from upthread.agent_stores.reader import Said, Searched, Words, texts_in
+from upthread.agents.stored import searched_sessions
 from upthread.client.parts import Surroundings
 from upthread.client.project import Project
 from upthread.core.types import (

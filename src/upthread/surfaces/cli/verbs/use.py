@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from upthread.boundary import programs
-from upthread.boundary.own_home import home_directory
+from upthread.boundary.own_files import home_directory
 from upthread.client.agent_calls import InUse
 from upthread.client.project import Project
 from upthread.core.workstreams import BECAUSE

@@ -1,4 +1,4 @@
-"""Where upthread keeps its own files, on this machine and for this user.
+"""upthread's own files on this machine, for this user: where they are, and how they are replaced.
 
 Of the standard library alone, without `pathlib`: `upthread id` asks it before it loads anything.
 As the XDG Base Directory Specification has it, where its variables are set on macOS too; a path in
@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 import sys
 
+from upthread.boundary import files as opener
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from typing import Any
 
 _OF_MACOS = "Library/Application Support"
 _NONE = "/nonexistent"  # as Debian writes it down for users without a home
@@ -99,3 +102,83 @@ def persons_home(environment: Mapping[str, str]) -> str:
             f"HOME is not set, and user {os.getuid()} has no entry that says where it is",
             hint="set HOME to an absolute path; for upthread's own files UPTHREAD_HOME is enough",
         ) from None
+
+
+# --- private files of JSON: read with a limit, replaced atomically --------------------------------
+
+
+SCHEMA = 1
+FILE_BYTES_MAX = 4 * 1024 * 1024
+
+
+class UnreadableError(Exception):
+    """A file is there and cannot be used; the message says which, and why."""
+
+
+def read(path: str) -> dict[str, Any] | None:
+    """Return a file's content, None when there is no file. Raises UnreadableError."""
+    from upthread.core.codec import read_json  # see the module
+    from upthread.errors import StoreError
+
+    try:
+        found = read_json(opener.read_all(opener.direct(path), path, bytes_max=FILE_BYTES_MAX))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UnreadableError(f"{path}: {error.strerror}") from error
+    except (StoreError, ValueError, RecursionError) as error:
+        raise UnreadableError(f"{path}: {error}") from error
+    # Another version may mean something else by the same name: better nothing than half of it.
+    fields: dict[str, Any] = found if isinstance(found, dict) else {}
+    if fields.get("schema") != SCHEMA:
+        raise UnreadableError(f"{path}: written by another version of upthread")
+    return fields
+
+
+def replace(path: str, fields: dict[str, Any]) -> None:
+    """Write a file whole, for nobody else to read; a crash leaves the old one. Raises OSError."""
+    import json  # see the module
+
+    make_directory(os.path.dirname(path))
+    # Named by the process: two never write into one, and what a dead one left is found by it.
+    beside = f"{path}.{os.getpid()}"
+    raw = json.dumps({"schema": SCHEMA, **fields}).encode("ascii")
+    descriptor = _made(beside)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(raw)
+    except BaseException:
+        os.unlink(beside)
+        raise
+    # Readers find the old file or the new one, and never half of one.
+    os.replace(beside, path)
+
+
+def _made(beside: str) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        return os.open(beside, flags, 0o600)
+    except FileExistsError:
+        # Left by a process that was killed while it wrote and had our pid, as happens in
+        # containers: whoever took it for one at work would never write this file again.
+        remove(beside)
+        return os.open(beside, flags, 0o600)
+
+
+def make_directory(path: str) -> None:
+    """Make a directory and those above it, each for nobody else; `makedirs` does the last only."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        make_directory(os.path.dirname(path))
+        make_directory(path)
+
+
+def remove(path: str) -> None:
+    """Take a file away, if it is there."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return

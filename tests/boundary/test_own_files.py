@@ -10,7 +10,8 @@ import platformdirs
 import pytest
 
 from upthread.agent_stores.homes import home_of
-from upthread.boundary.own_home import (
+from upthread.boundary import own_files
+from upthread.boundary.own_files import (
     agents_home,
     configuration_path,
     home_directory,
@@ -75,3 +76,22 @@ def test_who_has_no_home_has_no_agents_stores(monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
     assert not agents_home({}).exists()
     assert [home_of(agent, {}).exists() for agent in WITH_A_STORE] == [False] * len(WITH_A_STORE)
+
+
+# --- private files of ours are for nobody else to read --------------------------------------------
+
+
+@pytest.mark.parametrize("has_leftover", [False, True])
+def test_a_private_file_is_made_for_its_owner_alone(tmp_path, has_leftover):
+    """A killed process with our pid may have left its unfinished file."""
+    path = tmp_path / "own" / "file"
+    if has_leftover:
+        path.parent.mkdir(mode=0o700)
+        path.with_name(f"file.{os.getpid()}").write_text("half")
+    before = os.umask(0)
+    try:
+        own_files.replace(str(path), {"a": 1})
+    finally:
+        os.umask(before)
+    assert [each.stat().st_mode & 0o777 for each in (path.parent, path)] == [0o700, 0o600]
+    assert own_files.read(str(path)) == {"schema": 1, "a": 1}
