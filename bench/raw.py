@@ -19,7 +19,7 @@ import apsw
 import msgspec
 from tests.support import default_turn
 
-from upthread.store.sqlite.write_queue import WriteQueue
+from upthread.store.sqlite.database import WriteQueue
 
 SCHEMA = """
 CREATE TABLE address (

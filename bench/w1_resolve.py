@@ -27,10 +27,9 @@ from upthread.core.types import (
     ProjectId,
     UpstreamSessionId,
 )
-from upthread.store.kinds import ConversationState
+from upthread.store.kinds import ConversationState, key_tag
 from upthread.store.sqlite import SqliteStore
 from upthread.store.streams import encoded, new_head
-from upthread.store.tags import key_tag
 
 PROJECT = ProjectId("prj_measured")
 SIZES = (100, 10_000, 1_000_000)

@@ -28,7 +28,7 @@ from told_turns import Telling
 from upthread.core.types import TurnId
 from upthread.store.base import Store
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.write_queue import WriteQueue
+from upthread.store.sqlite.database import WriteQueue
 
 WRITERS = 8
 WRITERS_MANY = 20

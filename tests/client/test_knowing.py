@@ -16,10 +16,9 @@ from upthread.core.types import ProjectIdentity
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.system import HOST_VARIABLE, USER_VARIABLE, path_owner
 from upthread.store.drafting import changed
-from upthread.store.entries import written
 from upthread.store.kinds import Identified, ProjectOpened
 from upthread.store.postgres import PostgresStore
-from upthread.store.streams import new_head
+from upthread.store.streams import new_head, written
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 

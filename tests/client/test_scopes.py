@@ -27,8 +27,8 @@ from upthread.errors import UpthreadError
 from upthread.runtime.record.erasure import Selection
 from upthread.runtime.system import HOST_VARIABLE
 from upthread.store.base import Store
+from upthread.store.kinds import own_tag
 from upthread.store.streams import STREAMS
-from upthread.store.tags import own_tag
 from upthread.testing.store_conformance.copies import everything, recorded_in
 
 CALLS = (500, pytest.param(10_000, marks=SOAK))

@@ -203,6 +203,23 @@ async def test_while_somebody_living_is_at_it_others_are_told_who(world, lines):
             await project.once("release", Action())
 
 
+async def test_who_died_with_its_container_is_taken_over_once_it_shows_no_sign_of_life(
+    world: World, lines: Path
+) -> None:
+    """Nobody on another host sees its process. Its heartbeat tells, without waiting for it."""
+    there = {"UPTHREAD_HOST": "container-1"}
+    busy = world.start("do_once", "release", str(lines), then="stay", environment=there)
+    eventually(lambda: done(lines))
+    async with world.open() as project:
+        with pytest.raises(LeaseHeldError, match="on container-1 "):
+            await project.once("release", Action())
+        busy.kill()
+        with pytest.raises(UsageError, match="unknown"):
+            await project.once("release", Action())
+        await project.once.confirm("release", "seen")
+        assert await project.once("release", Action()) == "seen"
+
+
 async def test_an_action_that_raises_has_failed_and_may_be_tried_again(world: World) -> None:
     async with world.open() as project:
         failing = Action(returns=ValueError("no such server"))

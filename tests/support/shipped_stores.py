@@ -16,7 +16,7 @@ from tests.support.postgres_server import as_owner, as_role, database_at, migrat
 from upthread.store.base import Store
 from upthread.store.postgres import PostgresStore
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.connection import Connection
+from upthread.store.sqlite.database import Connection
 from upthread.testing.store_conformance import StoreBackend
 from upthread.testing.store_conformance.backend import (
     DAMAGED_MESSAGE,

@@ -21,9 +21,9 @@ from tests.support.shipped_stores import SQLITE
 from upthread.core import commands
 from upthread.core.types import CHILD_SLOT, Fence, Lease, Speaker, TextPart, ToolCallPart
 from upthread.errors import ConflictError, FencedError, NotFoundError, StoreError, UpthreadError
-from upthread.store.entries import kept_of
 from upthread.store.kinds import KINDS
 from upthread.store.sqlite import SqliteStore
+from upthread.store.streams import kept_of
 from upthread.testing.store_conformance import StoreBackend
 from upthread.testing.store_conformance.samples import KEY, PROJECT
 

@@ -59,7 +59,7 @@ from upthread.runtime.turns.external_turn import AskedOf, Begun
 from upthread.runtime.working_tree.git_worktrees import Worktrees, use_workstream, used_workstream
 from upthread.runtime.working_tree.repository import default_branch, git_facts
 from upthread.store.address import file_path, is_postgres
-from upthread.store.sqlite.write_queue import forget_missed, missed
+from upthread.store.sqlite.database import forget_missed, missed
 
 PROMPT_CHARACTERS_MAX: Final = 1_000_000
 INTERRUPTED_AFTER_NS: Final = 60 * 60 * 10**9

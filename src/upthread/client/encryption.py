@@ -15,7 +15,7 @@ from upthread.client.file_permissions import make_key, read_key
 from upthread.config import Settings
 from upthread.errors import ConfigError, UsageError
 from upthread.store.address import is_postgres
-from upthread.store.sqlite.connection import KEY_BYTES
+from upthread.store.sqlite.database import KEY_BYTES
 
 FILE: Final = "file:"
 KEYRING: Final = "keyring:"

@@ -47,6 +47,9 @@ class LeaseTimes(Struct, frozen=True, kw_only=True):
 class LeaseRequest(Struct, frozen=True, kw_only=True):
     """Which lease, what for, and how long to wait for a living holder; None is for ever.
 
+    A holder on another host is watched until its heartbeat moves or the lease is stale, whatever
+    `wait_s`: a container that has died would be waited for by nobody, and hold it for ever.
+
     `on_taken` is called in the thread that took the lease, at once: what is looked at under it
     costs no hop of its own. What it raises is raised once the lease is held, and it is given back.
     """
@@ -107,7 +110,7 @@ class Leases:
         started_s = self._system.monotonic_s()
         seen: Lease | None = None
         seen_at_s = started_s
-        told = False
+        told = moved = False
         while True:
             # An agent's process shows no heartbeat: only its death frees what it holds (ADR 10).
             is_beating = seen is not None and (seen.holder is None or seen.holder.call is None)
@@ -118,9 +121,12 @@ class Leases:
             now_s = self._system.monotonic_s()
             # Counted from when we saw it move, by our own
             # clock: those of two machines differ (ADR 10).
-            if seen is None or (lease.token, lease.heartbeat) != (seen.token, seen.heartbeat):
+            if seen is None or not _same(seen, lease):
+                moved = seen is not None
                 seen, seen_at_s = lease, now_s
-            if request.wait_s is not None and now_s - started_s >= request.wait_s:
+            # Whether a holder on another host lives, only its heartbeat tells.
+            is_living = moved or not _may_have_died_elsewhere(lease)
+            if request.wait_s is not None and now_s - started_s >= request.wait_s and is_living:
                 raise held_error(request, lease)
             if request.on_wait and not told:
                 request.on_wait(lease)
@@ -278,6 +284,11 @@ def _first(group: BaseExceptionGroup[FencedError]) -> FencedError:
 
 def _same(stale: Lease, current: Lease) -> bool:
     return (stale.token, stale.heartbeat) == (current.token, current.heartbeat)
+
+
+def _may_have_died_elsewhere(lease: Lease) -> bool:
+    holder = lease.holder
+    return holder is not None and holder.call is None and holder.host != host_name()
 
 
 def held_error(request: LeaseRequest, lease: Lease) -> LeaseHeldError:

@@ -86,7 +86,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypedDict, Unpack
 
 from upthread.core.commands import Write
-from upthread.core.types import Fence, Holder, Lease, LeaseClaim, ProjectId
+from upthread.core.types import ConversationId, Fence, Holder, Lease, LeaseClaim, ProjectId
 from upthread.store.reads import Reads
 from upthread.store.streams import Proof
 
@@ -115,6 +115,10 @@ class Store(Reads):
     @abstractmethod
     def commit(self, writes: Sequence[Write], **leases: Unpack[Leases]) -> None:
         """Write all or nothing (S1-S6, S34). An empty batch with fences only checks them."""
+
+    @abstractmethod
+    def verify(self, conversation_id: ConversationId) -> int | None:
+        """Return the first message that a conversation's chain does not prove, None: none (S9)."""
 
     @abstractmethod
     def proofs(

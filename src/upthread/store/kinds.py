@@ -1,8 +1,9 @@
-"""The kinds of entries, and what the heads of streams hold: one Struct for each.
+"""The kinds of streams and of entries: what each entry keeps, and what it makes of its stream.
 
 Each kind of entry is a Struct here. Its fields are those of `kept`; its methods are what it makes
 of its stream's head (`opened`, `fold`) and what it makes its stream found by (`tags`). All that is
-known of a kind is derived from its Struct.
+known of a kind is derived from its Struct. All that is looked up by a name goes through tags, so
+that a backend has one index to keep; a copy has the same ones.
 
 Change what a head holds by a field of a state here, and by a line of the `fold` that sets it. Then
 raise SCHEMA_VERSION (streams.py).
@@ -11,17 +12,20 @@ raise SCHEMA_VERSION (streams.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
+from upthread.core.codec import encode_plain_json
 from upthread.core.commands import ActKind, OnceState, RecordParts
 from upthread.core.events import RunEvent, TurnEnded, TurnEvent, settles
 from upthread.core.types import (
     MAIN_SLOT,
     Conversation,
     ConversationId,
+    ConversationKey,
     JsonValue,
     Link,
     Outcome,
@@ -31,7 +35,46 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.store.tags import key_tag, tag
+
+StreamKind: TypeAlias = Literal["project", "workstream", "conversation", "run", "once"]
+
+NAMED_IN_A_PROJECT: Final = frozenset({"workstream", "once"})
+"""Streams whose names are a project's own; the others' are ids."""
+
+TAG_CHARACTERS_MAX: Final = 400
+"""What is longer is found by its digest: PostgreSQL's indexes take no more than 2.7 kB."""
+
+
+class Tag(NamedTuple):
+    """A text that a stream is found by. `nth` 0 and above: only one stream has it; None: each may.
+
+    `seq` is the entry that gave it.
+    """
+
+    text: str
+    nth: int | None
+    seq: int
+
+
+def tag(kind: str, *names: str | int) -> str:
+    """Return the text that streams are found by, for example `turn ["trn_1f2c"]`."""
+    text = encode_plain_json(names).decode()
+    if len(text) > TAG_CHARACTERS_MAX:
+        text = f"sha256 {sha256(text.encode()).hexdigest()}"
+    return f"{kind} {text}"
+
+
+def own_tag(kind: StreamKind, name: str, project_id: str) -> str:
+    """Return the tag of a stream's own name."""
+    if kind in NAMED_IN_A_PROJECT:
+        return tag(kind, project_id, name)
+    return tag(kind, name)
+
+
+def key_tag(key: ConversationKey) -> str:
+    """Return the tag of a conversation's key; its `nth` is the generation."""
+    return tag("key", key.project_id, key.workstream, key.role, key.slot)
+
 
 # --- what heads hold ------------------------------------------------------------------------------
 

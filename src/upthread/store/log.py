@@ -12,22 +12,38 @@ what a name is as a column, and how a statement is executed; and it appends, in 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, Unpack, cast
 
 from upthread.core.codec import Json, encode_plain_json
 from upthread.core.commands import Write
-from upthread.core.types import Durability, Fence, Holder, Lease, LeaseClaim, ProjectId
-from upthread.errors import ConflictError, FencedError, UpthreadError
+from upthread.core.types import (
+    ConversationId,
+    Durability,
+    Fence,
+    Holder,
+    Lease,
+    LeaseClaim,
+    ProjectId,
+)
+from upthread.errors import ConflictError, FencedError, StoreError, UpthreadError
 from upthread.store.base import Leases, Store
-from upthread.store.drafting import EVERY, Change, Drafts, StreamKey, joined
-from upthread.store.entries import Entry, SpokenRow
-from upthread.store.kinds import FREQUENT, SAID
-from upthread.store.stream_reads import Found, Rows, Span
-from upthread.store.streams import STREAMS, Head, Proof, head_of, text_of
-from upthread.store.tags import StreamKind
-from upthread.store.writes import apply
+from upthread.store.drafting import EVERY, Change, Drafts, StreamKey, apply, joined
+from upthread.store.kinds import FREQUENT, SAID, StreamKind, own_tag, tag
+from upthread.store.proof import prove
+from upthread.store.reads import Found, Span
+from upthread.store.streams import (
+    STREAMS,
+    Entry,
+    Head,
+    Proof,
+    SpokenRow,
+    head_of,
+    text_of,
+    workstream_of,
+)
 
 Row: TypeAlias = tuple[Any, ...]
 """What a database returns: column types are the schema's, not the type checker's."""
@@ -240,14 +256,38 @@ class LogStore(Store):
         read = self.read if span.limit is not None else self.read_each
         return cast("Iterable[SpokenRow]", read(statement, *_bounds(span)))
 
+    def verify(self, conversation_id: ConversationId) -> int | None:
+        head = self.head("conversation", conversation_id)
+        try:
+            if head is not None:
+                prove(self, head)
+        except StoreError as error:
+            if "seq" not in error.ids:
+                raise
+            return int(error.ids["seq"])
+        return None
+
     def proofs(
         self, project_id: str | None = None, workstream: str | None = None
     ) -> Iterator[Proof]:
-        # Late: a proof is asked for seldom, and reads everything there is.
-        from upthread.store.proof import proofs  # noqa: PLC0415
-
-        rows = Rows(*map(self.read, (_ALL_TAGS, _ALL_STREAMS, RAW_HEADS)))
-        return proofs(self, rows, project_id, workstream)
+        tags: defaultdict[int, dict[tuple[bytes, int], int]] = defaultdict(dict)
+        for text, nth, row, seq in self.read(_ALL_TAGS):
+            tags[row][text, nth] = seq
+        named = {row for (row,) in self.read(_ALL_STREAMS)}
+        heads = {columns[0]: columns for columns in self.read(RAW_HEADS)}
+        for row in sorted({*heads, *tags, *named}):
+            texts = {text.decode(errors="replace") for text, _ in tags[row]}
+            own = (each for each in texts if each.partition(" ")[0] in STREAMS)
+            name, head, damage = next(own, f"stream {row}"), None, None
+            try:
+                head = head_of(heads.get(row, (None,) * 8), name)
+                name = f"{head.kind} {head.name}"
+                if _is_in(head, texts, project_id, workstream):
+                    prove(self, head, tags[row])
+            except StoreError as error:
+                damage = error
+            if _is_in(head, texts, project_id, workstream):
+                yield Proof(name, head, damage)
 
     # --- leases -----------------------------------------------------------------------------------
 
@@ -334,3 +374,20 @@ def taken_lease(name: str) -> ConflictError:
         hint="read the lease again",
         name=name,
     )
+
+
+def _is_in(
+    head: Head | None, texts: set[str], project_id: str | None, workstream: str | None
+) -> bool:
+    """Return whether a stream belongs to a workstream by its head or by its tags.
+
+    A stream without a head and without such a tag may belong to any.
+    """
+    if project_id is None or workstream is None:
+        return head is None or project_id in {None, head.project_id}
+    homes = {each for each in texts if each.startswith(("in ", "workstream "))}
+    own = {own_tag("workstream", workstream, project_id), tag("in", project_id, workstream)}
+    if head is None:
+        return not homes or not own.isdisjoint(homes)
+    is_own = (head.project_id, workstream_of(head)) == (project_id, workstream)
+    return is_own or not own.isdisjoint(homes)

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from upthread.store.postgres.at_once import Prepared, at_once, blobs
+from upthread.store.postgres.server import Prepared, at_once, blobs
 
 ECHO = b"SELECT $1::bytea, $2::bigint, $3::bytea, $4::integer"
 MEGABYTE = 1_000_000

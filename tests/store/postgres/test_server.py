@@ -39,16 +39,16 @@ for seq in range(store.message_count(CONVERSATION) + 1, 1_000_000):
 
 STOPPED_IN_A_COMMIT = """
 import os, signal, sys
-from upthread.store.postgres import PostgresStore, at_once
+from upthread.store.postgres import PostgresStore, server
 from upthread.testing.store_conformance import samples
 
-store, send, stops = PostgresStore(sys.argv[1]), at_once.generators.send, iter([True])
+store, send, stops = PostgresStore(sys.argv[1]), server.generators.send, iter([True])
 def sent_and_stopped(pgconn):
     yield from send(pgconn)
     if next(stops, False):
         print("stopped", flush=True)
         os.kill(os.getpid(), signal.SIGSTOP)
-at_once.generators.send = sent_and_stopped
+server.generators.send = sent_and_stopped
 try:
     store.commit([*samples.home(), samples.said(1), samples.said(2)])
     print("committed", flush=True)

@@ -19,7 +19,7 @@ from upthread.core.types import TextPart
 from upthread.errors import StoreError
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.backup import change_key
-from upthread.store.sqlite.connection import has_key
+from upthread.store.sqlite.database import has_key
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 

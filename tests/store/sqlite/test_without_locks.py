@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from upthread.store.sqlite.write_queue import has_locks
+from upthread.store.sqlite.database import has_locks
 
 WITHOUT_LOCKS = """
 #define _GNU_SOURCE

@@ -13,9 +13,9 @@ import time
 import pytest
 
 from upthread.errors import StoreError
-from upthread.store.sqlite import SqliteStore, database, write_queue
+from upthread.store.sqlite import SqliteStore, database
+from upthread.store.sqlite.database import WriteQueue
 from upthread.store.sqlite.files import QUEUE_SUFFIX
-from upthread.store.sqlite.write_queue import WriteQueue
 from upthread.testing.store_conformance import samples
 
 WAIT_S = 0.3
@@ -45,7 +45,7 @@ class Clock:
 def clock(monkeypatch):
     """The clock of the queue."""
     clock = Clock()
-    monkeypatch.setattr(write_queue, "time", clock)
+    monkeypatch.setattr(database, "time", clock)
     return clock
 
 
@@ -81,7 +81,7 @@ def test_a_writer_waits_for_its_turn(path, monkeypatch):
         is_waiting.set()
         sleep(seconds)
 
-    monkeypatch.setattr(write_queue.time, "sleep", sleep_and_say_so)
+    monkeypatch.setattr(database.time, "sleep", sleep_and_say_so)
     first.enter()
     waiting = threading.Thread(target=second.enter)
     waiting.start()
@@ -123,7 +123,7 @@ def test_a_writer_that_is_suspended_is_named_with_the_cure(path, store, clock, m
     command = [sys.executable, "-c", STOP_WITHIN_A_TRANSACTION, str(path)]
     with subprocess.Popen(command) as stopped:
         os.waitid(os.P_PID, stopped.pid, os.WSTOPPED | os.WNOWAIT)
-        for waits_s in (write_queue._WAIT_MAX_S, 0):  # the second time the queue is passed by
+        for waits_s in (database._WAIT_MAX_S, 0):  # the second time the queue is passed by
             began_s = clock.slept_s
             with pytest.raises(StoreError, match=f"process {stopped.pid} .* suspended") as caught:
                 patient.commit(samples.home())

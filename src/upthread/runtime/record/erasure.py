@@ -20,9 +20,9 @@ from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease, wor
 from upthread.runtime.record.turn_views import run_view
 from upthread.runtime.system import System
 from upthread.store.base import Store
-from upthread.store.entries import Entry, as_bytes, spoken_of
 from upthread.store.kinds import PARTS
 from upthread.store.reads import Run
+from upthread.store.streams import Entry, as_bytes, spoken_of
 
 
 class Selection(Struct, frozen=True, kw_only=True):

@@ -49,11 +49,9 @@ from upthread.core.types import (
 )
 from upthread.errors import NotFoundError
 from upthread.store.base import Leases, Store
-from upthread.store.entries import Entry, SpokenRow
-from upthread.store.reads import Resolved, Turn
-from upthread.store.stream_reads import Found, Span
-from upthread.store.streams import Head, Proof
-from upthread.store.tags import StreamKind, tag
+from upthread.store.kinds import StreamKind, tag
+from upthread.store.reads import Found, Resolved, Span, Turn
+from upthread.store.streams import Entry, Head, Proof, SpokenRow
 
 Result = TypeVar("Result")
 

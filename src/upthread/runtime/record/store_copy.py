@@ -33,7 +33,7 @@ from upthread.store.drafting import changed
 from upthread.store.kinds import RunState
 from upthread.store.log import LogStore
 from upthread.store.proof import prove
-from upthread.store.stream_reads import Span
+from upthread.store.reads import Span
 from upthread.store.streams import Head, new_head
 
 PAGE_ENTRIES: Final = 200

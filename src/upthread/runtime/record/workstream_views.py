@@ -46,8 +46,8 @@ from upthread.runtime.lease import lease_name_of, workstream_lease
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.turn_views import LogOf, cut_off_turn, source_of, turn_count
 from upthread.store.base import Store
-from upthread.store.entries import not_whole
 from upthread.store.reads import Workstream
+from upthread.store.streams import not_whole
 
 TreeNow: TypeAlias = Callable[[str], str]
 DoubtsNow: TypeAlias = Callable[[str], Sequence[RecordedEffect]]

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from upthread.errors import StoreError, UsageError
-from upthread.store.entries import Entry
 from upthread.store.postgres.server import (
     ACT_FOR,
     ALL_PROJECTS,
@@ -23,7 +22,7 @@ from upthread.store.postgres.server import (
     Server,
     lift_time_limit,
 )
-from upthread.store.streams import LOG_VERSION, SCHEMA_VERSION, refolded
+from upthread.store.streams import LOG_VERSION, SCHEMA_VERSION, Entry, refolded
 
 SCHEMA: Final = Path(__file__).with_name("schema.sql")
 _LOCK: Final = int.from_bytes(b"upthread")

@@ -20,8 +20,7 @@ from psycopg import errors
 from upthread.core.codec import encode_text
 from upthread.core.types import Fence, ProjectId
 from upthread.store.drafting import Change
-from upthread.store.entries import as_bytes
-from upthread.store.kinds import RunState
+from upthread.store.kinds import RunState, own_tag
 from upthread.store.log import (
     FORGET,
     NO_LEASES,
@@ -34,19 +33,20 @@ from upthread.store.log import (
     lost_lease,
     taken_lease,
 )
-from upthread.store.postgres.at_once import (
+from upthread.store.postgres.schema import check_schema
+from upthread.store.postgres.server import (
     Column,
+    Connection,
     Prepared,
+    Server,
     Statement,
     blobs,
+    lift_time_limit,
     numbers,
     texts,
 )
-from upthread.store.postgres.schema import check_schema
-from upthread.store.postgres.server import Connection, Server, lift_time_limit
 from upthread.store.postgres.workers import DEFER
-from upthread.store.streams import SCHEMA_VERSION, encoded
-from upthread.store.tags import own_tag
+from upthread.store.streams import SCHEMA_VERSION, as_bytes, encoded
 
 _WORDS: Final = {"at": "upthread.", "bytes": "BYTEA", "key": "name_digest"}
 

@@ -19,8 +19,7 @@ import apsw
 from msgspec import Struct
 
 from upthread.errors import StoreError, UsageError
-from upthread.store.sqlite.connection import Connection, connect, cure, faults_in, raw_key
-from upthread.store.sqlite.database import Database
+from upthread.store.sqlite.database import Connection, Database, connect, cure, faults_in, raw_key
 from upthread.store.sqlite.files import (
     BESIDE,
     CURE_OF_DAMAGE,

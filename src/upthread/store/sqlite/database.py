@@ -6,19 +6,35 @@ page cache (`synchronous=NORMAL`) or the disk (`FULL`); one FULL commit syncs th
 all commits before it. The schema is made and moved on inside one immediate transaction, so any
 number of processes may open a new file at once. Nothing outside of the process is waited for
 within a transaction; a process that is suspended in one (Ctrl-Z) is waited for SUSPENDED_WAIT_S.
+
+The engine can encrypt a whole file with its log, because apsw is built with SQLite3 Multiple
+Ciphers. The default cipher, ChaCha20-Poly1305, also detects a changed page:
+https://utelle.github.io/SQLite3MultipleCiphers. A key is 32 random bytes and is used as given:
+upthread stretches no passphrase.
+
+Writers queue before SQLite's write lock, so that each comes to its turn (ADR 104). SQLite itself
+has no queue: whoever finds its lock held sleeps for up to 100 ms and looks again, while those that
+come meanwhile go first. Writers of ours first take a lock of a file beside, which is quick to ask
+for. It only orders them and refuses nobody: what keeps two writers apart is SQLite's lock, so a
+place where the file cannot be made, a holder that stands still, an older version or another program
+costs waiting and nothing else. The lock goes with its holder. The file is empty, but for a byte for
+each step of a hook that could not use the database.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, Protocol, cast
 
 import apsw
 
@@ -26,16 +42,268 @@ from upthread.boundary.programs import suspended_holder
 from upthread.core.codec import encode_text
 from upthread.errors import StoreError
 from upthread.store.address import KEY_SUFFIX
-from upthread.store.sqlite.connection import Connection, Cursor, connect, unlock
+from upthread.store.log import Row
 from upthread.store.sqlite.files import (
     CURE_OF_DAMAGE,
+    QUEUE_SUFFIX,
     not_new,
     prepare_file,
     refuse_remains,
     remains,
+    size_of,
 )
-from upthread.store.sqlite.write_queue import WriteQueue, has_locks
 from upthread.store.streams import LOG_VERSION, SCHEMA_VERSION
+
+# --- the queue of writers -------------------------------------------------------------------------
+
+# A commit takes 0.1 to 1 ms. Whoever has waited for longer waits for something else.
+_QUEUE_LOOK_S: Final = 0.0003
+_LOOKS_SHORT_MAX: Final = 300
+_LOOK_LATER_S: Final = 0.005
+_WAIT_MAX_S: Final = 5.0
+_PASSED_BY_S: Final = 60.0
+"""For how long a queue that stood still is passed by: a turn is many writes, each would wait."""
+
+_TAKE: Final = fcntl.LOCK_EX | fcntl.LOCK_NB
+_GIVE: Final = fcntl.LOCK_UN
+_OPEN: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class WriteQueue:
+    """The queue of one connection. Opened at the first write: who only reads makes no file."""
+
+    def __init__(self, database: Path, *, wait_s: float) -> None:
+        self._path = _queue_of(database)
+        self._wait_s = min(wait_s, _WAIT_MAX_S)
+        self._descriptor: int | None = None
+        self._is_usable = True
+        self._stood_still_until_s = 0.0
+
+    @property
+    def has_stood_still(self) -> bool:
+        """Whether its holder was waited for in vain a moment ago."""
+        return time.monotonic() < self._stood_still_until_s
+
+    def enter(self) -> None:
+        """Wait for our turn: `wait_s` or five seconds at most; then, for a minute, not at all."""
+        if self._descriptor is None and not self._is_open():
+            return
+        if not self._is_taken() and not self.has_stood_still:
+            self._wait()
+
+    def leave(self) -> None:
+        """Let the next one in. Changes nothing where it was not our turn."""
+        if self._descriptor is not None:
+            fcntl.flock(self._descriptor, _GIVE)
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _wait(self) -> None:
+        # Not within flock, which knows no limit: a holder that was stopped would stop everybody.
+        deadline_s = time.monotonic() + self._wait_s
+        looks = 0
+        while not self._is_taken():
+            if time.monotonic() >= deadline_s:
+                self._stood_still_until_s = time.monotonic() + _PASSED_BY_S
+                return
+            time.sleep(_QUEUE_LOOK_S if looks < _LOOKS_SHORT_MAX else _LOOK_LATER_S)
+            looks += 1
+
+    def _is_taken(self) -> bool:
+        """Return whether it is our turn; also where locks are not to be had, since nobody waits."""
+        assert self._descriptor is not None, "opened by `enter`"
+        try:
+            fcntl.flock(self._descriptor, _TAKE)
+        except BlockingIOError:
+            return False
+        except OSError:
+            self.close()
+            self._is_usable = False
+        return True
+
+    def _is_open(self) -> bool:
+        if self._is_usable:
+            with contextlib.suppress(OSError):
+                self._descriptor = os.open(self._path, _OPEN, 0o600)
+            # Asked for once: a place that is read-only, or full, stays so for a while.
+            self._is_usable = self._descriptor is not None
+        return self._is_usable
+
+
+def _queue_of(database: Path) -> Path:
+    return database.with_name(database.name + QUEUE_SUFFIX)
+
+
+def has_locks(database: Path) -> bool:
+    """Return whether files can be locked where a database lies; True where it cannot be tried.
+
+    Some network homes have no locks, and SQLite takes that for a lock of somebody else's.
+    """
+    try:
+        # Not the database: to close it would give up this process's own locks of it.
+        descriptor = os.open(_queue_of(database), _OPEN, 0o600)
+    except OSError:
+        return True
+    try:
+        fcntl.lockf(descriptor, _TAKE)
+    except OSError as error:
+        return isinstance(error, BlockingIOError | PermissionError)
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def note_missed(database: Path) -> None:
+    """Note that a step of a hook could not use a database. Nothing where that cannot be noted."""
+    path, flags = _queue_of(database), os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, flags)
+        try:
+            os.write(descriptor, b".")
+        finally:
+            os.close(descriptor)
+
+
+def missed(database: Path) -> int:
+    """Return how many steps of hooks could not use a database, since they were last read back."""
+    try:
+        return _queue_of(database).stat().st_size
+    except OSError:
+        return 0
+
+
+def forget_missed(database: Path, seen: int) -> None:
+    """Note that so many steps were read back; more may have been missed meanwhile."""
+    with contextlib.suppress(OSError):
+        if missed(database) == seen:
+            os.truncate(_queue_of(database), 0)
+
+
+# --- a connection ---------------------------------------------------------------------------------
+
+KEY_BYTES: Final = 32
+_INDEX_BYTES: Final = 32 * 1024
+"""The smallest size of a `-shm` file."""
+
+
+class Cursor(Protocol):
+    """The used part of apsw.Cursor, with types, because apsw's own stubs need a newer Python."""
+
+    def execute(self, statements: str, /) -> Cursor: ...
+    def fetchall(self) -> list[Row]: ...
+
+
+class Connection(Protocol):
+    """The used part of apsw.Connection, with types."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+    def execute(self, statements: str, bindings: Sequence[Any] | None = None, /) -> Cursor: ...
+    def executemany(self, statements: str, bindings: Sequence[Sequence[Any]], /) -> Cursor: ...
+    def pragma(self, name: str, value: str | None = None, /) -> Any: ...
+    def set_busy_timeout(self, milliseconds: int, /) -> None: ...
+    def set_busy_handler(self, callable: Callable[[int], bool], /) -> None: ...  # noqa: A002
+    def backup(self, database: str, source: Connection, source_database: str, /) -> Any: ...
+    def config(self, option: int, value: int, /) -> int: ...
+    def changes(self) -> int: ...
+    def total_changes(self) -> int: ...
+    def data_version(self) -> int: ...
+    def create_scalar_function(
+        self,
+        name: str,
+        callable: Any,  # noqa: A002  # apsw's
+        numargs: int = ...,
+        *,
+        deterministic: bool = ...,
+        flags: int = ...,
+    ) -> None: ...
+    def close(self, force: bool = False, /) -> None: ...  # noqa: FBT001, FBT002  # apsw's signature
+
+
+def connect(
+    path: Path, key: bytes | None, *, busy_timeout_ms: int = 5_000, vfs: str | None = None
+) -> Connection:
+    """Open a database file, without a check of its content. Raises apsw.Error."""
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
+    # Resolved, because NOFOLLOW otherwise also refuses the system's links further up.
+    place = path.resolve()
+    connection = cast("Connection", apsw.Connection(str(place), flags=flags, vfs=vfs))
+    allow_full_disk(connection, place)
+    if key is not None:
+        unlock(connection, key)
+    connection.set_busy_timeout(busy_timeout_ms)
+    return connection
+
+
+def unlock(connection: Connection, key: bytes) -> None:
+    """Give a connection its key, before any other statement.
+
+    Raises StoreError if the engine has no ciphers. A wrong key shows at the first read:
+    apsw.NotADBError.
+    """
+    if not hasattr(apsw, "mc_version"):
+        # This engine would accept the key silently and write plain text.
+        raise StoreError(
+            "the installed apsw cannot encrypt: another package put itself in its place",
+            hint="pip uninstall apsw && pip install --force-reinstall apsw-sqlite3mc",
+        )
+    connection.pragma("key", raw_key(key))
+
+
+def raw_key(key: bytes) -> str:
+    """Return a key in the engine's notation, for example `raw:00ff…`."""
+    return f"raw:{key.hex()}"
+
+
+def has_key(path: Path, key: bytes | None) -> bool:
+    """Return whether a key, or no key for None, opens a database. Always true of an empty file."""
+    connection = connect(path, key, busy_timeout_ms=0)
+    try:
+        connection.pragma("schema_version")
+    except apsw.NotADBError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def allow_full_disk(connection: Connection, place: Path) -> None:
+    """Keep the index of the log in memory if a full disk has no room for the index file.
+
+    To be called before the first read. SQLite allows an index in memory to a process that has the
+    file alone: https://sqlite.org/wal.html#noshm.
+    """
+    free = os.statvfs(place.parent)
+    is_there = (size_of(place.with_name(place.name + "-shm")) or 0) >= _INDEX_BYTES
+    if free.f_bavail * free.f_frsize < _INDEX_BYTES and not is_there:
+        connection.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()
+
+
+def faults_in(connection: Connection, *, faults_max: int) -> tuple[str, ...]:
+    """Return the damage that the engine finds, empty if there is none. Blocking.
+
+    For example an entry that no index leads to. Reads the whole file, because any page may be bad.
+    """
+    rows = connection.execute(f"PRAGMA integrity_check({faults_max:d})").fetchall()
+    told = [line for (text,) in rows for line in str(text).splitlines()]
+    # `*** in database main ***` is a heading.
+    return tuple(line for line in told if line != "ok" and not line.startswith("***"))
+
+
+def cure(error: Exception) -> str:
+    """Return the advice for a file that cannot be copied or opened."""
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return "another process has it open: let it finish or end it, then do it again"
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return f"it is damaged, or under another key; {CURE_OF_DAMAGE}"
+    return "check the disk, its mount and its space, then do it again"
+
+
+# --- the database ---------------------------------------------------------------------------------
 
 ENGINE_ERRORS: Final = (apsw.Error, UnicodeDecodeError)
 """What the engine raises: the latter for text that is damaged, since we write none such as text."""

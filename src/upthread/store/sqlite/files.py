@@ -25,7 +25,7 @@ SIDECARS: Final = ("-wal", "-shm", "-journal")
 """What SQLite puts beside a database."""
 
 QUEUE_SUFFIX: Final = "-queue"
-"""What is added to a database's name for the queue of its writers (write_queue.py)."""
+"""What is added to a database's name for the queue of its writers (database.py)."""
 
 BESIDE: Final = (*SIDECARS, QUEUE_SUFFIX)
 """What SQLite and we put beside a database."""

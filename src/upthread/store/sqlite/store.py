@@ -25,8 +25,15 @@ from upthread.store.log import (
     lost_lease,
     taken_lease,
 )
-from upthread.store.sqlite.connection import Connection, faults_in
-from upthread.store.sqlite.database import ENGINE_ERRORS, Database, damaged_file, end, to_column
+from upthread.store.sqlite.database import (
+    ENGINE_ERRORS,
+    Connection,
+    Database,
+    damaged_file,
+    end,
+    faults_in,
+    to_column,
+)
 from upthread.store.streams import SCHEMA_VERSION, encoded, refolded
 
 BUSY_TIMEOUT_S: Final = 30.0

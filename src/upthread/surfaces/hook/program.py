@@ -138,7 +138,7 @@ def _answer(agent: str, home: str, raw: bytes) -> Mapping[str, Any]:
 
 def _note_missed(environment: Mapping[str, str]) -> None:
     from upthread.store.address import file_path, is_postgres
-    from upthread.store.sqlite.write_queue import note_missed
+    from upthread.store.sqlite.database import note_missed
 
     database = environment.get("UPTHREAD_DB") or f"{environment['UPTHREAD_HOME']}/upthread.db"
     if not is_postgres(database):

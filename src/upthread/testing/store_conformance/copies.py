@@ -12,11 +12,10 @@ from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import QuestionAnswered, RunParked, RunResumed, StepStarted
 from upthread.store.base import Store
 from upthread.store.drafting import changed
-from upthread.store.entries import Entry
 from upthread.store.kinds import KINDS, PARTS
 from upthread.store.log import LogStore
-from upthread.store.stream_reads import Span
-from upthread.store.streams import Head, new_head
+from upthread.store.reads import Span
+from upthread.store.streams import Entry, Head, new_head
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promise
 from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, RUN, TURN

@@ -42,10 +42,10 @@ from upthread.core.types import Conversation, Outcome, ProjectId
 from upthread.errors import StoreError, UsageError
 from upthread.runtime.record.turn_views import turn_events
 from upthread.store.base import Store
-from upthread.store.entries import CURE_OF_DAMAGE as SEE_DOCTOR
 from upthread.store.kinds import ConversationState
 from upthread.store.sqlite.backup import FileFaults
 from upthread.store.sqlite.files import CURE_OF_DAMAGE
+from upthread.store.streams import CURE_OF_DAMAGE as SEE_DOCTOR
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.failures import EXIT_ERROR

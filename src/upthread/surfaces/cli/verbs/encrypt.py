@@ -12,7 +12,7 @@ from upthread.config import Settings
 from upthread.errors import UsageError
 from upthread.store.address import file_path, is_postgres
 from upthread.store.sqlite.backup import change_key
-from upthread.store.sqlite.connection import has_key
+from upthread.store.sqlite.database import has_key
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import confirm
