@@ -32,7 +32,7 @@ _AUDIT = r"""
 import json, re, sys
 from pathlib import Path
 from upthread.core.states import Standing, State
-from upthread.runtime.record.timeline_reader import open_timeline
+from upthread.runtime.record.timeline import open_timeline
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.store.sqlite import SqliteStore
 from upthread.surfaces.formats import json as shape, md as markdown

@@ -27,8 +27,8 @@ from upthread.agents.acp.wire import QUIRKS, Quirk
 from upthread.agents.registry import TESTED
 from upthread.core.agents import AGENTS, WITH_A_STORE, Agent, Cache
 from upthread.core.decision.handshake import DECISIONS, RULES
-from upthread.core.decision.price import ANY_CACHE
 from upthread.core.decision.rollover import POISON_DETECTORS, ROLLOVER, PoisonRow, Recovery
+from upthread.core.decision.words import ANY_CACHE
 from upthread.core.events import (
     Question,
     QuestionAnswered,

@@ -30,15 +30,6 @@ from upthread.boundary.consents import (
 )
 from upthread.boundary.own_files import agents_home, configuration_path, home_directory
 from upthread.core.agents import AGENTS
-from upthread.core.config_file import (
-    AgentSettings,
-    ConfigFile,
-    DurabilityPolicy,
-    FreshnessTable,
-    Keep,
-    PermissionWord,
-    Redaction,
-)
 from upthread.core.context.prior_context import Injection
 from upthread.core.decision.model import USUAL_LIMITS, Limits
 from upthread.core.names import did_you_mean, shown
@@ -59,8 +50,15 @@ from upthread.core.runs.pipeline import Pipeline, check_pipeline
 from upthread.core.trust import (
     PROJECT_SETTINGS,
     USUAL_RECORD,
+    AgentSettings,
+    ConfigFile,
+    DurabilityPolicy,
+    FreshnessTable,
     Item,
+    Keep,
     Pending,
+    PermissionWord,
+    Redaction,
     judge,
     may_only_read,
     own_leaves,

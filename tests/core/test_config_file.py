@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from upthread.config import read_config
-from upthread.core.config_file import ConfigFile
+from upthread.core.trust import ConfigFile
 from upthread.errors import ConfigError
 
 

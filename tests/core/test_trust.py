@@ -12,24 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upthread.core.config_file import (
-    SECONDS_MAX,
-    AgentSettings,
-    ConfigFile,
-    EffectSettings,
-    FreshnessTable,
-    Keep,
-    Redaction,
-)
 from upthread.core.redaction.rules import RULES
 from upthread.core.roles.role import RoleOverlay
 from upthread.core.runs.pipeline import Pipeline, Step
 from upthread.core.trust import (
     BEYOND_READING,
     NAMES_SHOWN_MAX,
+    SECONDS_MAX,
     TABLE,
+    AgentSettings,
+    ConfigFile,
+    EffectSettings,
+    FreshnessTable,
     Item,
+    Keep,
     Pending,
+    Redaction,
     concerning,
     ignored_notice,
     judge,

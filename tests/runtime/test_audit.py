@@ -14,7 +14,7 @@ from upthread.core.commands import OpenTurn, RecordParts
 from upthread.core.states import Standing, State
 from upthread.core.types import Speaker, TextPart, TurnId
 from upthread.errors import StoreError
-from upthread.runtime.record.timeline_reader import open_timeline
+from upthread.runtime.record.timeline import open_timeline
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.store.sqlite import SqliteStore
 from upthread.surfaces.formats import json as shape

@@ -26,8 +26,8 @@ from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import ClaimRequest, Conversations
 from upthread.runtime.turns.delegation import TellRequest
+from upthread.runtime.turns.live_turn import FLUSH_EVERY_S
 from upthread.runtime.turns.older_record import OwnSessions
-from upthread.runtime.turns.recorder import FLUSH_EVERY_S
 from upthread.runtime.turns.turns import Turns
 from upthread.store.sqlite import SqliteStore
 

@@ -20,8 +20,8 @@ from upthread.errors import UsageError
 from upthread.runtime.system import System
 from upthread.runtime.turns import executor
 from upthread.runtime.turns.delivery import DRAIN_S, heard_out
+from upthread.runtime.turns.live_turn import FLUSH_EVERY_S
 from upthread.runtime.turns.progress import Listener, TurnResult, TurnStarted
-from upthread.runtime.turns.recorder import FLUSH_EVERY_S
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/planner"

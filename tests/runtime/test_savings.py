@@ -10,7 +10,7 @@ from tests.support.sets import EXTENDED
 from tests.support.world import World, eventually
 
 import upthread
-from upthread.core.decision.price import NOTHING_PRICED, Price, Tokens
+from upthread.core.decision.words import NOTHING_PRICED, Price, Tokens
 from upthread.core.events import Usage
 from upthread.runtime.record.savings import (
     Delegation,

@@ -7,7 +7,7 @@ from tests.support.sets import EXTENDED
 from tests.support.world import ALLOW, SMALL_SPECIFICATION, World
 
 import upthread
-from upthread.core.decision.price import Tokens
+from upthread.core.decision.words import Tokens
 from upthread.errors import RefusedError
 
 pytestmark = pytest.mark.anyio

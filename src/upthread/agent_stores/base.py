@@ -18,8 +18,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct, field, structs
 
 from upthread.core import types
-from upthread.core.history.json_values import items_of, text_of
-from upthread.core.history.model import History
+from upthread.core.history.model import History, items_of, text_of
 from upthread.core.roles.role import BUILT_IN_ROLES
 from upthread.core.types import JsonValue
 

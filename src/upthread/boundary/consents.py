@@ -28,8 +28,7 @@ from upthread.boundary.files import write_whole
 from upthread.boundary.programs import suspended_holder
 from upthread.core.actors import Actor
 from upthread.core.agents import AGENTS
-from upthread.core.config_file import AgentSettings
-from upthread.core.trust import Item, Pending, project_settings_item
+from upthread.core.trust import AgentSettings, Item, Pending, project_settings_item
 from upthread.core.types import ready
 from upthread.errors import ConfigError
 

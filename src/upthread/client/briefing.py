@@ -9,8 +9,14 @@ from msgspec import Struct, structs
 
 from upthread.client.parts import ProjectParts
 from upthread.core.commands import RecordBriefingEdit
-from upthread.core.context.briefing import BriefingInputs, build_briefing, sections_of
-from upthread.core.context.briefing_edit import BriefingEdit, Section, read_edit
+from upthread.core.context.briefing import (
+    BriefingEdit,
+    BriefingInputs,
+    Section,
+    build_briefing,
+    read_edit,
+    sections_of,
+)
 from upthread.core.types import Conversation
 from upthread.runtime.record.briefing import briefing_edit, briefing_inputs
 from upthread.runtime.record.workstream_views import RoleView

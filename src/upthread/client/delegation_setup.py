@@ -24,13 +24,13 @@ from upthread.client.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.parts import ProjectParts
 from upthread.config import instructions_in
 from upthread.core.agents import AGENTS, name_of, one_of
-from upthread.core.config_file import AgentSettings
 from upthread.core.decision.words import UNDECIDED_LINE
 from upthread.core.events import AgentsCall
 from upthread.core.names import Address, key_of
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.role import Role
 from upthread.core.runs import pipeline as pipelines
+from upthread.core.trust import AgentSettings
 from upthread.core.turns.prompt import Task, with_unverified
 from upthread.core.turns.recognition import UndecidedCall
 from upthread.core.turns.replayed_history import Lacked

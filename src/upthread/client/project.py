@@ -14,7 +14,7 @@ from upthread.client.worktrees import notice_of
 from upthread.core.actors import Actor, model_of
 from upthread.core.acts import settlement
 from upthread.core.decision.examined import Reading
-from upthread.core.decision.price import Tokens
+from upthread.core.decision.words import Tokens
 from upthread.core.names import parse_workstream, shown
 from upthread.core.redaction.values import has_placeholder
 from upthread.core.sessions import NO_SESSION, OwnInterface
@@ -30,8 +30,7 @@ from upthread.runtime.lease import conversation_request, free
 from upthread.runtime.options import TellOptions
 from upthread.runtime.record.effects import RecordedEffect, recorded_effects, the_one_named
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
-from upthread.runtime.record.timeline import Timeline
-from upthread.runtime.record.timeline_reader import open_timeline
+from upthread.runtime.record.timeline import Timeline, open_timeline
 from upthread.runtime.record.turn_views import (
     Unseen,
     reading_in,

@@ -15,7 +15,7 @@ from upthread.core.names import Address, parse_workstream, shown
 from upthread.core.runs.pipeline import RunView
 from upthread.errors import UsageError
 from upthread.runtime.options import RunOptions
-from upthread.runtime.runs.live_run import Answer, RunRequest, Transition
+from upthread.runtime.runs.runs import Answer, RunRequest, Transition
 from upthread.runtime.turns.progress import SILENT, Listener, Notice
 
 LEASE_WAIT_S: Final = 5.0

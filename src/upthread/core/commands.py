@@ -190,7 +190,7 @@ class RecordExamined(Struct, frozen=True, kw_only=True):
 class RecordBriefingEdit(Struct, frozen=True, kw_only=True):
     """Keep what a person made of a conversation's briefing. `seq` counts from 1; the newest stands.
 
-    `edit` is a core/context/briefing_edit.py BriefingEdit as plain data.
+    `edit` is a core/context/briefing.py BriefingEdit as plain data.
     """
 
     conversation_id: ConversationId

@@ -302,7 +302,7 @@ class TurnEnded(StoredEvent, frozen=True, kw_only=True):
     is that of the working tree after a turn that judges it, empty for all others and where git
     could not tell. `tokens_spent` is what its prompts took since the turn was last parked, None
     where none left: core/turns/spent_tokens.py. `tokens_fixed` is what any session of this agent
-    reads before our words, None where nobody knows: core/decision/price.py. `calls_open` is how
+    reads before our words, None where nobody knows: core/decision/words.py. `calls_open` is how
     many calls had no end when the turn had: nobody knows what they came to, however well it ended.
     `session_stamp` is what the session's own store was known by then: while it is the same, nobody
     has gone on in it since. Empty where that is not known. `usage` is what was counted since the

@@ -19,8 +19,7 @@ from msgspec import Struct, structs
 from upthread.core.events import Question, RunParked, TurnEnded, TurnParked
 from upthread.core.roles.reports import Report
 from upthread.core.runs import pipeline as pipelines
-from upthread.core.runs.pipeline import VerdictView
-from upthread.core.runs.run_view import RunView
+from upthread.core.runs.pipeline import RunView, VerdictView
 from upthread.core.runs.stops import OURS, Source, Stop, shortfall, stop_in_words
 from upthread.core.text import command
 from upthread.core.turns.turn import HELD_BACK, TurnView

@@ -3,8 +3,9 @@
 Theory of operation. A person's own files, and what upthread ships, say what holds. A repository's
 file may tighten that at once. Whatever would loosen it is an item: a name and the exact text a
 person is shown. It counts when that very text was consented to, and until then the file is read as
-if it did not say it. `TABLE` has a row for each field of core/config_file.py; a field without one
-is an error, so that no new key slips in.
+if it did not say it. `TABLE` has a row for each field of a configuration file, which are
+declared first: names, types and bounds. A field without a row is an error, so that no new key slips
+in. How files are laid over each other is config's.
 
 Instructions are items too: a role's file, `instructions`, a pipeline's tasks. Which role a text
 belongs to says nothing of what an agent may do with it, so the line is drawn by what the person's
@@ -18,14 +19,126 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
 
-from upthread.core.config_file import ConfigFile
-from upthread.core.names import shown
+from upthread.core.context.prior_context import Injection
+from upthread.core.names import parse_role, shown
+from upthread.core.roles.role import RoleOverlay
+from upthread.core.runs.pipeline import Pipeline
 from upthread.core.types import STRICTNESS, RecordMode, ready
+from upthread.errors import UsageError
+
+SECONDS_MAX: Final = 30 * 24 * 3600
+"""What waits longer than a month waits for ever."""
+
+DAYS_MAX: Final = 365_000
+"""A thousand years back there is still a date."""
+
+COUNT_MAX: Final = 1_000_000_000
+"""Of files, tokens and relays: fits every counter of ours, in Python, SQL and JSON."""
+
+DEPTH_MAX: Final = 100
+TIMES_MAX: Final = 1_000_000
+
+DurabilityPolicy: TypeAlias = Literal["default", "strict"]
+PermissionWord: TypeAlias = Literal["allow", "deny", "ask"]
+NotNegative: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
+Positive: TypeAlias = Annotated[int, msgspec.Meta(gt=0, le=COUNT_MAX)]
+Depth: TypeAlias = Annotated[int, msgspec.Meta(gt=0, le=DEPTH_MAX)]
+Days: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=DAYS_MAX)]
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=SECONDS_MAX)]
+Share: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1)]
+Times: TypeAlias = Annotated[float, msgspec.Meta(ge=1, le=TIMES_MAX)]
+
+
+class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An `[agents.NAME]` table: an ACP agent by its command line, or how a known one is treated.
+
+    Without a `command` it is the agent that upthread knows by this name. `inject` says when its
+    sessions are told what was said before: core/context/prior_context.py. `roll_over_when_empty`: a
+    resumed session that ends a turn without a word and without a call is given up:
+    core/decision/rollover.py.
+    """
+
+    command: tuple[str, ...] = ()
+    environment: dict[str, str] = {}
+    inject: Injection = "auto"
+    roll_over_when_empty: bool = False
+
+
+class EffectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The `[effects]` table. `outward` are shell patterns beside the ones that are shipped."""
+
+    outward: tuple[str, ...] = ()
+
+
+class Redaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The `[redaction]` table: rules by the family they find, and values that are no secrets.
+
+    Both are expressions of RE2.
+    """
+
+    rules: dict[str, str] = {}
+    allow: tuple[str, ...] = ()
+
+
+class McpTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The `[mcp]` table. `answers`: what a model answers counts, not only what a person does."""
+
+    answers: bool | None = None
+
+
+class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The `[keep]` table: for how many days what was said, and agents' stderr; None: for ever."""
+
+    content_days: Days | None = None
+    stderr_days: Days | None = None
+
+
+class FreshnessTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The `[freshness]` table; None means: not said here. See core/decision/model.py, Limits."""
+
+    critical: tuple[str, ...] | None = None
+    files_changed_max: NotNegative | None = None
+    window_share_max: Share | None = None
+    window_tokens: Positive | None = None
+    relays_max: NotNegative | None = None
+    resume_tokens_max: Positive | None = None
+    brief_if_times_cheaper: Times | None = None
+
+
+class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One configuration file. None means: not said here."""
+
+    agent: str | None = None
+    durability: DurabilityPolicy | None = None
+    record: RecordMode | None = None
+    depth_max: Depth | None = None
+    start_timeout_s: Seconds | None = None
+    prompt_timeout_s: Seconds | None = None
+    handover: bool | None = None
+    encryption_key: str | None = None
+    roles: dict[str, RoleOverlay] = {}
+    agents: dict[str, AgentSettings] = {}
+    permissions: dict[str, PermissionWord] = {}
+    redaction: Redaction = Redaction()
+    keep: Keep = Keep()
+    mcp: McpTable = McpTable()
+    freshness: FreshnessTable = FreshnessTable()
+    effects: EffectSettings = EffectSettings()
+    pipeline: Pipeline | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a table of a role that nobody could address."""
+        for name in self.roles:
+            try:
+                parse_role(name)
+            except UsageError as error:
+                raise ValueError(f"[roles]: {error.message} ({error.hint})") from error
+
 
 NAMES_SHOWN_MAX: Final = 5
 """How many items a notice names; the others are counted."""

@@ -21,9 +21,10 @@ from upthread.core.codec import encode_json
 from upthread.core.context.briefing import build_briefing
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, change_lines
 from upthread.core.decision.model import price_in
-from upthread.core.decision.price import (
+from upthread.core.decision.words import (
     CHARACTERS_PER_TOKEN,
     NOTHING_PRICED,
+    TOKENS_MAX,
     Price,
     Spending,
     Tokens,
@@ -32,7 +33,6 @@ from upthread.core.decision.price import (
     held,
     with_fixed,
 )
-from upthread.core.decision.words import TOKENS_MAX
 from upthread.core.events import TurnEnded, TurnParked, Usage
 from upthread.core.roles.role import Role
 from upthread.core.turns.prompt import role_block

@@ -15,13 +15,14 @@ from upthread.core.context.briefing import (
     FOCUS_NOW,
     GOAL_CHARACTERS_MAX,
     GOAL_FROM_PASTED_CHARACTERS_MAX,
+    BriefingEdit,
     BriefingInputs,
+    EditedSection,
     Reported,
     build_briefing,
     goal_of,
     sections_of,
 )
-from upthread.core.context.briefing_edit import BriefingEdit, EditedSection
 from upthread.core.roles.reports import Report
 
 PLAN = Report(status="done", decisions=("Use SQLite",), findings=("The CLI has no tests",))

@@ -4,16 +4,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from upthread.core.context.briefing import BriefingInputs, Reported, build_briefing, sections_of
-from upthread.core.context.briefing_edit import (
+from upthread.core.context.briefing import (
     EDIT_CHARACTERS_MAX,
     MARK,
     NOTE,
     BriefingEdit,
+    BriefingInputs,
     EditedSection,
     ReadEdit,
+    Reported,
     Section,
+    build_briefing,
     read_edit,
+    sections_of,
     with_edit,
 )
 from upthread.core.roles.reports import Report

@@ -23,9 +23,9 @@ from upthread.core.decision.handshake import (
     is_known,
 )
 from upthread.core.decision.model import AgentLimit
-from upthread.core.decision.price import Price, Spending, Tokens
 from upthread.core.decision.rollover import LOST, ROLLOVER
 from upthread.core.decision.rules import DECIDED_FOR
+from upthread.core.decision.words import Price, Spending, Tokens
 from upthread.core.types import ConversationId, Outcome
 
 OWN = ConversationId("con_own")

@@ -28,7 +28,7 @@ from upthread.core.decision.model import (
     price_in,
     worth_keeping,
 )
-from upthread.core.decision.price import NOTHING_PRICED, Price, Tokens
+from upthread.core.decision.words import NOTHING_PRICED, Price, Tokens
 from upthread.core.events import TurnEnded, TurnIntended, TurnParked
 from upthread.core.turns.turn import TurnState, TurnView
 from upthread.core.types import ConversationId, Link, Outcome, UpstreamSessionId

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upthread.core.agents import AGENTS
-from upthread.core.decision.price import (
+from upthread.core.decision.words import (
     ANY_CACHE,
     Price,
     Tokens,

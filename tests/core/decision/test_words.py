@@ -4,9 +4,11 @@ import pytest
 
 from upthread.core.decision.freshness import ChangedFile, Freshness
 from upthread.core.decision.handshake import DECISIONS, RULES, because, in_words, reasons_in_words
-from upthread.core.decision.price import NOTHING_PRICED, Price, Tokens
 from upthread.core.decision.words import (
+    NOTHING_PRICED,
     RESUME,
+    Price,
+    Tokens,
     became_in_words,
     because_in_words,
     conversation_name,

@@ -16,8 +16,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from upthread.core.codec import encode_json
-from upthread.core.history.json_values import sendable
-from upthread.core.history.model import History, HistoryMessage
+from upthread.core.history.model import History, HistoryMessage, sendable
 from upthread.core.text import PARAGRAPH, unicode_text
 from upthread.core.types import (
     ContextPart,

@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.core.history.histories import call, result, text
 
-from upthread.core.history.json_values import (
+from upthread.core.history.model import (
     TOO_DEEP,
     has_lone_surrogate,
     items_of,

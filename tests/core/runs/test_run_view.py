@@ -4,7 +4,7 @@ from msgspec import structs
 
 from upthread.core.events import Question, RunEnded, RunParked
 from upthread.core.roles.reports import Report
-from upthread.core.runs.run_view import Handed, Pipeline, RunView, Step, as_data, check_pipeline
+from upthread.core.runs.pipeline import Handed, Pipeline, RunView, Step, as_data, check_pipeline
 
 
 def steps(*given: Step) -> Pipeline:

@@ -4,8 +4,11 @@ from msgspec import structs
 from upthread.core.actors import PERSON, PROGRAM
 from upthread.core.events import Question
 from upthread.core.roles.reports import Report, Verdict, instructions
-from upthread.core.runs.run_view import Handed, Pipeline, RunView, Step
-from upthread.core.runs.step_prompt import (
+from upthread.core.runs.pipeline import (
+    Handed,
+    Pipeline,
+    RunView,
+    Step,
     answer_told,
     digests_told,
     has_rejected,

@@ -9,8 +9,15 @@ from msgspec import structs
 from upthread.core.events import RunEnded, RunEvent, RunResumed, RunStarted, StepEnded, StepStarted
 from upthread.core.roles.reports import Report, Verdict
 from upthread.core.runs import pipeline as pipelines
-from upthread.core.runs.pipeline import Pipeline, RunStep, Step, as_data, fold, next_command
-from upthread.core.runs.run_view import RunView
+from upthread.core.runs.pipeline import (
+    Pipeline,
+    RunStep,
+    RunView,
+    Step,
+    as_data,
+    fold,
+    next_command,
+)
 from upthread.core.types import Outcome
 
 PIPELINE = Pipeline(

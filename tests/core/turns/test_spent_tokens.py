@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from upthread.core.decision.model import FIRST, RESUME, RESUME_WITH_REPLAY, START_FRESH
-from upthread.core.decision.price import Price, Spending, Tokens
+from upthread.core.decision.words import Price, Spending, Tokens
 from upthread.core.events import (
     PromptRecognised,
     PromptSent,

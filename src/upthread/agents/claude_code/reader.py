@@ -90,8 +90,14 @@ from upthread.boundary.files import read_all, streamed, through_links
 from upthread.core import events, types
 from upthread.core.codec import encode_json
 from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent
-from upthread.core.history.json_values import JsonObject, items_of, object_of, text_of
-from upthread.core.history.model import History, HistoryMessage
+from upthread.core.history.model import (
+    History,
+    HistoryMessage,
+    JsonObject,
+    items_of,
+    object_of,
+    text_of,
+)
 from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 from upthread.errors import StoreError

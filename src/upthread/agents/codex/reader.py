@@ -77,8 +77,7 @@ from upthread.boundary.directories import FileEnds, open_directory
 from upthread.core.agents import AGENTS
 from upthread.core.codec import encode_json
 from upthread.core.events import INTERRUPTED, UserTextReplayed
-from upthread.core.history.json_values import JsonObject, object_of, text_of
-from upthread.core.history.model import History, HistoryMessage
+from upthread.core.history.model import History, HistoryMessage, JsonObject, object_of, text_of
 from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonValue, Speaker, UpstreamSessionId
 

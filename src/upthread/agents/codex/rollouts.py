@@ -36,7 +36,7 @@ from upthread.core.events import (
     ToolCallUpdated,
     UserTextReplayed,
 )
-from upthread.core.history.json_values import JsonObject, items_of, object_of, text_of
+from upthread.core.history.model import JsonObject, items_of, object_of, text_of
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.turns.recognition import StoredFailure

@@ -29,7 +29,7 @@ from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable
 from upthread.agent_stores.lines import LINE_BYTES_MAX, read_object
 from upthread.agent_stores.reader import texts_in
 from upthread.boundary.files import through_links
-from upthread.core.history.json_values import JsonObject, items_of, object_of
+from upthread.core.history.model import JsonObject, items_of, object_of
 from upthread.core.types import JsonValue
 from upthread.errors import StoreError
 

@@ -40,7 +40,7 @@ from upthread.core.events import RunEvent, kind_of
 from upthread.core.runs.pipeline import ANY_QUEUE, queue_of
 from upthread.core.types import Holder, ProjectId
 from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError, UsageError
-from upthread.runtime.runs.live_run import Transition
+from upthread.runtime.runs.runs import Transition
 from upthread.runtime.system import System, host_name, is_dead
 from upthread.runtime.turns.progress import Listener
 from upthread.store.postgres.workers import (

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec import Struct, convert, to_builtins
 
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, Surroundings
-from upthread.core.decision.price import NOTHING_PRICED, Price, Spending
 from upthread.core.decision.words import (
     FIRST,
+    NOTHING_PRICED,
     REFUSE,
     RESUME,
     RESUME_WITH_REPLAY,
     RESUME_WITH_UPDATE,
     START_FRESH,
+    Price,
+    Spending,
 )
 from upthread.core.types import Continuity, ConversationId, JsonValue, Link, Outcome, ready
 

@@ -23,8 +23,7 @@ from msgspec import Struct, field, structs
 
 from upthread.core import types
 from upthread.core.events import INTERRUPTED
-from upthread.core.history.json_values import made_unicode
-from upthread.core.history.model import NOTES, History, HistoryMessage, place_of
+from upthread.core.history.model import NOTES, History, HistoryMessage, made_unicode, place_of
 from upthread.core.text import PARAGRAPH
 
 MISSING_BEGINNING: Final = "[The beginning of this conversation is missing.]"

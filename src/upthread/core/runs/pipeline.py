@@ -4,36 +4,193 @@ Theory of operation. A run's state is the fold of its events. `next_command` loo
 names one thing to do: run a step, go on with an interrupted one, wait for a human, park, finish.
 The runtime does it and commits the event it led to, so a run goes on from any crash by reading its
 events again. A role that judges (`on_rejected`) sends the run back, at most `rejections_max` times,
-then a human decides. What a step is told is in core/runs/step_prompt.py.
+then a human decides.
 
 Workers take transitions from the queues of what they have: a project's directory, an agent, and the
 host they are on, where an upstream session lives. A queue's name is short, since it is part of the
 name of a PostgreSQL channel, which has 63 bytes.
+
+A step is told the specification, the reports it declares it needs, the verdict that sent the run
+back to it, and the answers to its own questions; nothing else. A role that heard a section before,
+in this run or an earlier one, is told it again only by a new session.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from upthread.core import events
-from upthread.core.roles.reports import Report
-from upthread.core.runs.run_view import Handed, Pipeline, RunView, Step, as_data, check_pipeline
-from upthread.core.runs.step_prompt import (
-    digests_told,
-    has_rejected,
-    input_digest,
-    task_of,
-    task_of_asking_again,
+from upthread.core.actors import Actor
+from upthread.core.events import (
+    AnswerSuggested,
+    Question,
+    RunEnded,
+    RunParked,
+    StepEnded,
+    StepStarted,
 )
+from upthread.core.roles.reports import REPORT_LINES_MAX, Report, instructions, render
+from upthread.core.text import item, one_line, without_mentions
 from upthread.core.turns.prompt import Task
-from upthread.core.types import Outcome, ProjectId, ready
+from upthread.core.types import JsonValue, Outcome, ProjectId, ready
+
+REJECTIONS_MAX: Final = 2
+
+REJECTIONS_BOUND: Final = 64
+"""What a pipeline may ask for at most; a run is parked after as many steps."""
+
+REPORT_LINES_BOUND: Final = 100_000
+
+
+class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One step of a pipeline, as written in TOML.
+
+    `needs` are the roles whose reports it is told; of their transcripts nothing.
+    `on_rejected` is the role a rejecting verdict sends the run back to; a step with one must hand
+    back a verdict. `report_lines_max` is how much of it reaches others: over that, the step is
+    asked once to shorten it, then the run parks.
+    """
+
+    role: str
+    task: str
+    needs: tuple[str, ...] = ()
+    on_rejected: str | None = None
+    rejections_max: int = REJECTIONS_MAX
+    report_lines_max: Annotated[int, msgspec.Meta(gt=0)] = REPORT_LINES_MAX
+
+
+class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Steps in order."""
+
+    steps: tuple[Step, ...]
+
+    def index_of(self, role: str) -> int:
+        """Return the position of a role's step; ValueError for a role without one."""
+        return [step.role for step in self.steps].index(role)
+
+
+def check_pipeline(pipeline: Pipeline) -> str:
+    """Return what is wrong with a pipeline, in words; empty when nothing is."""
+    roles = [step.role for step in pipeline.steps]
+    if not roles:
+        return "it has no steps"
+    # Reports, questions and rejections are kept by role: two steps would share them.
+    if len(set(roles)) != len(roles):
+        return "a role has two steps"
+    faults = (_fault_of(pipeline, index) for index in range(len(pipeline.steps)))
+    return next(filter(None, faults), "")
+
+
+def _fault_of(pipeline: Pipeline, index: int) -> str:
+    step = pipeline.steps[index]
+    roles = [each.role for each in pipeline.steps]
+    # Here and not in the types: what was recorded of a run stays readable.
+    if not 0 <= step.rejections_max <= REJECTIONS_BOUND:
+        return f"{step.role} has a rejections_max that is not from 0 to {REJECTIONS_BOUND}"
+    if step.report_lines_max > REPORT_LINES_BOUND:
+        return f"{step.role} has a report_lines_max over {REPORT_LINES_BOUND}"
+    for needed in step.needs:
+        if needed not in roles:
+            return f"{step.role} needs {needed}, which has no step"
+        if not _can_have_reported(pipeline, needed, before=index):
+            return f"{step.role} needs {needed}, which never comes before it"
+    # Sent forward, the run would skip the steps between.
+    if step.on_rejected and step.on_rejected not in roles[:index]:
+        return f"{step.role} sends back to {step.on_rejected}, which is no earlier step"
+    return ""
+
+
+def _can_have_reported(pipeline: Pipeline, needed: str, *, before: int) -> bool:
+    """Whether a role's report can be there: it comes earlier, or its rejection leads back here."""
+    found = pipeline.index_of(needed)
+    back = pipeline.steps[found].on_rejected
+    leads_back = back in {step.role for step in pipeline.steps[: before + 1]}
+    return found < before or (found > before and leads_back)
+
+
+def as_data(pipeline: Pipeline) -> JsonValue:
+    """Return the pipeline as plain data, for the run's first event."""
+    data: JsonValue = msgspec.to_builtins(pipeline)
+    return data
+
+
+class Handed(Struct, frozen=True, kw_only=True):
+    """A report as handed back, with what it was based on; see core/runs/pipeline.py."""
+
+    role: str
+    report: Report
+    input_digest: str
+    turn_id: str
+    tree_digest: str = ""
+
+
+class RunView(Struct, frozen=True, kw_only=True):
+    """A run as its events tell it.
+
+    `is_resumed` until the next step starts or ends: a person said to go on from the stop.
+    `asked_next` is who is to be asked whatever came before, empty where that follows from it.
+    `asked_in_vain` counts steps in a row that asked nothing new. `suggested` is the newest answer
+    that a model would give to each question; `suggestions` counts all there were.
+    """
+
+    events: int = 0
+    specification: str = ""
+    pipeline: Pipeline = field(default_factory=lambda: Pipeline(steps=()))
+    iteration: int = 1
+    steps_run: int = 0
+    started: StepStarted | None = None
+    last: StepEnded | None = None
+    was_asked_again: bool = False
+    asked_in_vain: int = 0
+    is_resumed: bool = False
+    asked_next: str = ""
+    handed: Mapping[str, Handed] = field(default_factory=dict[str, Handed])
+    told: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    agents: Mapping[str, str] = field(default_factory=dict[str, str])
+    questions: tuple[Question, ...] = ()
+    answers: Mapping[str, str] = field(default_factory=dict[str, str])
+    answered_by: Mapping[str, Actor | None] = field(default_factory=dict[str, "Actor | None"])
+    suggested: Mapping[str, AnswerSuggested] = field(default_factory=dict[str, AnswerSuggested])
+    suggestions: int = 0
+    rejections: Mapping[str, int] = field(default_factory=dict[str, int])
+    parked: RunParked | None = None
+    ended: RunEnded | None = None
+
+    @property
+    def open_questions(self) -> tuple[Question, ...]:
+        """Questions nobody has answered yet, oldest first."""
+        return tuple(q for q in self.questions if q.question_id not in self.answers)
+
+    @property
+    def status(self) -> str:
+        """Return running, waiting_for_human, parked, idle before a start, or how it ended."""
+        # In this order: a run that ended keeps the stop and the questions that it had before.
+        if self.ended:
+            return self.ended.status
+        if self.parked:
+            return "parked"
+        if self.open_questions:
+            return "waiting_for_human"
+        return "running" if self.events else "idle"
+
+    def report(self, role: str) -> Report | None:
+        """Return the role's newest report."""
+        handed = self.handed.get(role)
+        return handed.report if handed else None
+
+    def report_digest(self, role: str) -> str | None:
+        """Return the digest of the role's newest report, None before the first."""
+        report = self.report(role)
+        return report.digest if report else None
+
 
 __all__ = [
     "AskHuman",
@@ -407,11 +564,11 @@ def queue_of(project_id: ProjectId, *, agent: str = "", host: str = "") -> str:
     Empty: whatever agent, wherever it runs. Without its last piece the queue of a host is that of
     all of them: so jobs go on elsewhere when their host is gone (store/postgres/workers.py).
     """
-    queue = f"{ANY_QUEUE}.{_digest(project_id, agent)[:_PLACE_DIGITS]}"
-    return f"{queue}.{_digest(host)[:_HOST_DIGITS]}" if host else queue
+    queue = f"{ANY_QUEUE}.{_place_digest(project_id, agent)[:_PLACE_DIGITS]}"
+    return f"{queue}.{_place_digest(host)[:_HOST_DIGITS]}" if host else queue
 
 
-def _digest(*words: str) -> str:
+def _place_digest(*words: str) -> str:
     return sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -464,3 +621,118 @@ def final_approval(view: RunView) -> Handed | None:
     handed = view.handed.get(view.pipeline.steps[-1].role)
     # A verdict on reports alone cannot be overtaken by an edit of the tree.
     return handed if handed is not None and handed.tree_digest else None
+
+
+# --- what a step is told --------------------------------------------------------------------------
+
+
+def task_of(view: RunView, step: Step) -> Task:
+    """Return both tellings of a step's task: the news, and everything."""
+    told = set(view.told.get(step.role, ()))
+    # A role that asks what was answered did not take it in: its answers are news once more.
+    is_deaf = view.asked_in_vain > 0
+    sections = _sections(view, step)
+    news = [one for one in sections if one.digest not in told or (is_deaf and one.heading)]
+    return Task(
+        text=f"# Task\n{step.task.strip()}\n\n{instructions(step.report_lines_max)}",
+        news=_told(news),
+        everything=_told(sections),
+    )
+
+
+def task_of_asking_again(view: RunView, step: Step, fault: str) -> Task:
+    """Return the one request for a report that could be used.
+
+    It is meant for the session that gave the faulty one; a new session must hear everything.
+    """
+    # The first task again, since `text` is now about the report alone.
+    everything = f"{task_of(view, step).everything}\n\n# First task\n{step.task.strip()}"
+    asked = f"Your report could not be used: {without_mentions(one_line(fault))}."
+    text = f"# Task\n{asked}\n\n{instructions(step.report_lines_max)}"
+    return Task(text=text, everything=everything)
+
+
+def digests_told(view: RunView, role: str) -> tuple[str, ...]:
+    """Return the digests of all that a role has been told once its step has ended."""
+    step = view.pipeline.steps[view.pipeline.index_of(role)]
+    return tuple(section.digest for section in _sections(view, step))
+
+
+def input_digest(view: RunView, step: Step) -> str:
+    """Return the digest of the specification and the reports a step needs; verdicts bind to it."""
+    # Without answers and rejections: a verdict is on what is built, not on what was said about it.
+    pieces = [_digest(view.specification)]
+    pieces += [
+        f"{role} {view.handed[role].report.digest}" for role in step.needs if role in view.handed
+    ]
+    return _digest("\n".join(pieces))
+
+
+def has_rejected(report: Report | None) -> bool:
+    """Return whether a report's verdict is a rejection."""
+    return bool(report and report.verdict and report.verdict.result == "rejected")
+
+
+class _Section(Struct, frozen=True):
+    """What a step may see: a section of its own, or an item of the section under `heading`."""
+
+    text: str
+    heading: str = ""
+
+    @property
+    def digest(self) -> str:
+        return _digest(self.text)
+
+
+def _sections(view: RunView, step: Step) -> list[_Section]:
+    """Return all a step may see: specification, reports, answers to its questions."""
+    sections = [_Section(f"# Specification\n{view.specification.strip()}")]
+    sections += [
+        _Section(render(role, view.handed[role].report))
+        for role in _sources(view, step)
+        if role in view.handed
+    ]
+    sections += [
+        _Section(
+            item(f"{q.question_id}: {one_line(q.text)} → {_answer(view, q.question_id)}"),
+            heading="# Answers",
+        )
+        for q in view.questions
+        if q.role == step.role and q.question_id in view.answers
+    ]
+    return sections
+
+
+def _answer(view: RunView, question_id: str) -> str:
+    return answer_told(view.answers[question_id], view.answered_by.get(question_id))
+
+
+def answer_told(text: str, by: Actor | None) -> str:
+    """Return an answer as roles are told it: what no person is known to have said, says so."""
+    if by is None or by.kind == "person":
+        return text
+    return f"[from {by.in_words}, not a person's decision] {text}"
+
+
+def _told(sections: Sequence[_Section]) -> str:
+    whole = [section.text for section in sections if not section.heading]
+    answers = [section for section in sections if section.heading]
+    if answers:
+        whole.append("\n".join([answers[0].heading, *(answer.text for answer in answers)]))
+    return "\n\n".join(whole)
+
+
+def _sources(view: RunView, step: Step) -> tuple[str, ...]:
+    """The roles a step needs, and the one whose rejection sent the run back to it."""
+    judges = tuple(
+        other.role
+        for other in view.pipeline.steps
+        # Only while it stands: a judge that approved since has no more to say to the builder.
+        if other.on_rejected == step.role and has_rejected(view.report(other.role))
+    )
+    return tuple(dict.fromkeys((*step.needs, *judges)))
+
+
+def _digest(text: str) -> str:
+    # An agent's text may hold half a character, which plain UTF-8 refuses.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -18,8 +18,14 @@ from typing import Final, TypedDict
 
 from msgspec import Struct, structs
 
-from upthread.core.decision.price import Price, Spending, Tokens, estimated
-from upthread.core.decision.words import RESUME, RESUME_WITH_UPDATE
+from upthread.core.decision.words import (
+    RESUME,
+    RESUME_WITH_UPDATE,
+    Price,
+    Spending,
+    Tokens,
+    estimated,
+)
 from upthread.core.events import (
     PromptRecognised,
     PromptSent,

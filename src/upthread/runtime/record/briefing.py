@@ -10,13 +10,11 @@ from typing import Final
 
 import msgspec
 
-from upthread.core.context.briefing import BriefingInputs, Reported, goal_of
-from upthread.core.context.briefing_edit import BriefingEdit
+from upthread.core.context.briefing import BriefingEdit, BriefingInputs, Reported, goal_of
 from upthread.core.context.prior_context import PRIOR_EXCHANGES_MAX, plan_of
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.roles.reports import Report
-from upthread.core.runs.pipeline import RunView
-from upthread.core.runs.step_prompt import answer_told
+from upthread.core.runs.pipeline import RunView, answer_told
 from upthread.core.sessions import readable
 from upthread.core.turns.effects import EffectState, effects_of
 from upthread.core.turns.recognition import CutOffTurn

@@ -18,7 +18,6 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from upthread.core.decision.price import Price, Tokens
 from upthread.core.decision.words import (
     FIRST,
     READ_BACK,
@@ -26,6 +25,8 @@ from upthread.core.decision.words import (
     RESUME_WITH_REPLAY,
     RESUME_WITH_UPDATE,
     START_FRESH,
+    Price,
+    Tokens,
 )
 from upthread.core.events import Usage
 from upthread.runtime.record.timeline import Branch, Timeline, TurnNode

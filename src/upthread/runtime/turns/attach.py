@@ -31,10 +31,9 @@ from upthread.core.turns.turn import RESTORED
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import StoreError, UpstreamError
 from upthread.runtime.record.turn_views import last_attached
-from upthread.runtime.turns.live_turn import LiveTurn, link_end
+from upthread.runtime.turns.live_turn import LiveTurn, held_elsewhere, link_end
 from upthread.runtime.turns.older_record import look_at_replay
 from upthread.runtime.turns.progress import TurnStarted
-from upthread.runtime.turns.recorder import held_elsewhere
 from upthread.tasks import task_group
 
 WAIT_TOLD_AT_S: Final = (5.0, 30.0, 60.0)

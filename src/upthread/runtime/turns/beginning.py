@@ -9,7 +9,7 @@ from msgspec import structs
 
 from upthread.core.commands import OpenTurn, Write
 from upthread.core.decision.handshake import REFUSE, RESUME, HandshakeInputs, decide
-from upthread.core.decision.price import Spending, Tokens
+from upthread.core.decision.words import Spending, Tokens
 from upthread.core.events import TurnEnded, TurnIntended
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, wants_fresh, without_fresh
 from upthread.core.turns.replayed_history import Lacked

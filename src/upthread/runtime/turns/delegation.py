@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.config import Settings
 from upthread.core.commands import Write
-from upthread.core.decision.price import Tokens
+from upthread.core.decision.words import Tokens
 from upthread.core.events import AgentsCall, TurnEnded, TurnParked
 from upthread.core.turns.prompt import Task
 from upthread.core.types import Durability, Fence, RunId, TurnId

@@ -32,8 +32,7 @@ from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSes
 from upthread.errors import UpstreamError
 from upthread.runtime.turns.attach import notify_if_due, telling_of_wait
 from upthread.runtime.turns.examination import Examiner
-from upthread.runtime.turns.live_turn import LiveTurn
-from upthread.runtime.turns.recorder import Answer, Recording
+from upthread.runtime.turns.live_turn import Answer, LiveTurn, Recording
 from upthread.runtime.turns.turn_history import (
     RecordedChild,
     effects_before,

@@ -42,9 +42,8 @@ from upthread.runtime.turns.attach import (
     telling_of_wait,
 )
 from upthread.runtime.turns.delivery import judged, send
-from upthread.runtime.turns.live_turn import LiveTurn, link_end
+from upthread.runtime.turns.live_turn import Answer, LiveTurn, link_end
 from upthread.runtime.turns.progress import TurnResult
-from upthread.runtime.turns.recorder import Answer
 from upthread.runtime.turns.recovery import parked_unheld, recover, rest_of
 from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event, result_of
 from upthread.runtime.turns.turn_history import effects_of_turn

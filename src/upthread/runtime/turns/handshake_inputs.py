@@ -15,8 +15,8 @@ from msgspec import structs
 
 from upthread.core.decision.freshness import Surroundings, freshness
 from upthread.core.decision.model import AgentLimit, HandshakeInputs
-from upthread.core.decision.price import CacheState, cache_state
 from upthread.core.decision.rules import RELAYED
+from upthread.core.decision.words import CacheState, cache_state
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import LIMITS
 from upthread.core.turns.turn import TurnView

@@ -9,9 +9,11 @@ from msgspec import Struct, field, structs
 
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness
 from upthread.core.decision.handshake import RESUME, because
-from upthread.core.decision.price import NOTHING_PRICED, Price, Tokens
 from upthread.core.decision.words import (
+    NOTHING_PRICED,
     RECOGNISED,
+    Price,
+    Tokens,
     conversation_name,
     cost_in_words,
     decision_line,

@@ -59,7 +59,7 @@ from upthread.runtime.turns.turn_history import (
 
 if TYPE_CHECKING:
     from upthread.runtime.turns.attach import Attached
-    from upthread.runtime.turns.recorder import Answer
+    from upthread.runtime.turns.live_turn import Answer
 
 
 async def recover(live: LiveTurn, connection: AgentConnection) -> Answer | None:

@@ -14,7 +14,7 @@ from upthread.agent_stores.homes import home_of
 from upthread.agents.stored import stored_outlines, writer_of
 from upthread.client.parts import Surroundings
 from upthread.client.project import Project
-from upthread.core.decision.price import Tokens, cache_state
+from upthread.core.decision.words import Tokens, cache_state
 from upthread.core.states import State
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError

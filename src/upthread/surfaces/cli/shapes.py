@@ -15,7 +15,7 @@ from upthread.client.why import Why
 from upthread.core import events
 from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
-from upthread.core.decision.price import Price, Tokens
+from upthread.core.decision.words import Price, Tokens
 from upthread.core.events import AgentEvent, AnswerSuggested, Question, TurnParked
 from upthread.core.runs.pipeline import RunView, VerdictView
 from upthread.core.runs.stops import shortfall

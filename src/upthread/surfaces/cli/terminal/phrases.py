@@ -15,7 +15,7 @@ from typing import Final, cast
 
 from upthread.core import text as texts
 from upthread.core.decision import words
-from upthread.core.decision.price import Tokens
+from upthread.core.decision.words import Tokens
 from upthread.core.events import RunParked, TurnParked
 from upthread.core.runs.stops import NEW_REFUSED, OURS, Source, stop_in_words
 from upthread.core.states import Standing, effects_command, go_on_command

@@ -18,9 +18,9 @@ from upthread.agents.stored import stored_histories
 from upthread.client.file_permissions import Log, day_of, logs, remove_logs
 from upthread.client.project import Project
 from upthread.core.agents import WITH_A_STORE
-from upthread.core.config_file import Keep
 from upthread.core.names import did_you_mean, parse_role, parse_workstream, shown
 from upthread.core.states import effects_command
+from upthread.core.trust import Keep
 from upthread.errors import NotFoundError, StoreError, UsageError
 from upthread.runtime.record.erasure import HeldWorkstream, Selection, summed
 from upthread.surfaces.cli import options

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 import click
 
 from upthread.client.project import Project
-from upthread.core.decision.price import Tokens
+from upthread.core.decision.words import Tokens
 from upthread.core.events import RunEvent, RunParked, RunStarted
 from upthread.core.runs.pipeline import RunView
 from upthread.core.states import effects_command, run_command

@@ -9,8 +9,7 @@ from typing import Final, get_args
 import click
 
 from upthread.client.project import Project
-from upthread.core.decision.price import Tokens
-from upthread.core.decision.words import done_in_words
+from upthread.core.decision.words import Tokens, done_in_words
 from upthread.core.events import Usage
 from upthread.errors import UsageError
 from upthread.runtime.record.savings import (

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import click
 
 from upthread.client.project import Project
-from upthread.core.decision.price import Tokens
+from upthread.core.decision.words import Tokens
 from upthread.errors import UsageError
 from upthread.runtime.options import TellOptions
 from upthread.runtime.record.effects import RecordedEffect
