@@ -1,7 +1,7 @@
 """Decisions in words: the one place where a decision becomes the line that a person reads.
 
 The command line, the hooks, the MCP server, the audit and the library all say a decision through
-here. The reasons come in as the words that `reasons_in_words` made of them when the decision was taken.
+here. The reasons come in as the words that `reasons_in_words` made of them when it was taken.
 
 The price, first here, is tokens to resume a session beside tokens to brief a fresh one, as values.
 Either begins with what any session of that agent reads before our words, its own prompt and its
@@ -163,7 +163,7 @@ def cache_state(agent: str, *, idle_s: float | None, is_same_prefix: bool = True
     return "warm" if idle_s <= cache.warm_s else "unknown"
 
 
-# --- decisions in words ----------------------------------------------------------------------------
+# --- decisions in words ---------------------------------------------------------------------------
 
 FIRST = "first"
 RESUME = "resume"
