@@ -1,5 +1,6 @@
 """How an agent's process ended, and what it said last, in the words an error has for a person."""
 
+import anyio
 import pytest
 from tests.agents.test_process import python
 
@@ -59,6 +60,16 @@ async def test_what_it_said_last_is_in_the_words(tmp_path, code, unreadable, wor
             running_agent.note_unreadable(each)
         error = await running_agent.died("initialize")
         assert (running_agent.last_words(), error.hint) == (words, words)
+
+
+async def test_a_question_to_a_person_that_ends_in_no_line_is_in_the_words(tmp_path):
+    code = (
+        "import sys, time\nsys.stdout.write('Install? [y/N] '); sys.stdout.flush(); time.sleep(9)"
+    )
+    async with running(tmp_path, code) as child:
+        with anyio.move_on_after(2):
+            await child.read_line()
+        assert agent(child, Spoken).last_words().endswith("first: Install? [y/N]")
 
 
 async def test_an_error_names_the_session_it_is_about_and_another_session_is_used_for_nothing(

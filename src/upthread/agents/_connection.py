@@ -87,6 +87,10 @@ class RunningAgent:
     def last_words(self) -> str:
         """Return what it last wrote to stderr, and what on its stdout was not what it speaks."""
         tail, first = self.child.tail_of_stderr(), self._first_unreadable
+        # A question to a person ends in no line, and the answer is waited for.
+        rest = self.child.unfinished_line.decode("utf-8", "replace").strip()
+        if not rest.startswith("{"):
+            first = first or rest[:UNREADABLE_SHOWN_CHARACTERS]
         said = f"{STDERR_END}{tail}" if tail else "it wrote nothing to stderr"
         held = f"; its stdout held what is not {self.speaks}, first: {first}" if first else ""
         return said + held

@@ -24,12 +24,21 @@ class Unreadable(Struct, frozen=True, kw_only=True):
 
 
 def read_json(line: bytes) -> Any:
-    """Return what a line holds, Unreadable for one that is no JSON. Raises QuotaExceededError."""
+    """Return what a line holds, Unreadable for one that is no JSON. Raises QuotaExceededError.
+
+    An answer may have bytes that are no UTF-8, which become U+FFFD: somebody waits for it.
+    """
     require_sound_frame(line)
     try:
         text = line.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
-        return Unreadable(raw=line.decode("utf-8", "surrogateescape"))
+        found = _decoded(line.decode("utf-8", "replace"))
+        is_answer = isinstance(found, dict) and "id" in found and "method" not in found
+        return found if is_answer else Unreadable(raw=line.decode("utf-8", "surrogateescape"))
+    return _decoded(text)
+
+
+def _decoded(text: str) -> Any:
     try:
         return _DECODER.decode(text)
     except ValueError:

@@ -162,6 +162,11 @@ class ChildProcess:
                 return self._take(self._scanned, skipped=0) if self._buffer else None
             self._buffer += chunk
 
+    @property
+    def unfinished_line(self) -> bytes:
+        """What it has written since its last whole line."""
+        return bytes(self._buffer)
+
     def _take(self, end: int, *, skipped: int) -> bytes:
         line = bytes(self._buffer[:end])
         del self._buffer[: end + skipped]

@@ -56,6 +56,14 @@ def test_any_json_survives_the_wire(params):
     assert frame.content == message
 
 
+def test_an_answer_that_is_no_utf8_is_an_answer_all_the_same_and_nothing_else_is():
+    assert (
+        read_json(b'{"id":1,"error":{"message":"T\xfcr zu"}}')["error"]["message"] == "T\ufffdr zu"
+    )
+    for line in (b'{"method":"x","id":1,"params":"\xfc"}', b'{"id":"\xfc'):
+        assert read_json(line) == Unreadable(raw=line.decode("utf-8", "surrogateescape"))
+
+
 @pytest.mark.extended
 @given(st.binary())
 def test_no_line_of_bytes_is_an_error(line):

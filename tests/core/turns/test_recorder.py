@@ -187,10 +187,15 @@ def test_a_turn_has_worked_once_its_own_session_called_a_tool():
     assert on.own.has_worked
 
 
-@pytest.mark.parametrize(("progress", "has_acted"), [("Reconnecting... 1/5", False), ("", True)])
-def test_that_an_agent_tries_again_is_nothing_that_it_did(progress: str, has_acted: bool):
+@pytest.mark.parametrize(
+    ("progress", "session", "has_acted"),
+    [("Reconnecting... 1/5", OWN, False), ("", OWN, True), ("", None, False)],
+)
+def test_that_an_agent_tries_again_or_writes_a_log_line_is_nothing_that_it_did(
+    progress, session, has_acted
+):
     on = recorder()
-    play([UnknownReceived(upstream_session_id=OWN, kind="x", raw={}, progress=progress)], on)
+    play([UnknownReceived(upstream_session_id=session, kind="x", raw={}, progress=progress)], on)
     assert on.has_acted is has_acted
 
 

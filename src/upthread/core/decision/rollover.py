@@ -223,8 +223,12 @@ _NOT_OF_SESSION: Final = (
     r"|(?:api.?key|credentials?|login).{0,12}(?:invalid|expired|revoked|missing|rejected)"
     r"|(?:invalid|expired|revoked|missing|incorrect) (?:api.?key|credentials?|login)"
     r"|authentication (?:failed|required|error)|unauthori[sz]ed"
+    r"|\b(?:api error|http|status)(?: code)?[ :=]{1,3}(?:401|402|403|429)\b"
 )
-"""Phrases of sign-in, limits, credit and overload. Unlike a word, hardly a name holds one."""
+"""Phrases of sign-in, limits, credit and overload. Unlike a word, hardly a name holds one.
+
+An adapter may have no more than the provider's status: what follows it is in any language.
+"""
 
 _IN_USE: Final = (
     r"(?i)\bbusy\b|\block(?:ed|s)?\b|in use\b|already open|open (?:in|else)|another process"

@@ -133,8 +133,11 @@ class Recorder:
     def record(self, event: events.AgentEvent, *, at_ms: int) -> None:
         """Take one event. Only complete parts are ready to drain."""
         self._sheet.now_ms = at_ms
-        is_retry = isinstance(event, events.UnknownReceived) and bool(event.progress)
-        self.has_acted |= not (is_retry or isinstance(event, _IDLE))
+        # A log line on its stdout, or a notification of its own, names no session.
+        is_aside = isinstance(event, events.UnknownReceived) and (
+            bool(event.progress) or event.upstream_session_id is None
+        )
+        self.has_acted |= not (is_aside or isinstance(event, _IDLE))
         stream = self._stream_of(event)
         if stream is None:
             is_named = event.upstream_session_id is not None
