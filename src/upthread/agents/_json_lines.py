@@ -32,9 +32,10 @@ def read_json(line: bytes) -> Any:
     try:
         text = line.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
-        found = _decoded(line.decode("utf-8", "replace"))
-        is_answer = isinstance(found, dict) and "id" in found and "method" not in found
-        return found if is_answer else Unreadable(raw=line.decode("utf-8", "surrogateescape"))
+        found = as_object(_decoded(line.decode("utf-8", "replace")))
+        if "id" in found and "method" not in found:
+            return found
+        return Unreadable(raw=line.decode("utf-8", "surrogateescape"))
     return _decoded(text)
 
 
