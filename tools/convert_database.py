@@ -29,8 +29,7 @@ from typing import Any
 
 from msgspec import structs
 
-from upthread.client.encryption import key_of
-from upthread.client.stores import migrate_store, open_store
+from upthread.client.stores import key_of, migrate_store, open_store
 from upthread.config import load_settings
 from upthread.core import commands as c
 from upthread.core.events import PromptSent

@@ -88,7 +88,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     `stamps` tell of each path that was looked into, before it was, by what it is known to have
     changed since; empty for what was not there.
     `encryption_key` says where the database's key is, None: it is not encrypted. See
-    client/encryption.py.
+    client/stores.py.
     """
 
     working_directory: str

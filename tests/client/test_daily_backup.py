@@ -12,8 +12,8 @@ from msgspec import structs
 
 from upthread.client import database_files
 from upthread.client.database_files import back_up_daily, daily_backups, remove_daily_backups
-from upthread.client.encryption import key_of
 from upthread.client.file_permissions import redaction_key
+from upthread.client.stores import key_of
 from upthread.config import load_settings
 from upthread.core.types import TextPart
 from upthread.errors import StoreError

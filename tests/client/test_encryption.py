@@ -9,7 +9,7 @@ import keyring.backend
 import pytest
 from msgspec import structs
 
-from upthread.client.encryption import SERVICE, key_of, made_key
+from upthread.client.stores import SERVICE, key_of, made_key
 from upthread.config import load_settings
 from upthread.errors import ConfigError
 

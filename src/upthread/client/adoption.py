@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from upthread.client.assembly import Assembly
-from upthread.client.own_interfaces import adapter_for
+from upthread.client.delegation_setup import adapter_for
 from upthread.core.acts import ADOPTED
 from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.names import key_of, parse_address, shown

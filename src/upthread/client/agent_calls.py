@@ -7,16 +7,15 @@ is decided and recorded is the same as for `tell`: runtime/turns/external_turn.p
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from upthread.agents.base import PermissionRequest
 from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
-from upthread.client.sub_agent_call import BUSY, ELSEWHERE, Answer, SubAgentCall, agents_call
 from upthread.config import personal_role, unusable_role
 from upthread.core.agents import WITH_A_STORE
 from upthread.core.commands import RecordAct
@@ -37,7 +36,7 @@ from upthread.core.text import visible_line
 from upthread.core.turns.prompt import Task, without_fresh
 from upthread.core.turns.recognition import CutOffCall, UndecidedCall, stored_turns
 from upthread.core.turns.replayed_history import is_finished
-from upthread.core.types import CHILD_SLOT
+from upthread.core.types import CHILD_SLOT, Holder, Outcome
 from upthread.core.workstreams import (
     NONE,
     ROLE_UNKNOWN,
@@ -61,6 +60,9 @@ from upthread.runtime.working_tree.repository import default_branch, git_facts
 from upthread.store.address import file_path, is_postgres
 from upthread.store.sqlite.database import forget_missed, missed
 
+if TYPE_CHECKING:
+    from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
+
 PROMPT_CHARACTERS_MAX: Final = 1_000_000
 INTERRUPTED_AFTER_NS: Final = 60 * 60 * 10**9
 """How long a sub-agent that no hook recorded is silent before its call counts as interrupted."""
@@ -68,10 +70,71 @@ UNDECIDED_READ_NS: Final = 7 * 24 * 60 * 60 * 10**9
 """How long after its last word a main session is read for calls that no hook recorded."""
 NAMED: Final = "named"
 """The act of a person whose prompt named the workstream of a main session."""
+BUSY: Final = "busy"
+ELSEWHERE: Final = "elsewhere"
+"""What an agent says of a session that it was asked for, beside the words of an outcome: it is at
+work in the session, or opens it only in another main session."""
 
 
-if TYPE_CHECKING:
-    from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
+class SubAgentCall(Struct, frozen=True, kw_only=True):
+    """A call of a sub-agent, as an agent's hook tells it.
+
+    `pid` is the agent's process. `unusable` are sessions the agent was asked for, and what it said
+    of each. `takes_session` is whether the agent's tool takes a session to go on in. `named` is a
+    session that the model named and the agent does not have, empty for none. With `only_own` a main
+    session can go on with nothing but what was started in it. `reach` words how the model writes to
+    a sub-agent that it had before, None where it cannot. `by_sub_agent` is whether a sub-agent
+    made the call, and not the main session itself.
+    """
+
+    agent: str
+    main_session: str
+    call_id: str
+    role: str
+    prompt: str
+    pid: int
+    takes_session: bool = False
+    unusable: Mapping[str, str] = field(default_factory=dict[str, str])
+    named: str = ""
+    only_own: bool = False
+    reach: Callable[[str], str] | None = None
+    by_sub_agent: bool = False
+
+    @property
+    def holder(self) -> Holder:
+        """The agent's process, for which a call's lease is held."""
+        return process_holder(self.pid, f"a call in {self.agent}")
+
+    @property
+    def session_lost(self) -> Outcome | None:
+        """Why the agent cannot use the session that it was asked for last; None where it can."""
+        lost = [why for why in self.unusable.values() if why not in {BUSY, ELSEWHERE}]
+        # The plug-in's word may be of a newer version; that the session cannot be used is certain.
+        known = [Outcome(why) if why in set(Outcome) else Outcome.MISSING for why in lost]
+        return known[-1] if known else None
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What a hook answers: a line for the person, the prompt, and the session to resume.
+
+    `refusal` tells the model why the call is not made; `is_role` is whether the call is continued.
+    """
+
+    line: str = ""
+    prompt: str = ""
+    session: str = ""
+    refusal: str = ""
+    is_role: bool = False
+
+
+def agents_call(call: SubAgentCall, because: str = "") -> AgentsCall:
+    """Return what the record keeps of a call; `because` is why it belongs to its workstream."""
+    return AgentsCall(
+        agent=call.agent,
+        main_session=call.main_session,
+        call_id=call.call_id,
+        because=because or NONE,
+    )
 
 
 class InUse(Struct, frozen=True, kw_only=True):

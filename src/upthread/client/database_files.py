@@ -18,8 +18,8 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
 
-from upthread.client.encryption import key_of
 from upthread.client.file_permissions import put_key, read_key, secure_home
+from upthread.client.stores import key_of
 from upthread.config import Settings
 from upthread.core.commands import RecordAct, RecordOnce
 from upthread.core.names import shown

@@ -2,7 +2,8 @@
 
 Turns what a person asked into a TellRequest. The agent is, in this order: the one named in the
 call, the role's, the one whose session the conversation holds, the project's, the only one
-installed. The rehearsal agent is never chosen by itself.
+installed. The rehearsal agent is never chosen by itself. At the end is what an agent is driven
+with: its adapter, and the command that opens a session in its own interface.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -20,16 +20,16 @@ from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.boundary import own_files
 from upthread.boundary.own_files import installed_path
 from upthread.client.file_permissions import log_path
-from upthread.client.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.parts import ProjectParts
-from upthread.config import instructions_in
-from upthread.core.agents import AGENTS, name_of, one_of
+from upthread.config import Settings, instructions_in
+from upthread.core.agents import ACP, AGENTS, name_of, one_of
 from upthread.core.decision.words import UNDECIDED_LINE
 from upthread.core.events import AgentsCall
 from upthread.core.names import Address, key_of
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.role import Role
 from upthread.core.runs import pipeline as pipelines
+from upthread.core.sessions import MainSession, OwnInterface, of_link
 from upthread.core.trust import AgentSettings
 from upthread.core.turns.prompt import Task, with_unverified
 from upthread.core.turns.recognition import UndecidedCall
@@ -44,15 +44,12 @@ from upthread.core.types import (
 from upthread.core.workstreams import callers_in
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.runtime.options import RunOptions, TellOptions
-from upthread.runtime.record.turn_views import last_attached, run_view
+from upthread.runtime.record.turn_views import last_attached, main_session_of, run_view
 from upthread.runtime.turns.conversation import ClaimRequest
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.older_record import OwnSessions, look, look_at_all
 from upthread.runtime.turns.progress import SILENT, Notice
 from upthread.runtime.working_tree.git_worktrees import Worktrees
-
-if TYPE_CHECKING:
-    pass
 
 
 class Preparing:
@@ -361,3 +358,73 @@ class Preparing:
             prompt_timeout_s=self._settings.prompt_timeout_s,
             ignores_project=not self._settings.trusts(agent, place, self._environment),
         )
+
+
+def command_of(parts: ProjectParts, link: Link) -> tuple[str, ...] | None:
+    """Return the agent's own command for a link's session, None if the agent has no such command.
+
+    None also if the configuration no longer names the agent. Blocking.
+    """
+    try:
+        return _command(parts, link, link.upstream_session_id)
+    except UsageError:
+        return None
+
+
+def own_interface_of(parts: ProjectParts, link: Link) -> OwnInterface:
+    """Return the command for a link's session, or the reason why there is no command. Blocking."""
+    try:
+        command = _command(parts, link, link.upstream_session_id)
+    except UsageError:
+        return of_link(link, command=None, is_configured=False)
+    if opens_sub_agents(parts.settings, link.agent):
+        return of_link(link, command=command)
+    main = UpstreamSessionId(main_session_of(parts.store, link))
+    within = MainSession(
+        upstream_session_id=main,
+        command=_command(parts, link, main),
+        there=_reached_from_main(link),
+    )
+    return of_link(link, command=command, main=within if main else None)
+
+
+def _command(parts: ProjectParts, link: Link, session: UpstreamSessionId) -> tuple[str, ...] | None:
+    configured = parts.settings.agents.get(link.agent)
+    if configured is None or not configured.command:
+        command = registry.resume_command(link.agent, session)
+    else:
+        command = adapter_for(parts.settings, link.agent).resume_command(session)
+    return (*_words_before(parts, link), *command) if command else None
+
+
+def _words_before(parts: ProjectParts, link: Link) -> tuple[str, ...]:
+    """Return the prefix that sets a session's profile, empty if the session is here as well.
+
+    For example `env CODEX_HOME=/home/ada/work`.
+    """
+    # Not the configured environment, because a person starts the agent from the shell.
+    where = agent_environment(parts.environment)
+    profile = last_attached(parts.store, link).agent_profile
+    without = stored.profile_without(where, link.upstream_session_id, profile)
+    return ("env", profile) if without else ()
+
+
+def adapter_for(settings: Settings, agent: str) -> AgentAdapter:
+    """Return the adapter for an agent's name. Raises UsageError for an unknown name."""
+    configured = settings.agents.get(agent)
+    # Without a command, the configuration means the known agent of this name.
+    return registry.adapter_for(agent, configured.command if configured else ())
+
+
+def opens_sub_agents(settings: Settings, agent: str) -> bool:
+    """Return whether an agent, with its configured command, can open a sub-agent's session."""
+    configured = settings.agents.get(agent)
+    # A configured command speaks ACP, even under the name of a known agent.
+    is_acp = bool(configured and configured.command)
+    return registry.opens_sub_agents(agent, kind=ACP if is_acp else None)
+
+
+def _reached_from_main(link: Link) -> str:
+    """Return how a person reaches a sub-agent from its main session."""
+    row = AGENTS.get(link.agent)
+    return row.reached_from_main.format(session=link.upstream_session_id) if row else ""

@@ -14,8 +14,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, structs
 
-from upthread.client.delegation_setup import Preparing
-from upthread.client.own_interfaces import adapter_for
+from upthread.client.delegation_setup import Preparing, adapter_for
 from upthread.client.parts import ProjectParts
 from upthread.core.acts import FORKED
 from upthread.core.commands import (

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from upthread.client.agent_calls import InUse
 from upthread.client.consent import decide, refuse_models
-from upthread.client.own_interfaces import adapter_for, command_of, own_interface_of
+from upthread.client.delegation_setup import adapter_for, command_of, own_interface_of
 from upthread.client.runs import RunningProject
 from upthread.client.worktrees import notice_of
 from upthread.core.actors import Actor, model_of

@@ -14,7 +14,6 @@ from msgspec import Struct, structs
 from upthread.agents.registry import agents_on_path, end_process_group
 from upthread.boundary.own_files import home_directory
 from upthread.client.agent_calls import AgentCalls
-from upthread.client.encryption import key_of
 from upthread.client.file_permissions import redaction_key, secure_home
 from upthread.client.parts import ProjectParts, record_policy, redactor_for
 from upthread.client.project_identity import (
@@ -23,7 +22,7 @@ from upthread.client.project_identity import (
     know_project,
     said_project,
 )
-from upthread.client.stores import lease_times_for, open_store
+from upthread.client.stores import key_of, lease_times_for, open_store
 from upthread.config import Settings, load_settings
 from upthread.core.actors import PROGRAM, Actor
 from upthread.core.agents import AGENTS, name_of

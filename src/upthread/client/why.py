@@ -7,8 +7,7 @@ from typing import Final, cast
 
 from msgspec import Struct, structs
 
-from upthread.client.delegation_setup import Preparing
-from upthread.client.own_interfaces import opens_sub_agents
+from upthread.client.delegation_setup import Preparing, opens_sub_agents
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS
 from upthread.core.decision.examined import Reading

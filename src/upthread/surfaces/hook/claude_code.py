@@ -22,8 +22,7 @@ from msgspec import Struct, structs
 from upthread.agents.claude_code.entries import ENDS, SUBAGENTS, file_of
 from upthread.boundary.files import direct
 from upthread.boundary.programs import living_parent
-from upthread.client.agent_calls import AgentCalls
-from upthread.client.sub_agent_call import SubAgentCall
+from upthread.client.agent_calls import AgentCalls, SubAgentCall
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.turns.external_progress import CallEnded, ended_with
 from upthread.surfaces.hook import main_session

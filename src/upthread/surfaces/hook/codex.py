@@ -18,8 +18,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from upthread.boundary.programs import living_parent
-from upthread.client.agent_calls import AgentCalls
-from upthread.client.sub_agent_call import SubAgentCall
+from upthread.client.agent_calls import AgentCalls, SubAgentCall
 from upthread.core.types import Outcome
 from upthread.runtime.turns.external_progress import CallEnded
 from upthread.surfaces.hook import main_session

@@ -13,8 +13,7 @@ from msgspec import Struct, field
 
 from upthread.agents.base import PermissionRequest
 from upthread.boundary.programs import living_parent
-from upthread.client.agent_calls import AgentCalls
-from upthread.client.sub_agent_call import SubAgentCall
+from upthread.client.agent_calls import AgentCalls, SubAgentCall
 from upthread.core.text import visible_line
 from upthread.core.workstreams import NONE
 

@@ -9,8 +9,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from upthread.boundary.programs import living_parent
-from upthread.client.agent_calls import AgentCalls
-from upthread.client.sub_agent_call import SubAgentCall
+from upthread.client.agent_calls import AgentCalls, SubAgentCall
 from upthread.core.decision.words import NOT_RESUMED
 from upthread.core.types import Outcome
 from upthread.errors import UsageError

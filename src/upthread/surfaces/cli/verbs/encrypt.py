@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from upthread.client.database_files import remove_daily_backups
-from upthread.client.encryption import key_of, made_key
+from upthread.client.stores import key_of, made_key
 from upthread.config import Settings
 from upthread.errors import UsageError
 from upthread.store.address import file_path, is_postgres
