@@ -30,7 +30,7 @@ from upthread.integrations.temporal import Tell, upthread_tell
 from upthread.runtime.options import TellOptions
 from upthread.runtime.record.erasure import Selection
 from upthread.runtime.system import now_ms
-from upthread.runtime.turns import executor
+from upthread.runtime.turns import turns as runtime_turns
 from upthread.runtime.turns.progress import Listener
 from upthread.tasks import task_group
 
@@ -495,7 +495,7 @@ def test_a_parked_turn_of_a_step_waits_for_a_person_at_each_attempt(home):
 
 def allow_all(home, monkeypatch):
     """Let agents act, log their prompts, and be overloaded at the end of each."""
-    monkeypatch.setattr(executor, "RETRY_AFTER_S", 0)
+    monkeypatch.setattr(runtime_turns, "RETRY_AFTER_S", 0)
     monkeypatch.setenv("UPTHREAD_REHEARSAL_ALWAYS", "[[rehearse: overloaded]]")
     monkeypatch.setenv("UPTHREAD_REHEARSAL_LOG", str(home.directory / "agents.jsonl"))
     (home.directory / "home").mkdir(mode=0o700)

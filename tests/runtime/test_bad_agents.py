@@ -69,7 +69,7 @@ async def test_an_agent_that_cannot_start_fails_the_turn_clearly_and_costs_nothi
 
 @pytest.mark.parametrize("method", ["initialize", "session/new", "session/resume"])
 async def test_a_wait_for_an_agent_is_told_and_ends_with_what_helps(world, method, monkeypatch):
-    monkeypatch.setattr("upthread.runtime.turns.attach.WAIT_TOLD_AT_S", (0.1,))
+    monkeypatch.setattr("upthread.runtime.turns.delivery.WAIT_TOLD_AT_S", (0.1,))
     notices: list[Notice] = []
     options = upthread.TellOptions(agent="scripted", listener=Listener(notice=notices.append))
     of_session = method == "session/resume"
@@ -328,7 +328,7 @@ async def test_a_turn_parks_when_its_session_and_a_new_one_are_refused(world: Wo
 
 
 async def test_an_agent_that_says_nothing_to_a_prompt_is_told_of(world, monkeypatch):
-    monkeypatch.setattr("upthread.runtime.turns.attach.SILENCE_TOLD_AT_S", (0.1,))
+    monkeypatch.setattr("upthread.runtime.turns.delivery.SILENCE_TOLD_AT_S", (0.1,))
     notices: list[Notice] = []
     options = configure(world, "hangs_in_session/prompt", timeout_s=30)
     given_up = anyio.CancelScope()
@@ -392,7 +392,7 @@ async def test_a_turn_that_is_gone_on_with_asks_for_a_new_session_again(world, c
 
 
 async def test_a_secret_that_never_left_is_not_gone_on_with_as_it_is_kept(world, monkeypatch):
-    monkeypatch.setattr("upthread.runtime.turns.attach.WAIT_TOLD_AT_S", (0.1,))
+    monkeypatch.setattr("upthread.runtime.turns.delivery.WAIT_TOLD_AT_S", (0.1,))
     configure(world, "hangs_in_session/new", timeout_s=60)
     given_up = anyio.CancelScope()
     listener = Listener(notice=lambda _: given_up.cancel())

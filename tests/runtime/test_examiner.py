@@ -11,8 +11,7 @@ import pytest
 from tests.support.world import git, make_repository
 
 from upthread.core.commands import RecordExamined, RecordParts
-from upthread.core.decision.examined import ExaminedFile
-from upthread.core.decision.freshness import changed_files
+from upthread.core.decision.freshness import ExaminedFile, changed_files
 from upthread.core.types import (
     ConversationId,
     Part,

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from upthread.core.decision.examined import ExaminedFile
-from upthread.core.decision.freshness import changed_files
+from upthread.core.decision.freshness import ExaminedFile, changed_files
 from upthread.runtime.turns import examination
 from upthread.runtime.turns.examination import examine, look_again
 

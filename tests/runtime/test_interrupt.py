@@ -18,7 +18,7 @@ from upthread.agents.rehearsal.turn import text_chunk
 from upthread.core.types import Outcome, ToolResultPart
 from upthread.errors import UsageError
 from upthread.runtime.system import System
-from upthread.runtime.turns import executor
+from upthread.runtime.turns import turns
 from upthread.runtime.turns.delivery import DRAIN_S, heard_out
 from upthread.runtime.turns.live_turn import FLUSH_EVERY_S
 from upthread.runtime.turns.progress import Listener, TurnResult, TurnStarted
@@ -208,13 +208,13 @@ async def test_a_reply_that_waits_for_a_suspended_process_ends_the_turn_that_is_
 
 
 async def test_cancelled_before_its_end_is_committed_a_turn_has_its_reply(world, monkeypatch):
-    conclude, given_up = executor._conclude, anyio.CancelScope()
+    conclude, given_up = turns._conclude, anyio.CancelScope()
 
     async def conclude_cancelled(live, answer):
         given_up.cancel()
         return await conclude(live, answer)
 
-    monkeypatch.setattr(executor, "_conclude", conclude_cancelled)
+    monkeypatch.setattr(turns, "_conclude", conclude_cancelled)
     async with world.open() as project:
         with given_up:
             await project.tell(ADDRESS, "[[rehearse: tokens 7 5]]", REHEARSAL)

@@ -16,7 +16,7 @@ from tests.support.store_model import Model
 from tests.support.thoroughness import IS_THOROUGH
 
 from upthread.core import commands, types
-from upthread.core.decision.examined import ExaminedFile
+from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.events import PromptSent, QuestionAnswered, TurnEnded
 from upthread.errors import UpthreadError
 from upthread.store.sqlite import SqliteStore

@@ -50,9 +50,9 @@ from upthread.errors import ConflictError, FencedError, StoreError
 from upthread.runtime.lease import Leases
 from upthread.runtime.record.turn_views import main_session_of
 from upthread.runtime.system import process_holder, user_name
+from upthread.runtime.turns.beginning import main_id_of, session_of, turn_id_of
 from upthread.runtime.turns.conversation import Conversations
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.external_calls import main_id_of, session_of, turn_id_of
 from upthread.runtime.turns.external_progress import CallEnded, ExternalTurns
 from upthread.runtime.turns.external_turn import AskedOf, Begun
 from upthread.runtime.working_tree.git_worktrees import Worktrees, use_workstream, used_workstream

@@ -19,7 +19,7 @@ from upthread.core.agents import AGENTS
 from upthread.core.decision.words import RESUME
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import UpstreamError
-from upthread.runtime.turns.attach import attach
+from upthread.runtime.turns.delivery import attach
 
 _NEEDED: Final = ("config.toml",)
 """Codex opens a thread only where the thread's model provider is configured (0.171.0)."""

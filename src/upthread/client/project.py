@@ -13,7 +13,7 @@ from upthread.client.runs import RunningProject
 from upthread.client.worktrees import notice_of
 from upthread.core.actors import Actor, model_of
 from upthread.core.acts import settlement
-from upthread.core.decision.examined import Reading
+from upthread.core.decision.freshness import Reading
 from upthread.core.decision.words import Tokens
 from upthread.core.names import parse_workstream, shown
 from upthread.core.redaction.values import has_placeholder

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from upthread.client.delegation_setup import Preparing, opens_sub_agents
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS
-from upthread.core.decision.examined import Reading
+from upthread.core.decision.freshness import Reading
 from upthread.core.decision.handshake import HandshakeInputs, decide
 from upthread.core.decision.model import RecordFacts
 from upthread.core.decision.rollover import is_refused_for_good
@@ -25,7 +25,6 @@ from upthread.core.turns.recognition import CutOffTurn
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.types import Decision, JsonValue, Link, Outcome
 from upthread.errors import StoreError
-from upthread.runtime.cost import Subject
 from upthread.runtime.record.turn_views import (
     is_of_sub_agent,
     last_attached,
@@ -33,8 +32,8 @@ from upthread.runtime.record.turn_views import (
     refusals_in_row,
 )
 from upthread.runtime.record.workstream_views import RoleView
-from upthread.runtime.turns.external_calls import RESUMING
-from upthread.runtime.turns.handshake_inputs import gathered
+from upthread.runtime.turns.beginning import RESUMING
+from upthread.runtime.turns.handshake_inputs import Subject, gathered
 
 _OTHER_WORDS: Final = "(other words)"
 

@@ -24,7 +24,7 @@ from msgspec import structs
 from upthread.core import commands, events, types
 from upthread.core.actors import Actor
 from upthread.core.codec import encode_json
-from upthread.core.decision.examined import ExaminedFile
+from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.roles.reports import Status, VerdictResult
 
 if TYPE_CHECKING:  # a store loads this module, and no redaction

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 
 from upthread.core import commands
 from upthread.core.codec import encode_json
-from upthread.core.decision.examined import ExaminedFile
+from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.record_policy import forgotten, left_of_receipt
 from upthread.core.types import MAIN_SLOT, TurnId
 from upthread.errors import ConflictError, NotFoundError

@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 
 from upthread.core import commands
 from upthread.core.context.prior_context import newest_exchanges
-from upthread.core.decision.examined import ExaminedFile
+from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.record_policy import NO_EDIT
 from upthread.core.types import (
     Conversation,

@@ -30,7 +30,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from upthread.core.codec import Json, encode_json, encode_marked, encode_plain_json, is_marked
-from upthread.core.decision.examined import ExaminedFile
+from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.record_policy import FIELDS_WITH_TEXT, without_text
 from upthread.core.types import (
     ErasedPart,

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from upthread.core.decision.examined import (
+from upthread.core.decision.freshness import (
     FILES_OF_CALL_MAX,
     PATH_CHARACTERS_MAX,
     Examination,

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from upthread.core.decision.examined import ExaminedFile
 from upthread.core.decision.freshness import (
     LISTED_MAX,
     READ_AGAIN,
     ChangedFile,
+    ExaminedFile,
     Freshness,
     Shift,
     Surroundings,

@@ -12,7 +12,7 @@ import msgspec
 
 from upthread.core.context.briefing import BriefingEdit, BriefingInputs, Reported, goal_of
 from upthread.core.context.prior_context import PRIOR_EXCHANGES_MAX, plan_of
-from upthread.core.decision.examined import ExaminedFile
+from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.roles.reports import Report
 from upthread.core.runs.pipeline import RunView, answer_told
 from upthread.core.sessions import readable

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
 
-from upthread.core.decision.examined import Reading, reading_of
+from upthread.core.decision.freshness import Reading, reading_of
 from upthread.core.decision.rollover import REFUSALS_MAX, says_not_started
 from upthread.core.decision.words import Tokens
 from upthread.core.events import AgentsCall, RunEvent, SessionAttached, StepStarted, TurnEvent

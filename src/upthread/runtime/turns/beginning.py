@@ -1,30 +1,310 @@
 """The beginning of a turn: what it finds, what is decided, and the intent that is committed.
 
 The same for a prompt that upthread sends and for a call that an agent's own tool makes. Blocking.
+
+A call's turn has the same id in each process that hears of the call: a hook finds in one read which
+turn a call is, who holds it, and in which session it works.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
 from msgspec import structs
 
-from upthread.core.commands import OpenTurn, Write
-from upthread.core.decision.handshake import REFUSE, RESUME, HandshakeInputs, decide
-from upthread.core.decision.words import Spending, Tokens
-from upthread.core.events import TurnEnded, TurnIntended
-from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, wants_fresh, without_fresh
+from upthread.core.commands import OpenConversation, OpenTurn, Write
+from upthread.core.context.prior_context import has_prior_context
+from upthread.core.decision.handshake import REFUSE, HandshakeInputs, decide
+from upthread.core.decision.words import (
+    FIRST,
+    NOT_FOLLOWED,
+    RESUME,
+    RESUME_WITH_REPLAY,
+    RESUME_WITH_UPDATE,
+    Spending,
+    Tokens,
+)
+from upthread.core.events import AgentsCall, SessionAttached, TurnEnded, TurnIntended
+from upthread.core.names import Address
+from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, Task, wants_fresh, without_fresh
+from upthread.core.turns.recognition import CutOffCall
 from upthread.core.turns.replayed_history import Lacked
 from upthread.core.turns.spent_tokens import cost_of
-from upthread.core.turns.turn import TurnView
-from upthread.core.types import Decision, Message, Outcome, Speaker, TextPart, TurnId
-from upthread.errors import StoreError
-from upthread.runtime.cost import Subject
+from upthread.core.turns.turn import TurnState, TurnView
+from upthread.core.types import (
+    CHILD_SLOT,
+    MAIN_SLOT,
+    ContextPart,
+    Conversation,
+    ConversationId,
+    ConversationKey,
+    Decision,
+    Fence,
+    Holder,
+    Lease,
+    Message,
+    Outcome,
+    ProjectId,
+    Speaker,
+    TextPart,
+    TurnId,
+    UpstreamSessionId,
+)
+from upthread.errors import ConflictError, StoreError
+from upthread.runtime.lease import holder_in_words, lease_name_of
 from upthread.runtime.record.turn_views import totals_of
-from upthread.runtime.turns.conversation import Claim
-from upthread.runtime.turns.external_calls import find_child
-from upthread.runtime.turns.handshake_inputs import gathered
+from upthread.runtime.system import System
+from upthread.runtime.turns.conversation import Claim, Conversations, opening
+from upthread.runtime.turns.delegation import TellRequest
+from upthread.runtime.turns.handshake_inputs import Subject, gathered
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look, other_profile, read_back
 from upthread.runtime.turns.recovery import rest_of
+from upthread.runtime.turns.turn_history import prior_of, sent_event
+from upthread.store.base import Store
+
+TRIES_MAX: Final = 8
+"""How often a step is done again that another process came before."""
+
+RESUMING: Final = frozenset({RESUME, RESUME_WITH_UPDATE})
+
+Found = TypeVar("Found")
+
+MAIN_ROLE: Final = "main"
+"""The role of an agent's main session, under which calls are kept that are not continued."""
+
+RequestOf = Callable[[Address, Task, AgentsCall], TellRequest]
+"""Makes the request for a call of a role."""
+
+
+class ExternalCalls:
+    """Finds the turns that an agent drives, in one project."""
+
+    def __init__(
+        self,
+        store: Store,
+        system: System,
+        conversations: Conversations,
+        *,
+        project_id: ProjectId,
+        request_of: RequestOf,
+    ) -> None:
+        self.store = store
+        self.project_id = project_id
+        self.system = system
+        self.conversations = conversations
+        self._request_of = request_of
+
+    def open_turn(self, turn_id: TurnId) -> LiveTurn | None:
+        """Return a call's turn under its lease; None for one that is over, or not its any more."""
+        live = self.turn(turn_id)
+        lease = self.store.lease(lease_name_of(live.conversation)) if live else None
+        if live is None or lease is None or lease.holder is None or lease.holder.call != turn_id:
+            return None
+        live.fences = (Fence(name=lease.name, token=lease.token),)
+        return live
+
+    def turn(self, turn_id: TurnId) -> LiveTurn | None:
+        """Return a call's turn that is not over, without a lease."""
+        conversation = self.store.owner(self.project_id, turn_id=turn_id)
+        if conversation is None:
+            return None
+        links = self.store.links(conversation.conversation_id)
+        link = links[-1] if links and links[-1].ended_because is None else None
+        claim = self.conversations.claim_of(conversation, link, ())
+        if claim.last is None or claim.last[0] != turn_id or claim.last[1].is_over:
+            return None
+        call = claim.last[1].intended.call if claim.last[1].intended else None
+        if call is None:
+            return None
+        key = conversation.key
+        address = Address(workstream=key.workstream, role=key.role, slot=max(key.slot, MAIN_SLOT))
+        live = self.live(self._request_of(address, Task(text=""), call), claim)
+        live.take_up(*claim.last)
+        # The session of this call may be the first with its agent.
+        is_same = link is not None and link.agent == call.agent
+        live.agent_version = link.agent_version if link and is_same else ""
+        return live
+
+    def is_known(self, turn_id: TurnId) -> bool:
+        """Return whether a call's turn was begun, however it stands."""
+        return self.store.owner(self.project_id, turn_id=turn_id) is not None
+
+    def live(self, request: TellRequest, claim: Claim) -> LiveTurn:
+        return LiveTurn(request=request, claim=claim, store=self.store, system=self.system)
+
+    def main_of(
+        self, agent: str, session: str, workstream: str
+    ) -> tuple[Conversation, tuple[Write, ...]]:
+        """Return the conversation of a main session, and what opens a new one."""
+        main_id = main_id_of(agent, session)
+        known = self.store.conversation(main_id)
+        if known is not None:
+            return known, ()
+        key = ConversationKey(
+            project_id=self.project_id, workstream=workstream, role=MAIN_ROLE, slot=CHILD_SLOT
+        )
+        now_ms = self.system.now_ms()
+        opens = opening(self.store, key, conversation_id=main_id, now_ms=now_ms)
+        opened = opens[-1]
+        assert isinstance(opened, OpenConversation)
+        return opened.conversation, opens
+
+    def held_calls(self) -> tuple[Lease, ...]:
+        """Return the leases that are held for agents' processes."""
+        found = self.store.held_leases(self.project_id)
+        return tuple(each for each in found if each.holder and each.holder.call is not None)
+
+    def open_calls(self) -> Iterator[tuple[Holder, LiveTurn, AgentsCall]]:
+        """Yield each open call: who holds it, its turn, and the call."""
+        for lease in self.held_calls():
+            assert lease.holder is not None
+            live = self.open_turn(TurnId(lease.holder.call or ""))
+            call = live.intended.call if live else None
+            if live is not None and call is not None:
+                yield lease.holder, live, call
+
+    def holder_of(self, lease: Lease | None) -> str:
+        """Return who holds a lease and lives, empty for nobody."""
+        if lease is None or lease.holder is None or self.system.is_dead(lease.holder):
+            return ""
+        return holder_in_words(lease)
+
+    def user_of(self, conversation: Conversation) -> str:
+        """Return who holds a conversation and lives, in words; empty for nobody."""
+        return self.holder_of(self.store.lease(lease_name_of(conversation)))
+
+    def owner_of(self, session: str) -> Conversation | None:
+        """Return the conversation whose newest link holds a session."""
+        return self.store.owner(self.project_id, session)
+
+
+def again(step: Callable[[], Found]) -> Found:
+    """Do a step, from its reads on, until no other process comes first; at last raise that."""
+    for _ in range(TRIES_MAX - 1):
+        try:
+            return step()
+        except ConflictError:
+            continue
+    return step()
+
+
+def main_id_of(agent: str, main_session: str) -> ConversationId:
+    """Return the id of the conversation that stands for an agent's main session."""
+    return ConversationId(f"con_{digest_of(agent, main_session)}")
+
+
+def turn_id_of(call: AgentsCall) -> TurnId:
+    """Return the id of a call's turn: the same in each process that hears of the call."""
+    return TurnId(f"trn_{digest_of(call.agent, call.main_session, call.call_id)}")
+
+
+def digest_of(*words: str) -> str:
+    """Return what words come to in an id."""
+    text = "\0".join(words)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:26]
+
+
+def call_of(request: TellRequest) -> AgentsCall:
+    """Return the agent's call that a request is made of."""
+    assert request.call is not None, "a turn of an agent's own has the call that began it"
+    return request.call
+
+
+# --- the session of a call: banked once known, or found in its agent's own store ---------------
+
+
+def attach_external(
+    live: LiveTurn,
+    session: UpstreamSessionId,
+    *,
+    is_background: bool = False,
+) -> tuple[Write, ...]:
+    """Hold the events by which a turn has its session; returns what opens a new link. Blocking.
+
+    The next commit has both: the prompt left when the agent began the session.
+    """
+    view, agent = live.view, live.request.claim.agent
+    live.agent_version = live.agent_version or _version(live)
+    is_new = live.link is None or live.link.upstream_session_id != session
+    was_new = view.attached is not None and view.attached.how == "new"
+    writes = _linked(live, session) if is_new else ()
+    live.hold(
+        SessionAttached(
+            upstream_session_id=session,
+            how="new" if is_new or was_new else "resumed",
+            agent=agent,
+            agent_host=live.host,
+            agent_profile=live.request.own_sessions.profile(agent, agent, {}),
+            is_background=is_background,
+        )
+    )
+    if live.view.state is TurnState.ATTACHED:
+        prior = prior_of(live)
+        seq = live.intended.prompt_seq
+        told = (part.text for part in live.prompt().parts if isinstance(part, ContextPart))
+        is_replay = live.intended.decision == RESUME_WITH_REPLAY
+        is_injected = is_replay or any(map(has_prior_context, told))
+        live.hold(sent_event(seq, prior, is_injected=is_injected))
+    return writes
+
+
+def _version(live: LiveTurn) -> str:
+    call = live.intended.call
+    if call is None:
+        return ""
+    try:
+        main = UpstreamSessionId(call.main_session)
+        return live.request.own_sessions.version(call.agent, main)
+    except StoreError:
+        return ""
+
+
+def _linked(live: LiveTurn, session: UpstreamSessionId) -> tuple[Write, ...]:
+    intended = live.intended
+    is_begun = live.view.state is not TurnState.INTENDED
+    if intended.decision in RESUMING and live.link is not None and not is_begun:
+        # The agent began a session of its own in place of the one that it was told of.
+        live.hold(structs.replace(intended, decision=FIRST, reasons=(NOT_FOLLOWED,)))
+    because = live.intended.reasons[0]
+    return live.new_link(session, because=because, ended_because=because)
+
+
+def find_child(live: LiveTurn) -> None:
+    """Attach the sub-agent that nobody saw begin, where its agent's own store has one. Blocking.
+
+    Does nothing for a turn that upthread drives.
+    """
+    try:
+        writes = found_child(live)
+    except StoreError:
+        return  # the turn stays one of which nobody knows whether its prompt arrived
+    if writes is not None:
+        live.commit_here(writes=writes)
+
+
+def found_child(live: LiveTurn) -> tuple[Write, ...] | None:
+    """As `find_child`, held for the next commit; returns its writes, None for nothing to write.
+
+    Raises StoreError for a store that cannot be read.
+    """
+    call = live.view.intended.call if live.view.intended else None
+    if call is None or live.view.sent is not None:
+        return None
+    sought = CutOffCall(agent=call.agent, main_session=call.main_session, call_id=call.call_id)
+    found = live.request.own_sessions.of_call(sought)
+    session = found.upstream_session_id if found is not None else session_of(live)
+    return attach_external(live, session) if session else None
+
+
+def session_of(live: LiveTurn) -> UpstreamSessionId | None:
+    """Return the session that a call works in, or is to resume; None where nobody knows."""
+    if live.view.attached is not None:
+        return live.view.attached.upstream_session_id
+    is_resumed = live.intended.decision in RESUMING
+    return live.current_session if is_resumed else None
 
 
 def end_open_turn(live: LiveTurn) -> bool:

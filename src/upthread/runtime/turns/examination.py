@@ -25,7 +25,7 @@ from msgspec import structs
 
 from upthread.boundary.files import OPEN_FLAGS, is_ordinary
 from upthread.core.commands import RecordExamined, RecordParts, Write
-from upthread.core.decision.examined import (
+from upthread.core.decision.freshness import (
     HASHED_BYTES_MAX,
     RUNNING_KINDS,
     Examination,

@@ -34,7 +34,7 @@ from upthread.core.turns.spent_tokens import recognised_event
 from upthread.core.turns.turn import Recognition
 from upthread.core.types import Fence, Holder, Lease, LeaseClaim, Outcome, TurnId, UpstreamSessionId
 from upthread.errors import ConflictError, FencedError, QuotaExceededError, StoreError
-from upthread.runtime.turns.external_calls import (
+from upthread.runtime.turns.beginning import (
     again,
     attach_external,
     find_child,

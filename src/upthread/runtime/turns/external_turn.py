@@ -46,9 +46,7 @@ from upthread.errors import ConflictError, LeaseHeldError
 from upthread.runtime.lease import conversation_lease, lease_name_of
 from upthread.runtime.record.turn_views import main_session_of
 from upthread.runtime.turns import beginning
-from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim
-from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.external_calls import (
+from upthread.runtime.turns.beginning import (
     RESUMING,
     ExternalCalls,
     again,
@@ -56,6 +54,8 @@ from upthread.runtime.turns.external_calls import (
     digest_of,
     turn_id_of,
 )
+from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim
+from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnStarted
 from upthread.runtime.turns.turn_history import is_unheeded, past_of, prior_of

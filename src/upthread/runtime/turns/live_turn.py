@@ -2,7 +2,7 @@
 
 Its events, its view and its messages' numbers move here alone, its tokens in the account, its
 permissions in the gate; the decision's inputs are set where it is taken (runtime/turns/turns.py)
-and taken again (runtime/turns/executor.py), what streams where it is sent
+and taken again (runtime/turns/turns.py), what streams where it is sent
 (runtime/turns/delivery.py). Everybody else reads. Nothing counts before it is committed, so the
 view moves with the commit, and in its thread: a caller that is cancelled while it waits for that
 thread finds the view as the store has it.
@@ -55,12 +55,12 @@ from upthread.core.types import (
 )
 from upthread.core.workstreams import CALLERS_VARIABLE
 from upthread.errors import UpstreamError
-from upthread.runtime.cost import Account
 from upthread.runtime.record.turn_views import refusals_in_row, totals_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.examination import Examiner
+from upthread.runtime.turns.handshake_inputs import Account
 from upthread.runtime.turns.progress import Notice
 from upthread.store.base import Store
 

@@ -58,7 +58,7 @@ from upthread.runtime.turns.turn_history import (
 )
 
 if TYPE_CHECKING:
-    from upthread.runtime.turns.attach import Attached
+    from upthread.runtime.turns.delivery import Attached
     from upthread.runtime.turns.live_turn import Answer
 
 
@@ -67,13 +67,13 @@ async def recover(live: LiveTurn, connection: AgentConnection) -> Answer | None:
 
     Raises UpstreamError for a session that cannot be attached.
     """
-    from upthread.runtime.turns.attach import (  # noqa: PLC0415  # a hook attaches nothing
+    from upthread.runtime.turns.delivery import (  # noqa: PLC0415  # a hook attaches nothing
         attach,
         attached_event,
         notify_started,
+        stream,
         telling_of_wait,
     )
-    from upthread.runtime.turns.delivery import stream  # noqa: PLC0415  # as above
 
     current = live.require_link().upstream_session_id
     async with telling_of_wait(live, f"open session {current}"):

@@ -18,9 +18,8 @@ from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.turns.stream import calls_open
 from upthread.core.types import JsonValue, Outcome
 from upthread.errors import StoreError
-from upthread.runtime.cost import Fixed
 from upthread.runtime.record.turn_views import wrote
-from upthread.runtime.turns.handshake_inputs import surroundings
+from upthread.runtime.turns.handshake_inputs import Fixed, surroundings
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import stamp_at_end
 from upthread.runtime.turns.progress import TurnResult

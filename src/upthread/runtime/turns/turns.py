@@ -2,39 +2,510 @@
 
 Before anything is sent: the newest turn is ended or taken over, with the agent that a dead holder
 left behind; what only the agent's session has is read back; the handshake decides; the intent is
-kept with the person's words. The rest is
-`runtime.turns.executor`. What is decided is in the core; what people see, in surfaces.
+kept with the person's words.
+
+Then the executor drives the turn, from where it stands to its end, doing what `core.turns.turn`
+names next. A session is attached exactly as decided and its id banked before the prompt runs. What
+is done about the way a prompt ended is one table, core/decision/rollover.py; each of its words has
+one method here. A turn whose prompt may have left continues by what the agent's own history says.
+What is decided is in the core; what people see, in surfaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar, assert_never
 
 import anyio
 from msgspec import structs
 
+from upthread.agents.base import AgentConnection, PromptResult
+from upthread.core.commands import Write
 from upthread.core.decision.handshake import REFUSE
-from upthread.core.decision.words import RECOGNISED
-from upthread.core.events import RecoveryStarted, TurnParked
-from upthread.core.runs.stops import CUT_OFF
+from upthread.core.decision.rollover import (
+    LOST,
+    ROLLOVER,
+    SENDS_AGAIN,
+    SPOILT,
+    Recovery,
+    is_stopping,
+    recovery_of,
+)
+from upthread.core.decision.words import OTHER_PROFILE, RECOGNISED
+from upthread.core.events import AttachFailed, RecoveryStarted, TurnEnded, TurnParked
+from upthread.core.runs.stops import CUT_OFF, NEW_REFUSED, STDERR_END
 from upthread.core.text import command
 from upthread.core.turns import turn as turns
+from upthread.core.turns.effects import held
+from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.turns.replayed_history import Lacked
 from upthread.core.turns.spent_tokens import spending_in_words
-from upthread.core.turns.turn import Recognition
+from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition, TurnCommand
 from upthread.core.types import Decision, Outcome, TurnId
-from upthread.errors import UsageError
+from upthread.errors import ConfigError, FencedError, QuotaExceededError, UpstreamError, UsageError
 from upthread.runtime.system import System
 from upthread.runtime.turns import beginning
-from upthread.runtime.turns.attach import tell_of_lacking
 from upthread.runtime.turns.conversation import Conversations, refused
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.executor import cancel, drive
-from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.delivery import (
+    attach_as_decided,
+    closed_in_words,
+    elsewhere_in_words,
+    judged,
+    restore_refused,
+    send,
+    tell_kept,
+    tell_of_lacking,
+    telling_of_wait,
+)
+from upthread.runtime.turns.live_turn import Answer, LiveTurn, link_end
 from upthread.runtime.turns.progress import TurnResult
-from upthread.runtime.turns.turn_end import result_of
+from upthread.runtime.turns.recovery import parked_unheld, recover, rest_of
+from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event, result_of
+from upthread.runtime.turns.turn_history import effects_of_turn
 from upthread.store.base import Store
+
+NOT_KEPT = "the prompt was not sent, and of its text not all was kept: send it again"
+
+CANCELLED = "interrupted by the caller"
+
+STARTED_TWICE = "; it was started twice"
+
+CLEAN_UP_S = 15.0
+"""How long an interrupted turn may take to cancel its agent and commit its end."""
+
+PASSING = frozenset({Outcome.PROCESS_DIED, Outcome.TIMED_OUT, Outcome.TRANSIENT, Outcome.UNKNOWN})
+"""The failures that another attempt may mend, for example those of an agent that is killed."""
+
+RETRY_AFTER_S = 1.0
+"""How long an agent that failed for the moment is left alone before it is asked once more."""
+
+
+async def drive(live: LiveTurn) -> TurnResult:
+    """Drive a turn that is begun until it is over, and return what became of it."""
+    try:
+        await _drive_agents(live)
+    except UpstreamError as error:
+        await _fail(live, error)
+    except ConfigError as error:  # the agent could not be started at all
+        error.message = _with_session(live, error.message)
+        await _fail(live, UpstreamError(str(error), outcome=Outcome.UNKNOWN))
+        raise
+    except anyio.get_cancelled_exc_class():
+        await cancel(live)
+        raise
+    return result_of(live)
+
+
+async def cancel(live: LiveTurn) -> None:
+    """End a turn whose caller gave it up, and tell the caller's listener what became of it."""
+    # Left open, as a crash would leave it: there is one way of taking a turn over (ADR 36).
+    if live.request.is_handed_back and live.answer is None:
+        return
+    await _end_cancelled(live)
+    result = result_of(live)
+    # It may have been taken over, or its prompt be uncertain; for its caller it is cancelled.
+    if live.view.ended is None and live.view.parked is None:
+        result = structs.replace(result, outcome=Outcome.CANCELLED, detail=CANCELLED)
+    live.request.listener.cancelled(result)
+
+
+async def _drive_agents(live: LiveTurn) -> None:
+    """Drive an agent; one that is killed before it was sent anything is started once more.
+
+    What happens to one that has its prompt is no error but the prompt's outcome.
+    """
+    was_killed = False
+    while not live.is_over:
+        try:
+            await _drive_agent(live)
+        except UpstreamError as error:
+            # Only where somebody else's signal ended it:
+            # what exits by itself would do so again.
+            if not error.was_killed:
+                raise
+            if was_killed:
+                error.message += STARTED_TWICE
+                raise
+            was_killed = True
+            text = f"{error.message}; it is started once more"
+            live.notice("started_again", text, agent=live.request.claim.agent)
+        # A new session is asked of another process, and not of a moment later.
+        if (was_killed or not live.is_given_up) and not live.is_over:
+            await anyio.sleep(RETRY_AFTER_S)
+
+
+async def _drive_agent(live: LiveTurn) -> None:
+    """Carry out commands on one process of the agent, until another one is needed."""
+    needs_another = False
+    assert live.request.adapter is not None, "a turn that upthread drives has an adapter"
+    async with (
+        telling_of_wait(live, "start") as has_started,
+        live.request.adapter.open(live.open_request()) as connection,
+    ):
+        has_started()
+        live.environment = connection.environment
+        while not (live.is_over or needs_another):
+            needs_another = await _carry_out(live, connection)
+
+
+async def _carry_out(live: LiveTurn, connection: AgentConnection) -> bool:
+    """Carry out the next command; returns whether another process must go on."""
+    command = turns.NEXT_COMMAND[live.view.state]
+    if command is TurnCommand.ATTACH:
+        return await _attach(live, connection)
+    if command is TurnCommand.SEND:
+        return await _send(live, connection)
+    assert command is TurnCommand.RECOGNISE, command
+    return await _recover(live, connection)
+
+
+async def _fail(live: LiveTurn, error: UpstreamError) -> None:
+    """End the turn with the agent's failure; what may have been sent is parked.
+
+    So is a turn whose session was gone or refused, as well as a new one: the old one stays.
+    """
+    view, outcome = live.view, Outcome(error.outcome)
+    detail = _with_session(live, str(error))
+    if view.is_over:
+        return
+    if closed := await live.read(lambda: closed_in_words(live)):
+        outcome, detail = Outcome.UNKNOWN, f"{closed}; {detail}"
+    is_kept = live.is_given_up and live.link is not None
+    if live.is_given_up:
+        detail = _both_refused(live, detail)
+    if is_kept:
+        assert live.inputs is not None
+        live.inputs = structs.replace(live.inputs, session_lost=None, is_refused=False)
+        await live.commit(live.decided_again())
+        tell_kept(live)
+    # Ended here, the next prompt would be sent beside one that may have arrived.
+    command = turns.NEXT_COMMAND[view.state]
+    is_in_doubt = command is TurnCommand.RECOGNISE and not live.is_given_up and not closed
+    if is_in_doubt and outcome in PASSING and live.may_be_left_open:
+        # So that refusals in a row are counted over the attempts of a step.
+        holder = live.system.this_process(live.request.claim.doing).in_words()
+        refused = RecoveryStarted(holder=holder, refused_as=outcome, detail=error.message)
+        await live.commit(refused)
+        live.interrupted_by = outcome, detail
+        return
+    is_asked = view.is_person_asked and command is TurnCommand.ATTACH
+    if command is TurnCommand.RECOGNISE or is_asked or is_kept:
+        parked = TurnParked(reason=outcome, detail=detail, reset_at_ms=error.reset_at_ms)
+        await live.commit(parked)
+        return
+    await _end(live, TurnEnded(outcome=outcome, detail=detail))
+
+
+async def _end_cancelled(live: LiveTurn) -> None:
+    """Commit the end of a turn that a person interrupted, unless it was taken over."""
+    with anyio.move_on_after(CLEAN_UP_S, shield=True):
+        if (
+            live.view.is_over
+            # Nobody has asked the history yet: whoever goes on does, and sends nothing twice.
+            or turns.NEXT_COMMAND[live.view.state] is TurnCommand.RECOGNISE
+        ):
+            return
+        try:
+            if live.answer is not None:
+                await _conclude(live, live.answer)
+            else:
+                await live.read(lambda: _end_given_up(live))
+        except FencedError:
+            return  # the holder that took over goes on with the turn; this is why we are here
+
+
+def _end_given_up(live: LiveTurn) -> None:
+    """Commit the end of a turn that has none of its own, with all that its agent did. Blocking.
+
+    The agent has ended by now, and its own store has the rest.
+    """
+    if live.recording and live.recorder:
+        live.make_with_next = live.recording.examined
+        live.commit_here(writes=live.recording.close(is_whole=False))
+        live.advance_to(live.recorder.own.next_seq)
+    # What it took was spent, though no agent tells a sum for a prompt it did not end.
+    live.account.note_cut_off()
+    ended = TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED, **live.account.told())
+    rest = rest_of(live, ended)
+    live.commit_here(*rest.known)
+    end_here(live, rest.ended, rest.writes)
+
+
+async def _end(live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> None:
+    await live.read(lambda: end_here(live, ended, writes))
+
+
+# --- attaching -----------------------------------------------------------------------------
+
+
+async def _attach(live: LiveTurn, connection: AgentConnection) -> bool:
+    if live.is_elsewhere and live.intended.decision not in NEW_SESSION_DECISIONS:
+        await _move(live)
+        return False
+    is_sent = live.view.sends and not connection.capabilities.can_hold
+    if is_sent and live.intended.decision in NEW_SESSION_DECISIONS:
+        # A new session would be sent what the old one may have acted on.
+        parked = await live.read(lambda: parked_unheld(live))
+        if parked is not None:
+            await live.commit(parked)
+            return False
+    compared = live.inputs and live.inputs.not_compared
+    try:
+        await attach_as_decided(live, connection)
+    except UpstreamError as error:
+        # Loaded to be compared alone: the next process resumes it, and may well.
+        if live.inputs and live.inputs.not_compared != compared:
+            raise
+        return await _decide_again(live, error)
+    return False
+
+
+async def _decide_again(live: LiveTurn, error: UpstreamError) -> bool:
+    """A session that is gone for certain is given up with its cause; all else is raised.
+
+    Returns that another process is needed: the agent may still be opening the old session, or
+    serve one session in each process.
+    """
+    outcome = Outcome(error.outcome)
+    # A quota is ours, so that its word "limit" means none that passes.
+    has_ended = outcome is Outcome.PROCESS_DIED or isinstance(error, QuotaExceededError)
+    stderr = error.hint if has_ended else ""
+    if await live.is_refused_again(outcome, error.message, stderr=stderr, sends=0):
+        await _replace_refused(live, str(error))
+        return True
+    # Anything but a positive word that it is gone leaves the session as it is (ADR 67). Agents
+    # also say of what they may not read that it is gone, or damaged.
+    is_lost = outcome in LOST and live.link is not None and live.view.may_send
+    # Said of a new session, it is that one's failure.
+    is_old = is_lost and not live.is_given_up
+    if not is_old or await live.read(lambda: bool(closed_in_words(live))):
+        raise error
+    # Agents find a session in the directory that it was opened in (OpenCode over ACP, 1.18.33).
+    if outcome is Outcome.MISSING and live.has_moved:
+        outcome = Outcome.WORKSPACE_CHANGED
+    await _roll_over(live, outcome, str(error))
+    return True
+
+
+async def _replace_refused(live: LiveTurn, words: str, *, writes: Sequence[Write] = ()) -> None:
+    """Decide for a new session, although the refused one may still be there."""
+    await _roll_over(live, Outcome.CORRUPTED, words, writes=writes, is_refused=True)
+    if live.is_over:
+        return
+    # Ours first: a line is cut where the agent said much.
+    text = f"refused again, so the agent is asked for a new session: {words}"
+    live.notice("refused_again", text, agent=live.request.claim.agent, detail=words)
+
+
+async def _roll_over(
+    live: LiveTurn,
+    outcome: Outcome,
+    detail: str,
+    *,
+    writes: Sequence[Write] = (),
+    is_refused: bool = False,
+) -> None:
+    """Decide again, knowing that the session is gone, unless another profile has it.
+
+    Its link ends when the agent has made another session: a store that is not there may come
+    back. Only what is spoilt ends at once.
+    """
+    assert live.inputs is not None
+    if elsewhere := await live.read(lambda: elsewhere_in_words(live)):
+        parked = parked_event(live, TurnParked(reason=OTHER_PROFILE, detail=elsewhere))
+        await live.commit(parked, writes=writes)
+        return
+    link = live.require_link()
+    lost = None if is_refused else outcome
+    live.inputs = structs.replace(live.inputs, session_lost=lost, is_refused=is_refused)
+    ends: tuple[Write, ...] = ()
+    if is_refused:
+        live.refused_link = link
+    if outcome in SPOILT:
+        live.link = None
+        live.inputs = structs.replace(live.inputs, current_agent=None)
+        ends = (link_end(link, outcome, live.now_ms()),)
+    failed = AttachFailed(
+        upstream_session_id=link.upstream_session_id, outcome=outcome, detail=detail
+    )
+    # One commit: between two, a crash would leave a turn that resumes a session that is closed.
+    await live.commit(failed, live.decided_again(), writes=(*writes, *ends))
+    live.advance_past(writes)
+    if outcome is Outcome.CORRUPTED and detail and not is_refused:
+        session = link.upstream_session_id
+        text = f"{link.agent} cannot read session {session}: {detail}"
+        live.notice("session_unreadable", text, session=session, detail=detail)
+
+
+async def _move(live: LiveTurn) -> None:
+    """Decide again for the agent that a person named; the old link ends when a new one opens.
+
+    A prompt that left SENDS_MAX times is not sent again anywhere.
+    """
+    if live.view.may_send:
+        await live.commit(live.decided_again())
+    else:
+        detail = f"{live.view.sends} sends before another agent was named"
+        await live.commit(TurnParked(reason=UNDECIDABLE, detail=detail))
+
+
+# --- concluding ----------------------------------------------------------------------------
+
+
+async def _send(live: LiveTurn, connection: AgentConnection) -> bool:
+    answer = await send(live, connection)
+    if answer is not None:
+        return await _conclude(live, answer)
+    await _end(live, TurnEnded(outcome=Outcome.UNKNOWN, detail=NOT_KEPT))
+    return False
+
+
+async def _conclude(live: LiveTurn, answer: Answer) -> bool:
+    """Do what the table says about the way the prompt ended; as `_carry_out` returns."""
+    result = judged(live, answer)
+    live.reset_at_ms = result.reset_at_ms
+    live.account.note(
+        result,
+        prompt_characters=answer.prompt_characters,
+        reply_characters=len(live.reply),
+    )
+    # A prompt that came to its end before the cancel reached it has the end that it had.
+    stopped = live.account.stopped if result.outcome is Outcome.CANCELLED else None
+    # Before the table: we cancelled it, so what the agent calls its end says nothing.
+    if because := live.gate.parked or stopped:
+        await live.commit(parked_event(live, because), writes=answer.writes)
+        return False
+    recovery = recovery_of(result.outcome, may_send=not live.view.was_sent_again)
+    # A prompt that ends its agent, or is not answered in time, may have been carried out.
+    is_refused = result.outcome is Outcome.UNKNOWN
+    if is_refused and await live.is_refused_again(result.outcome, result.detail, sends=1):
+        recovery = Recovery.ROLL_OVER
+    if recovery in SENDS_AGAIN and await live.read(lambda: _parks_in_doubt(live, result, answer)):
+        return False
+    # After the retry within this attempt, which needs no engine.
+    if recovery not in SENDS_AGAIN and _is_interruption(live, result):
+        await _interrupt(live, result, answer.writes)
+        return False
+    match recovery:
+        case Recovery.NONE:
+            # A caller that is cancelled before the commit begins has its answer all the same.
+            live.answer = answer if result.outcome is Outcome.OK else None
+            await live.read(lambda: _end_answered(live, result, answer))
+        case Recovery.ROLL_OVER if result.outcome is Outcome.UNKNOWN:
+            await _replace_refused(live, result.detail, writes=answer.writes)
+        case Recovery.ROLL_OVER | Recovery.RELAY:
+            await _roll_over(live, result.outcome, result.detail, writes=answer.writes)
+        case Recovery.RETRY_ONCE:
+            await _retry(live, answer)
+        case Recovery.WAIT | Recovery.PARK:
+            again, writes = restore_refused(live, result.outcome, result.detail)
+            detail = _both_refused(live, result.detail) if again else result.detail
+            because = TurnParked(
+                reason=result.outcome, detail=detail, reset_at_ms=result.reset_at_ms
+            )
+            parked = parked_event(live, because)
+            await live.commit(*again, parked, writes=(*answer.writes, *writes))
+        case _:
+            assert_never(recovery)
+    return recovery in SENDS_AGAIN
+
+
+async def _interrupt(live: LiveTurn, result: PromptResult, writes: Sequence[Write]) -> None:
+    """Leave the turn to the next attempt of its step; one that was only refused ends.
+
+    Left open, it would not keep the words, and a session could refuse every attempt alike.
+    """
+    await live.commit(writes=writes)
+    is_failed = result.outcome is Outcome.UNKNOWN and not is_stopping(result.detail)
+    if is_failed and not live.has_output(result.detail):
+        await _end(live, TurnEnded(outcome=result.outcome, detail=result.detail))
+    else:
+        live.interrupted_by = result.outcome, result.detail
+
+
+def _parks_in_doubt(live: LiveTurn, result: PromptResult, answer: Answer) -> bool:
+    """Park a turn that would be sent again, and may do an action twice by that. Blocking."""
+    live.commit_here(writes=answer.writes)
+    live.advance_past(answer.writes)
+    answer.writes = ()
+    effect = next(iter(held(effects_of_turn(live))), None)
+    if effect is None:
+        return False
+    # The next attempt holds the calls that may repeat the action, as after a kill.
+    if _is_interruption(live, result):
+        live.interrupted_by = result.outcome, result.detail
+        return True
+    why = ROLLOVER[result.outcome].says
+    detail = f"{why}, and sending again may repeat `{effect.title_in_words}`"
+    because = TurnParked(reason=HELD_BACK, detail=f"{detail} ({effect.outcome_in_words})")
+    live.commit_here(parked_event(live, because))
+    return True
+
+
+def _end_answered(live: LiveTurn, result: PromptResult, answer: Answer) -> None:
+    """Commit the end of a turn that has its answer. Blocking."""
+    ended = ended_event(
+        live,
+        result,
+        writes=answer.writes,
+        late_events=answer.late_events,
+    )
+    end_here(live, ended, answer.writes)
+
+
+async def _retry(live: LiveTurn, answer: Answer) -> None:
+    """Take the turn up again with a new process of the agent, by what its history says."""
+    holder = live.system.this_process(live.request.claim.doing).in_words()
+    await live.commit(RecoveryStarted(holder=holder), writes=answer.writes)
+    # What it said before it failed has numbers: the continuation comes after it.
+    live.advance_past(answer.writes)
+    outcome, detail = answer.result.outcome, answer.result.detail
+    why = ": ".join(filter(None, (ROLLOVER[outcome].says, detail)))
+    text = f"{why}; the turn is taken up again, once"
+    live.notice("taken_up_again", text, outcome=outcome.value, detail=detail)
+
+
+# --- recovering ----------------------------------------------------------------------------
+
+
+async def _recover(live: LiveTurn, connection: AgentConnection) -> bool:
+    if live.is_elsewhere:
+        await _move(live)
+        return False
+    try:
+        answer = await recover(live, connection)
+    except UpstreamError as error:
+        return await _decide_again(live, error)
+    return answer is not None and await _conclude(live, answer)
+
+
+def _is_interruption(live: LiveTurn, result: PromptResult) -> bool:
+    """Return whether the next attempt of a durable step continues a prompt that ended like this.
+
+    A deploy signals the agent too. The agent dies then, or fails, or answers that it was cancelled,
+    also before this process knows of the deploy. A person's cancel stays an end.
+    """
+    is_cancelled = result.outcome is Outcome.CANCELLED and not live.gate.was_dismissed
+    # What a new session refuses as the old one did is for a person.
+    is_refused = result.outcome is Outcome.UNKNOWN and live.refused_link is None
+    has_failed = is_refused or result.outcome is Outcome.PROCESS_DIED
+    return (is_cancelled or has_failed) and live.may_be_left_open
+
+
+def _with_session(live: LiveTurn, words: str) -> str:
+    """Return an error's words with the session, which an agent that dies does not name."""
+    session = live.current_session
+    return words if session is None or session in words else f"{words}; its session is {session}"
+
+
+def _both_refused(live: LiveTurn, words: str) -> str:
+    failed = live.view.attach_failed
+    assert failed is not None
+    first = failed.detail or ROLLOVER[Outcome(failed.outcome)].says
+    # Without the end of its stderr: the line is cut, and the second refusal is to be seen.
+    return f"{first.partition(f' ({STDERR_END}')[0]}{NEW_REFUSED}{words}"
+
 
 Result = TypeVar("Result")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from upthread.core.decision.examined import PATH_ARGUMENTS
+from upthread.core.decision.freshness import PATH_ARGUMENTS
 from upthread.core.types import JsonValue
 
 LINES_COMPARED_MAX: Final = 2_000

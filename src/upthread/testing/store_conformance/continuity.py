@@ -8,7 +8,7 @@ from msgspec import structs
 
 from upthread.core.commands import OpenConversation
 from upthread.core.context.prior_context import REPLY_BEGINNING_MAX, REPLY_END_MAX
-from upthread.core.decision.examined import ExaminedFile
+from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.types import (
     ContextPart,
     ConversationId,

@@ -8,7 +8,7 @@ from typing import Any
 
 from upthread.core import commands, types
 from upthread.core.actors import Actor
-from upthread.core.decision.examined import ExaminedFile
+from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.events import QuestionAnswered, RunParked, RunResumed, StepStarted
 from upthread.store.base import Store
 from upthread.store.drafting import changed

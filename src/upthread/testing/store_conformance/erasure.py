@@ -12,7 +12,7 @@ from upthread.core.commands import (
     OpenConversation,
     Write,
 )
-from upthread.core.decision.examined import ExaminedFile
+from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.events import (
     Question,
     QuestionAnswered,

@@ -17,7 +17,7 @@ from upthread.core.commands import (
     RecordOnce,
     Write,
 )
-from upthread.core.decision.examined import ExaminedFile
+from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.events import QuestionAnswered, TurnEnded
 from upthread.core.types import Conversation, ConversationId, RunId, TurnId
 from upthread.errors import StoreError

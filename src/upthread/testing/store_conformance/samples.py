@@ -24,7 +24,7 @@ from upthread.core.commands import (
     RecordTurnEvent,
     Write,
 )
-from upthread.core.decision.examined import ExaminedFile
+from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.events import PromptSent, RunEvent, RunStarted, TurnEvent
 from upthread.store.base import Store
 from upthread.store.reads import Resolved
