@@ -87,7 +87,7 @@ class RunningAgent:
     def last_words(self) -> str:
         """Return what it last wrote to stderr, and what on its stdout was not what it speaks."""
         tail, first = self.child.tail_of_stderr(), self._first_unreadable
-        # A question to a person ends in no line, and the answer is waited for.
+        # A program that waits for a person's answer ends its question without a line feed.
         rest = self.child.unfinished_line.decode("utf-8", "replace").strip()
         if not rest.startswith("{"):
             first = first or rest[:UNREADABLE_SHOWN_CHARACTERS]

@@ -164,8 +164,8 @@ class ChildProcess:
 
     @property
     def unfinished_line(self) -> bytes:
-        """What it has written since its last whole line."""
-        return bytes(self._buffer)
+        """The beginning of its last line, which has no end yet; empty where there is none."""
+        return bytes(self._buffer[:TAIL_BYTES])
 
     def _take(self, end: int, *, skipped: int) -> bytes:
         line = bytes(self._buffer[:end])

@@ -1,14 +1,14 @@
-"""The files of a git directory as they are read: regular, no links, bounded, and never waiting.
+"""Reads the files of a git directory: regular files, no links, bounded, and without waiting.
 
-Its configuration is read as plain values: nothing is run and no include is followed. The format is
-that of git 2.39 (git-config(1), "Syntax"); a property test holds this to the real git.
+The configuration is read as plain values: no program runs, and no include is followed. The format
+is that of git 2.39 (git-config(1), "Syntax"); a property test compares this parser with real git.
 
-A `.git` file names a git directory anywhere, so anybody who writes one could have a folder pass for
-another project, with its conversations. It counts only where the other side, which whoever wrote
-the file need not be able to write, names that folder: a linked worktree by its `gitdir`, a
-submodule, and a git directory kept apart, by `core.worktree`.
+A `.git` file may name any git directory. Without a check, a folder could pass for another project
+and get the conversations of that project. So the git directory has to name the folder as well,
+because the author of a `.git` file may be unable to write there. For example, a linked worktree is
+named by `gitdir`; a submodule and a separate git directory are named by `core.worktree`.
 
-Hooks load this: nothing heavy.
+Hooks import this module, so it imports only the standard library.
 """
 
 from __future__ import annotations
