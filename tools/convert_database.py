@@ -73,6 +73,9 @@ for project in dict.fromkeys(each.project_id for each in store.known_projects())
 pickle.dump(("end", None), out)
 """
 
+# Modules of the old code whose values are in another file now.
+_MOVED = {"upthread.core.decision.examined": "upthread.core.decision.freshness"}
+
 Told = dict[str, list[Any]]
 
 
@@ -178,6 +181,13 @@ def _code_of(commit: str, place: Path) -> Path:
     return place / "source" / "src"
 
 
+class _Values(pickle.Unpickler):
+    """Reads the values of the old code as those of today's."""
+
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        return super().find_class(_MOVED.get(module_name, module_name), global_name)
+
+
 def _told(source: Path, asked: object) -> Iterator[tuple[str, Any]]:
     """Yield what the old code tells of the old database."""
     process = subprocess.Popen(
@@ -194,7 +204,7 @@ def _told(source: Path, asked: object) -> Iterator[tuple[str, Any]]:
     try:
         while kind != "end":
             try:
-                kind, value = pickle.load(process.stdout)
+                kind, value = _Values(process.stdout).load()
             except EOFError:
                 sys.exit("the old database could not be read: see above")
             yield kind, value
