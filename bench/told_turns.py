@@ -20,9 +20,8 @@ from upthread.core.turns.prompt import Task
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.lease import Leases
 from upthread.runtime.system import System
-from upthread.runtime.turns.conversation import ClaimRequest, Conversations
-from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.older_record import OwnSessions
+from upthread.runtime.turns.conversation import Conversations
+from upthread.runtime.turns.delegation import ClaimRequest, OwnSessions, TellRequest
 from upthread.runtime.turns.turns import Turns
 from upthread.store.base import Store
 

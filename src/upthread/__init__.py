@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from upthread.client.project import Project
     from upthread.client.project_opener import Wait, open_blocking, open_project
     from upthread.client.why import Why
-    from upthread.runtime.options import RunOptions, TellOptions
+    from upthread.runtime.turns.delegation import RunOptions, TellOptions
     from upthread.version import __version__
 
 __all__ = [
@@ -30,7 +30,10 @@ def __getattr__(name: str) -> object:
         from importlib import import_module  # noqa: PLC0415  # see TYPE_CHECKING
 
         places = {"__version__": "version", "Project": "client.project", "Why": "client.why"}
-        options = {"RunOptions": "runtime.options", "TellOptions": "runtime.options"}
+        options = {
+            "RunOptions": "runtime.turns.delegation",
+            "TellOptions": "runtime.turns.delegation",
+        }
         place = {**places, **options}.get(name, "client.project_opener")
         return getattr(import_module(f"upthread.{place}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -27,11 +27,10 @@ from upthread.errors import UsageError
 from upthread.integrations import durable_tell
 from upthread.integrations.durable_tell import NotToldError, is_final, tell_once
 from upthread.integrations.temporal import Tell, upthread_tell
-from upthread.runtime.options import TellOptions
 from upthread.runtime.record.erasure import Selection
 from upthread.runtime.system import now_ms
 from upthread.runtime.turns import turns as runtime_turns
-from upthread.runtime.turns.progress import Listener
+from upthread.runtime.turns.delegation import Listener, TellOptions
 from upthread.tasks import task_group
 
 WORKFLOW = """
@@ -39,7 +38,7 @@ import json, os, sys
 from dbos import DBOS
 from upthread.client.project_opener import open_project
 from upthread.integrations.durable_tell import tell_once
-from upthread.runtime.options import TellOptions
+from upthread.runtime.turns.delegation import TellOptions
 
 directory, system_database, database, killed_in = sys.argv[1:]
 DBOS(config={"name": "steps", "system_database_url": f"sqlite:///{system_database}"})
@@ -73,7 +72,7 @@ STEP = """
 import asyncio, sys
 from upthread.client.project_opener import open_project
 from upthread.integrations.durable_tell import tell_once
-from upthread.runtime.options import TellOptions
+from upthread.runtime.turns.delegation import TellOptions
 
 async def step(directory, database, text):
     async with open_project(directory, database=database) as up:

@@ -16,7 +16,7 @@ from tests.support.world import World, git, make_repository
 
 import upthread
 from upthread.core.types import Speaker
-from upthread.runtime.turns.progress import TurnResult
+from upthread.runtime.turns.delegation import TurnResult
 
 pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")

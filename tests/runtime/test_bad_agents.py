@@ -17,7 +17,7 @@ import upthread
 from upthread.core.decision.words import RESUME_WITH_REPLAY
 from upthread.errors import ConfigError, StoreError, UsageError
 from upthread.integrations.durable_tell import NotToldError, tell_once
-from upthread.runtime.turns.progress import Listener, Notice, TurnStarted
+from upthread.runtime.turns.delegation import Listener, Notice, TurnStarted
 from upthread.surfaces.cli.terminal.phrases import failure_in_words
 
 pytestmark = pytest.mark.anyio

@@ -24,10 +24,9 @@ from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.lease import Leases
 from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import System
-from upthread.runtime.turns.conversation import ClaimRequest, Conversations
-from upthread.runtime.turns.delegation import TellRequest
+from upthread.runtime.turns.conversation import Conversations
+from upthread.runtime.turns.delegation import ClaimRequest, OwnSessions, TellRequest
 from upthread.runtime.turns.live_turn import FLUSH_EVERY_S
-from upthread.runtime.turns.older_record import OwnSessions
 from upthread.runtime.turns.turns import Turns
 from upthread.store.sqlite import SqliteStore
 

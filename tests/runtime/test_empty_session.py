@@ -14,7 +14,7 @@ from tests.support.upthread_process import AtCommit
 from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World
 
 import upthread
-from upthread.runtime.turns.progress import Listener, TurnStarted
+from upthread.runtime.turns.delegation import Listener, TurnStarted
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/planner"

@@ -13,7 +13,7 @@ from tests.support.world import ALLOW, World
 
 import upthread
 from upthread.core.types import Speaker, ToolCallPart
-from upthread.runtime.turns.progress import Listener
+from upthread.runtime.turns.delegation import Listener
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/constructor"

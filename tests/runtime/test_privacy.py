@@ -20,7 +20,7 @@ from upthread.client.file_permissions import logs
 from upthread.core.types import ErasedPart, Speaker
 from upthread.errors import ConfigError, LeaseHeldError
 from upthread.runtime.record.erasure import Selection
-from upthread.runtime.turns.progress import Listener, TurnStarted
+from upthread.runtime.turns.delegation import Listener, TurnStarted
 from upthread.surfaces.formats import json as shape
 from upthread.surfaces.formats import md as markdown
 

@@ -20,7 +20,7 @@ from tests.support.world import ALLOW, SAY_REPORT, SMALL_SPECIFICATION, World, e
 import upthread
 from upthread.core.turns import turn
 from upthread.errors import RefusedError
-from upthread.runtime.turns.progress import Listener, Notice, TurnStarted
+from upthread.runtime.turns.delegation import Listener, Notice, TurnStarted
 
 pytestmark = pytest.mark.anyio
 CAPABILITIES = "UPTHREAD_REHEARSAL_CAPABILITIES"

@@ -16,7 +16,7 @@ from upthread.core.roles.limits import RoleLimits
 from upthread.core.roles.role import limits_of_codex, limits_of_front_matter
 from upthread.core.types import UpstreamSessionId
 from upthread.runtime.permissions import Gate, PermissionPolicy
-from upthread.runtime.turns.progress import Listener, Notice
+from upthread.runtime.turns.delegation import Listener, Notice
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/planner"

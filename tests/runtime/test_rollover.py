@@ -16,7 +16,7 @@ import upthread
 from upthread.core.decision.rollover import ROLLOVER, Recovery
 from upthread.core.runs.stops import NOTHING_SAID
 from upthread.core.types import Outcome
-from upthread.runtime.turns.progress import Listener, Notice
+from upthread.runtime.turns.delegation import Listener, Notice
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/planner"

@@ -22,7 +22,7 @@ import upthread
 from upthread.errors import FencedError, LeaseHeldError
 from upthread.runtime.lease import tree_lease
 from upthread.runtime.system import System
-from upthread.runtime.turns.progress import Listener
+from upthread.runtime.turns.delegation import Listener
 
 pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")

@@ -12,7 +12,7 @@ from tests.support.world import SMALL_PIPELINE, SMALL_SPECIFICATION, World, even
 import upthread
 from upthread.core.names import directory_name
 from upthread.errors import LeaseHeldError, NotFoundError, RefusedError, UsageError
-from upthread.runtime.turns.progress import Listener, Notice
+from upthread.runtime.turns.delegation import Listener, Notice
 
 pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")

@@ -51,7 +51,7 @@ from upthread.core.events import (
 from upthread.core.runs.pipeline import Pipeline, Step, as_data
 from upthread.core.runs.stops import _STOPS
 from upthread.core.turns.recorder import ALARM, ALARMS
-from upthread.runtime.turns.progress import TurnResult
+from upthread.runtime.turns.delegation import TurnResult
 
 REASONS = (*(rule.reason for rule in RULES), *OTHER_REASONS)
 STOPS = tuple(reason for reason in _STOPS if reason not in set(types.Outcome))

@@ -5,7 +5,7 @@ import pytest
 from upthread.core.decision.handshake import RULES, reasons_in_words
 from upthread.core.decision.words import done_in_words, intention_in_words
 from upthread.core.types import Conversation, ConversationId, ConversationKey, ProjectId, TurnId
-from upthread.runtime.turns.progress import TurnStarted
+from upthread.runtime.turns.delegation import TurnStarted
 
 CONVERSATION = Conversation(
     conversation_id=ConversationId("con_1"),

@@ -26,7 +26,7 @@ from upthread.client.project_opener import open_blocking, open_project
 from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.words import done_in_words
 from upthread.core.runs.stops import stop_in_words
-from upthread.runtime.turns.progress import TurnResult, TurnStarted
+from upthread.runtime.turns.delegation import TurnResult, TurnStarted
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.program import load_verb

@@ -19,7 +19,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import LeaseHeldError, RefusedError
-from upthread.runtime.turns.progress import TurnStarted
+from upthread.runtime.turns.delegation import TurnStarted
 from upthread.surfaces.cli.failures import failure_of
 from upthread.surfaces.cli.program import main
 from upthread.surfaces.cli.terminal.phrases import failure_in_words, stopped_in_words

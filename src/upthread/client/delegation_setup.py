@@ -43,12 +43,17 @@ from upthread.core.types import (
 )
 from upthread.core.workstreams import callers_in
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
-from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.record.turn_views import last_attached, main_session_of, run_view
-from upthread.runtime.turns.conversation import ClaimRequest
-from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.older_record import OwnSessions, look, look_at_all
-from upthread.runtime.turns.progress import SILENT, Notice
+from upthread.runtime.turns.delegation import (
+    SILENT,
+    ClaimRequest,
+    Notice,
+    OwnSessions,
+    RunOptions,
+    TellOptions,
+    TellRequest,
+)
+from upthread.runtime.turns.older_record import look, look_at_all
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 
 

@@ -27,7 +27,6 @@ from upthread.core.types import Conversation, Link, Message
 from upthread.errors import UsageError
 from upthread.runtime.continuity_probe import Probed, probe
 from upthread.runtime.lease import conversation_request, free
-from upthread.runtime.options import TellOptions
 from upthread.runtime.record.effects import RecordedEffect, recorded_effects, the_one_named
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
 from upthread.runtime.record.timeline import Timeline, open_timeline
@@ -40,8 +39,7 @@ from upthread.runtime.record.turn_views import (
 )
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.system import user_name
-from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.progress import TurnResult
+from upthread.runtime.turns.delegation import TellOptions, TellRequest, TurnResult
 
 Result = TypeVar("Result")
 

@@ -14,9 +14,8 @@ from upthread.core.events import RunEvent
 from upthread.core.names import Address, parse_workstream, shown
 from upthread.core.runs.pipeline import RunView
 from upthread.errors import UsageError
-from upthread.runtime.options import RunOptions
 from upthread.runtime.runs.runs import Answer, RunRequest, Transition
-from upthread.runtime.turns.progress import SILENT, Listener, Notice
+from upthread.runtime.turns.delegation import SILENT, Listener, Notice, RunOptions
 
 LEASE_WAIT_S: Final = 5.0
 """How long a worker watches a run that somebody holds: longer than for a silent holder."""

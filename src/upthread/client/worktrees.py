@@ -13,7 +13,7 @@ from upthread.core.runs.pipeline import RunView
 from upthread.errors import LeaseHeldError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, tree_lease, workstream_lease
 from upthread.runtime.record.workstream_views import WorkstreamView
-from upthread.runtime.turns.progress import Notice
+from upthread.runtime.turns.delegation import Notice
 from upthread.runtime.working_tree.git_worktrees import Worktree, Worktrees
 
 

@@ -38,10 +38,9 @@ from upthread.core.types import (
     TurnId,
 )
 from upthread.errors import ConfigError, RefusedError, UpthreadError, UsageError
-from upthread.runtime.options import TellOptions
 from upthread.runtime.record.turn_views import turn_view
 from upthread.runtime.system import PAUSE_S_MIN, now_ms
-from upthread.runtime.turns.progress import TurnResult
+from upthread.runtime.turns.delegation import TellOptions, TurnResult
 from upthread.runtime.turns.turns import NOT_KEPT, PASSING
 
 RETRIED: Final = PASSING | {Outcome.BUSY, Outcome.RATE_LIMITED}

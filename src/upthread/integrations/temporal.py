@@ -22,8 +22,7 @@ from upthread.client.project_opener import open_project
 from upthread.core.types import Lease
 from upthread.errors import UpthreadError
 from upthread.integrations.durable_tell import BEGIN_AGAIN, Told, digest, is_final, tell_once
-from upthread.runtime.options import TellOptions
-from upthread.runtime.turns.progress import Listener
+from upthread.runtime.turns.delegation import Listener, TellOptions
 from upthread.tasks import task_group
 
 PAYLOAD_BYTES_MAX: Final = 2 * 1024 * 1024

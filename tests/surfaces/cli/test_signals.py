@@ -13,7 +13,7 @@ import pytest
 from tests.support.sets import EXTENDED, spread
 
 from upthread.core.types import Outcome, TurnId, UpstreamSessionId
-from upthread.runtime.turns.progress import TurnResult
+from upthread.runtime.turns.delegation import TurnResult
 from upthread.surfaces.cli.call import EndedBySignalError, ended_by_signals
 from upthread.surfaces.cli.failures import failure_of
 from upthread.surfaces.cli.terminal.output import Output

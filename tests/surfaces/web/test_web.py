@@ -30,8 +30,8 @@ from tests.support.world import eventually
 from upthread.client.framework_record import FrameworkRecord
 from upthread.client.project_opener import open_project
 from upthread.core.decision.words import RESUME
-from upthread.runtime.options import TellOptions
 from upthread.runtime.record.entry_log import NewEntry
+from upthread.runtime.turns.delegation import TellOptions
 
 TURNS = 30
 REHEARSAL = TellOptions(agent="rehearsal")

@@ -42,7 +42,7 @@ from upthread.core.types import Holder, ProjectId
 from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError, UsageError
 from upthread.runtime.runs.runs import Transition
 from upthread.runtime.system import System, host_name, is_dead
-from upthread.runtime.turns.progress import Listener
+from upthread.runtime.turns.delegation import Listener
 from upthread.store.postgres.workers import (
     SILENT_AFTER_MS,
     KnownWorker,

@@ -66,7 +66,6 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, ConflictError, NotFoundError, RefusedError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
-from upthread.runtime.options import RunOptions
 from upthread.runtime.record.effects import effects_held
 from upthread.runtime.record.turn_views import (
     events_by_turn,
@@ -77,8 +76,14 @@ from upthread.runtime.record.turn_views import (
 )
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import name_workstream
-from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.progress import SILENT, Listener, Notice, TurnResult
+from upthread.runtime.turns.delegation import (
+    SILENT,
+    Listener,
+    Notice,
+    RunOptions,
+    TellRequest,
+    TurnResult,
+)
 from upthread.runtime.turns.turns import Turns
 from upthread.store.base import Store
 

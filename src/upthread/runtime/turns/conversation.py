@@ -10,21 +10,18 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
 from upthread.core.commands import OpenConversation, OpenWorkstream, RecordDecision, Write
 from upthread.core.decision.handshake import (
-    CALLER_DEPTH_MAX,
     REFUSE,
     HandshakeInputs,
     decide,
     in_words,
 )
 from upthread.core.decision.model import RecordFacts
-from upthread.core.names import Address, choose_base_name
-from upthread.core.roles.role import Role
+from upthread.core.names import choose_base_name
 from upthread.core.turns.turn import Recognition, TurnView
 from upthread.core.types import (
     MAIN_SLOT,
@@ -33,9 +30,7 @@ from upthread.core.types import (
     ConversationKey,
     Decision,
     Fence,
-    Lease,
     Link,
-    Outcome,
     ProjectId,
     TurnId,
 )
@@ -54,39 +49,10 @@ from upthread.runtime.record.turn_views import (
     views_newest_first,
 )
 from upthread.runtime.system import System
+from upthread.runtime.turns.delegation import ClaimRequest
 from upthread.store.base import Store
 
-WhenBusy: TypeAlias = Literal["refuse", "wait", "sibling"]
-
 SIBLINGS_MAX = 64
-
-
-class ClaimRequest(Struct, frozen=True, kw_only=True):
-    """Whose turn it is to be. `callers` are the conversations this call is made inside of.
-
-    `tree` is the working tree that the role writes to, None for a role that only reads. `host` is
-    what this host is called where the store is shared with others; empty: all sessions live here.
-    `opens_sub_agents` is whether the agent opens a sub-agent's session from outside. Of a call that
-    the agent's own tool makes, `takes_no_session` is whether that tool cannot resume a session;
-    `session_lost` and `opens_only_within` are what the agent says of the one it was asked for.
-    """
-
-    project_id: ProjectId
-    address: Address
-    role: Role
-    agent: str
-    doing: str
-    when_busy: WhenBusy = "refuse"
-    tree: str | None = None
-    is_waiting_for_tree: bool = False
-    callers: tuple[ConversationId, ...] = ()
-    depth_max: int = CALLER_DEPTH_MAX
-    host: str = ""
-    opens_sub_agents: bool = True
-    takes_no_session: bool = False
-    opens_only_within: bool = False
-    session_lost: Outcome | None = None
-    on_wait: Callable[[Lease], None] | None = None
 
 
 class Claim(Struct, frozen=True, kw_only=True):

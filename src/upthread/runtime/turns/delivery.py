@@ -46,10 +46,10 @@ from upthread.core.turns.turn import RESTORED
 from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSessionId
 from upthread.errors import StoreError, UpstreamError
 from upthread.runtime.record.turn_views import last_attached
+from upthread.runtime.turns.delegation import TurnStarted
 from upthread.runtime.turns.examination import Examiner
 from upthread.runtime.turns.live_turn import Answer, LiveTurn, Recording, held_elsewhere, link_end
 from upthread.runtime.turns.older_record import look_at_replay
-from upthread.runtime.turns.progress import TurnStarted
 from upthread.runtime.turns.turn_history import (
     RecordedChild,
     effects_before,

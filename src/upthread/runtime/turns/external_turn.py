@@ -55,9 +55,8 @@ from upthread.runtime.turns.beginning import (
     turn_id_of,
 )
 from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim
-from upthread.runtime.turns.delegation import TellRequest
+from upthread.runtime.turns.delegation import TellRequest, TurnStarted
 from upthread.runtime.turns.live_turn import LiveTurn
-from upthread.runtime.turns.progress import TurnStarted
 from upthread.runtime.turns.turn_history import is_unheeded, past_of, prior_of
 
 RECORDED_ONLY: Final = "recorded_only"

@@ -58,10 +58,9 @@ from upthread.errors import UpstreamError
 from upthread.runtime.record.turn_views import refusals_in_row, totals_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim
-from upthread.runtime.turns.delegation import TellRequest
+from upthread.runtime.turns.delegation import Notice, TellRequest
 from upthread.runtime.turns.examination import Examiner
 from upthread.runtime.turns.handshake_inputs import Account
-from upthread.runtime.turns.progress import Notice
 from upthread.store.base import Store
 
 if TYPE_CHECKING:

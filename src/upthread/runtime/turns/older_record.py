@@ -8,13 +8,11 @@ missing is recorded as turns, in order, as what they did. Blocking.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
-from upthread.agents.base import AgentConnection
 from upthread.core.acts import ADOPTED
 from upthread.core.commands import OpenTurn, RecordParts, RecordTurnEvent, Write
 from upthread.core.decision.rollover import LOST
@@ -29,7 +27,7 @@ from upthread.core.events import (
 )
 from upthread.core.quotas import TurnQuota
 from upthread.core.runs.stops import REFUSAL
-from upthread.core.turns.recognition import UNANSWERED, CutOffCall, StoredSession, StoredTurn
+from upthread.core.turns.recognition import UNANSWERED, StoredTurn
 from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.replayed_history import (
     NOTHING_LACKED,
@@ -56,6 +54,7 @@ from upthread.core.types import (
 from upthread.errors import QuotaExceededError, StoreError
 from upthread.runtime.record.turn_views import last_attached, turn_view
 from upthread.runtime.turns.conversation import Claim
+from upthread.runtime.turns.delegation import OwnSessions
 from upthread.runtime.turns.examination import Examiner
 from upthread.store.base import Store
 
@@ -67,36 +66,6 @@ UNFINISHED: Final = "the agent's own session has no end of it"
 
 ANSWERS_MESSAGES_MAX: Final = 256
 """How far back an answer of a session is looked for."""
-
-
-class OwnSessions(Struct, frozen=True, kw_only=True):
-    """How the agents' own stores are looked into. Blocking; `stamp` and `read` raise StoreError.
-
-    `is_read` says whether an agent's store is read here. `stamp` gives what a session is known by
-    while nobody prompts it, empty where nothing is known of it; `read` gives all of it, None where
-    there is none. `profile` gives the variable with the place of an agent's store, empty where that
-    is not known, and `profile_without` the same if a session is not there and the given profile
-    has it. Both are last given the running agent's environment, empty if it was not seen.
-    `read` and `profile` name whose store it is, for example that of `codex` for an agent that is
-    configured as `mine` and runs codex-acp. `of_call` gives the session of a call's sub-agent, and
-    `version` the agent's version that a session is of, empty where that is not known. `writer`
-    gives the process that has a session open in its agent, None where that is not known.
-    """
-
-    is_read: Callable[[str], bool]
-    profile: Callable[[str, str, Mapping[str, str]], str]
-    stamp: Callable[[str, UpstreamSessionId], str]
-    profile_without: Callable[[str, UpstreamSessionId, str, Mapping[str, str]], str]
-    read: Callable[[str, UpstreamSessionId, str], StoredSession | None]
-    of_call: Callable[[CutOffCall], StoredSession | None]
-    version: Callable[[str, UpstreamSessionId], str]
-    writer: Callable[[str, UpstreamSessionId], int | None]
-
-    def profile_in(self, agent: str, connection: AgentConnection) -> tuple[str, bool]:
-        """Return the profile of a running agent, and whether its own command set it."""
-        profile_with = partial(self.profile, agent, connection.capabilities.vendor)
-        profile = profile_with(connection.environment())
-        return profile, profile != profile_with({})
 
 
 def look(

@@ -19,10 +19,10 @@ from upthread.core.turns.stream import calls_open
 from upthread.core.types import JsonValue, Outcome
 from upthread.errors import StoreError
 from upthread.runtime.record.turn_views import wrote
+from upthread.runtime.turns.delegation import TurnResult
 from upthread.runtime.turns.handshake_inputs import Fixed, surroundings
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import stamp_at_end
-from upthread.runtime.turns.progress import TurnResult
 
 
 def ended_event(

@@ -46,7 +46,7 @@ from upthread.errors import ConfigError, FencedError, QuotaExceededError, Upstre
 from upthread.runtime.system import System
 from upthread.runtime.turns import beginning
 from upthread.runtime.turns.conversation import Conversations, refused
-from upthread.runtime.turns.delegation import TellRequest
+from upthread.runtime.turns.delegation import TellRequest, TurnResult
 from upthread.runtime.turns.delivery import (
     attach_as_decided,
     closed_in_words,
@@ -59,7 +59,6 @@ from upthread.runtime.turns.delivery import (
     telling_of_wait,
 )
 from upthread.runtime.turns.live_turn import Answer, LiveTurn, link_end
-from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.turns.recovery import parked_unheld, recover, rest_of
 from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event, result_of
 from upthread.runtime.turns.turn_history import effects_of_turn

@@ -20,7 +20,7 @@ from upthread.client.project import Project
 from upthread.config import Settings
 from upthread.core.trust import Pending, concerning, ignored_notice
 from upthread.errors import UsageError
-from upthread.runtime.turns.progress import Notice
+from upthread.runtime.turns.delegation import Notice
 from upthread.surfaces.cli.terminal.input import can_ask, who_acts
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import one_line

@@ -25,7 +25,7 @@ from upthread.core.types import Conversation, Decision, Link, Outcome
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.turn_views import Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
-from upthread.runtime.turns.progress import Notice, TurnResult, TurnStarted
+from upthread.runtime.turns.delegation import Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING
 from upthread.surfaces.cli.terminal.output import members
 

@@ -25,11 +25,15 @@ from upthread.client.project import Project
 from upthread.core.states import doubts_in_words, effects_command
 from upthread.core.text import visible_line, visible_text, without_mentions
 from upthread.errors import NotFoundError, UpthreadError, UsageError
-from upthread.runtime.options import TellOptions
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.system import new_id
-from upthread.runtime.turns.conversation import WhenBusy
-from upthread.runtime.turns.progress import Listener, TurnResult, TurnStarted
+from upthread.runtime.turns.delegation import (
+    Listener,
+    TellOptions,
+    TurnResult,
+    TurnStarted,
+    WhenBusy,
+)
 from upthread.surfaces.cli.shapes import told_status
 from upthread.surfaces.cli.terminal.phrases import failure_in_words, going_on, parked_in_words
 

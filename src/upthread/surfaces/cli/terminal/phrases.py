@@ -23,7 +23,7 @@ from upthread.core.text import visible_ends
 from upthread.core.turns.turn import HELD_BACK
 from upthread.core.types import Conversation, ConversationKey, Outcome
 from upthread.errors import UsageError
-from upthread.runtime.turns.progress import TurnResult
+from upthread.runtime.turns.delegation import TurnResult
 
 _BACKTICKS = re.compile("`+")
 

@@ -22,7 +22,7 @@ from upthread.core.roles.reports import (
 )
 from upthread.core.states import go_on_command
 from upthread.core.types import Lease, Outcome, UpstreamSessionId
-from upthread.runtime.turns.progress import Listener, Notice, TurnResult, TurnStarted
+from upthread.runtime.turns.delegation import Listener, Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.terminal.input import PermissionDialogue, can_ask
 from upthread.surfaces.cli.terminal.output import Output, StatusLine

@@ -22,7 +22,7 @@ from upthread.core.types import Conversation, Link
 from upthread.errors import NotFoundError
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
-from upthread.runtime.turns.progress import Notice
+from upthread.runtime.turns.delegation import Notice
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.output import width as _width
 from upthread.surfaces.cli.terminal.phrases import command as quoted

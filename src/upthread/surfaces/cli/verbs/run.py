@@ -15,9 +15,8 @@ from upthread.core.runs.pipeline import RunView
 from upthread.core.states import effects_command, run_command
 from upthread.core.types import Continuity, Outcome
 from upthread.errors import UsageError
-from upthread.runtime.options import RunOptions
 from upthread.runtime.record.workstream_views import WorkstreamView
-from upthread.runtime.turns.progress import Listener, TurnResult
+from upthread.runtime.turns.delegation import Listener, RunOptions, TurnResult
 from upthread.store.address import is_postgres
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call, ended_by_signals
