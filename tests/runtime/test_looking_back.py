@@ -15,7 +15,7 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.runtime.turns.turn_history import recorded_children
+from upthread.runtime.turns.recovery import known_children
 from upthread.store.sqlite import SqliteStore
 
 CHILD = UpstreamSessionId("ses_child")
@@ -25,11 +25,10 @@ KEY = ROOT.key
 def record(store: SqliteStore, turn: str, at_ms: int) -> None:
     """One turn in which a child and a child of it speak."""
     turn_id = TurnId(turn)
-    recorder = Recorder(conversation=ROOT, turn_id=turn_id, link=LINK, next_seq=1)
-    for child in recorded_children(store, ROOT):
-        recorder.know_child(
-            child.upstream_session_id, child.conversation_id, next_seq=child.next_seq
-        )
+    children = known_children(store, ROOT)
+    recorder = Recorder(
+        conversation=ROOT, turn_id=turn_id, link=LINK, next_seq=1, children=children
+    )
     events: list[AgentEvent] = [
         ChildStarted(upstream_session_id=OWN, child_upstream_session_id=CHILD, role="explore"),
         ChildStarted(upstream_session_id=CHILD, child_upstream_session_id=DEEP, role="explore"),
@@ -69,7 +68,7 @@ def store(tmp_path) -> SqliteStore:
 def test_a_child_called_again_in_a_later_turn_goes_on_in_its_conversation(store: SqliteStore):
     record(store, "trn_1", 10)
     record(store, "trn_2", 20)
-    children = recorded_children(store, ROOT)
+    children = known_children(store, ROOT)
     assert [child.upstream_session_id for child in children] == [CHILD, DEEP]
     said = [[m.text for m in store.messages(child.conversation_id)] for child in children]
     assert said[0] == ["in trn_1", "in trn_2"]
@@ -88,4 +87,4 @@ def test_children_of_other_conversations_are_not_ours(store: SqliteStore):
         opened_at_ms=2,
     )
     store.commit([OpenConversation(conversation=stranger)])
-    assert recorded_children(store, stranger) == ()
+    assert known_children(store, stranger) == ()

@@ -29,7 +29,7 @@ from upthread.core.turns.recorder import (
     ALARM,
     ALARMS,
     CHILDREN_MAX,
-    DepthCounter,
+    KnownChild,
     Recorder,
     child_conversation,
     child_named,
@@ -74,6 +74,12 @@ LINK = Link(
 
 def recorder(**changes: object) -> Recorder:
     return Recorder(conversation=ROOT, turn_id=TurnId("trn"), link=LINK, next_seq=2, **changes)  # type: ignore[arg-type]
+
+
+def known(next_seq: int, *open_calls: ToolCallPart) -> KnownChild:
+    return KnownChild(
+        upstream_session_id=A, conversation_id=CON_A, next_seq=next_seq, open_calls=open_calls
+    )
 
 
 def text(said: str, session: UpstreamSessionId | None = OWN) -> TextReceived:
@@ -437,11 +443,9 @@ def test_a_child_beside_another_is_parallel_at_any_depth_and_each_alarm_has_its_
     assert all(ALARMS.values())
 
 
-def test_sessions_that_name_each_other_as_parents_do_not_hang_the_depth_counter():
-    counter = DepthCounter()
-    counter.start(A, parent=B)
-    counter.start(B, parent=A)
-    assert counter.start(DEEP, parent=A) == ("nested",)
+def test_sessions_that_name_each_other_as_parents_do_not_hang_the_count():
+    circle = [start(A), start(B, of=A), end(A), start(A, of=B), start(DEEP, of=A)]
+    assert [alarm for alarm, *_ in alarms(play(circle))[:3]] == ["nested"] * 3
 
 
 def test_a_child_that_speaks_after_its_end_is_still_the_child():
@@ -539,15 +543,13 @@ def test_a_kind_of_event_this_version_does_not_know_is_kept():
 
 
 def test_a_call_recorded_before_the_crash_gets_its_result_only():
-    taking = recorder()
-    taking.know_open_call(ToolCallPart(call_id="c1", title="Run", tool_kind="execute"))
+    taking = recorder(open_calls=[ToolCallPart(call_id="c1", title="Run", tool_kind="execute")])
     got = ToolResultPart(call_id="c1", status="completed", text="result of c1")
     assert parts(play([result("c1")], taking)) == {ROOT.conversation_id: [got]}
 
 
 def test_a_child_recorded_before_the_crash_goes_on_where_it_stopped():
-    taking = recorder()
-    taking.know_child(A, CON_A, next_seq=5)
+    taking = recorder(children=[known(5)])
     writes = play([call("c1"), start(A, call_id="c1"), text("more", A), result("c1")], taking)
     assert opened(writes) == []
     said = [w for w in writes if isinstance(w, RecordParts) and w.conversation_id == CON_A]
@@ -560,8 +562,7 @@ def test_a_child_that_outlives_its_turn_goes_on_in_its_own_conversation():
     first = [call("c1"), running("c1"), start(A, call_id="c1"), text("half ", A), result("c1")]
     before = play(first)
     assert parts(before)[ROOT.conversation_id][-1] == ended_note(CON_A, "unknown")
-    taking = recorder()
-    taking.know_child(A, CON_A, next_seq=2)
+    taking = recorder(children=[known(2)])
     writes = play([text("meanwhile"), text("done", A), end(A)], taking)
     assert opened(writes) == []
     assert parts(writes) == {
@@ -572,9 +573,8 @@ def test_a_child_that_outlives_its_turn_goes_on_in_its_own_conversation():
 
 
 def test_a_child_cut_off_by_a_crash_is_closed_with_the_turn():
-    taking = recorder()
     part = ToolCallPart(call_id="d1", title="Run", tool_kind="execute")
-    taking.know_child(A, CON_A, next_seq=3, open_calls=(part,))
+    taking = recorder(children=[known(3, part)])
     said = parts(taking.finish(at_ms=9))
     assert said == {
         ROOT.conversation_id: [ended_note(CON_A, "unknown")],

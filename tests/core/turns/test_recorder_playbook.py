@@ -39,7 +39,7 @@ from upthread.core.commands import RecordParts, Write
 from upthread.core.events import AgentEvent, ReasoningReceived, TextReceived, UserTextReplayed
 from upthread.core.history.model import History, HistoryMessage, history_of
 from upthread.core.history.repair import repair
-from upthread.core.turns.recorder import Recorder
+from upthread.core.turns.recorder import KnownChild, Recorder
 from upthread.core.turns.replayed_history import open_calls
 from upthread.core.types import (
     ConversationId,
@@ -275,24 +275,24 @@ def recorder_after(writes: Sequence[Write]) -> Recorder:
     """A recorder that knows what is stored, as recovery makes one."""
     held = messages_of(writes)
     own = held[ROOT.conversation_id]
-    taking = Recorder(
+    sessions = {conversation_id: session for session, conversation_id in OWNERS.items()}
+    said = {child.conversation_id: held.get(child.conversation_id, ()) for child in opened(writes)}
+    return Recorder(
         conversation=ROOT,
         turn_id=TurnId("trn"),
         link=LINK,
         next_seq=len(own) + 1,
+        open_calls=open_calls(own[1:]),
+        children=[
+            KnownChild(
+                upstream_session_id=sessions[child],
+                conversation_id=child,
+                next_seq=len(messages) + 1,
+                open_calls=open_calls(messages),
+            )
+            for child, messages in said.items()
+        ],
     )
-    for part in open_calls(own[1:]):
-        taking.know_open_call(part)
-    sessions = {conversation_id: session for session, conversation_id in OWNERS.items()}
-    for child in opened(writes):
-        said = held.get(child.conversation_id, ())
-        taking.know_child(
-            sessions[child.conversation_id],
-            child.conversation_id,
-            next_seq=len(said) + 1,
-            open_calls=open_calls(said),
-        )
-    return taking
 
 
 @pytest.mark.parametrize("name", ["depth 2", "two at once, interleaved", "a child fails"])

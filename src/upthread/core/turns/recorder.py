@@ -4,15 +4,15 @@ Events are routed by the upstream session they carry, never by who happens to be
 without an id is attributed only where the adapter guarantees its owner; else it is quarantined and
 never given to the parent. A child becomes a conversation of its own when it starts, and its end is
 noted for its parent: outcome, tokens, title. A child that outlived an earlier turn is known by its
-session when it speaks again. A depth counter runs beside all this and only reports what is odd. How
-events become messages is core/turns/stream.py.
+session when it speaks again. What is odd about sub-agents, by how many run, is noted. How events
+become messages is core/turns/stream.py.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -48,23 +48,47 @@ from upthread.core.types import (
 # An agent that names sub-agents without end must not fill the record with conversations.
 CHILDREN_MAX = 256
 
+# Alarms only report what is odd, and change no routing: counting starts and ends alone would guess
+# when sub-agents run at once or one inside the other. A hand-off within a session is none.
+ALARM: Final = "depth_alarm"
+"""The kind of the note that keeps an alarm."""
+
+NESTED: Final = "nested"
+PARALLEL: Final = "parallel"
+UNMATCHED_END: Final = "unmatched_end"
+OPEN_AT_END: Final = "open_at_end"
+
+ALARMS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        NESTED: "a sub-agent called one of its own",
+        PARALLEL: "a sub-agent began while another one ran",
+        UNMATCHED_END: "a sub-agent ended that had not begun",
+        OPEN_AT_END: "the turn ended while a sub-agent ran",
+    }
+)
+"""Every alarm, in words."""
+
 _IDLE = events.TextReceived | events.UsageReported | events.TitleChanged | events.UserTextReplayed
 
 
-class _KnownChild(Struct, frozen=True):
-    """A child that has a conversation already; `next_seq` is its next message."""
+class KnownChild(Struct, frozen=True, kw_only=True):
+    """A child that was recorded before; `next_seq` is its next message.
 
+    One with `open_calls` was cut off, and is closed with the turn if it says nothing more.
+    """
+
+    upstream_session_id: UpstreamSessionId
     conversation_id: ConversationId
     next_seq: int
-    open_calls: tuple[ToolCallPart, ...]
+    open_calls: tuple[ToolCallPart, ...] = ()
 
 
 class Recorder:
     """Records one turn. Feed it with `record`, take the writes with `drain`, end with `finish`.
 
     `next_seq` is the message the reply starts at. `guarantees_owner` says that an event without an
-    id can only be the turn's own session's. Recording that goes on after a crash is told what is
-    stored already: `quarantined` events of the turn, open calls, children.
+    id can only be the turn's own session's. What is stored already is given: `quarantined` events
+    of the turn, its `open_calls`, the `children` of this turn and of those before it.
     """
 
     def __init__(
@@ -77,6 +101,8 @@ class Recorder:
         guarantees_owner: bool = False,
         call_durability: Durability = Durability.PROCESS,
         quarantined: int = 0,
+        open_calls: Iterable[ToolCallPart] = (),
+        children: Iterable[KnownChild] = (),
     ) -> None:
         self._parent = conversation
         self._link = link
@@ -93,34 +119,18 @@ class Recorder:
             next_seq=next_seq,
         )
         """What is said in the turn's own session, children's left out."""
-        self._known: dict[UpstreamSessionId, _KnownChild] = {}
+        for part in open_calls:
+            self.own.expect(part)
+        self._known = {child.upstream_session_id: child for child in children}
         self._streams: dict[UpstreamSessionId, Stream] = {link.upstream_session_id: self.own}
-        self._running: dict[UpstreamSessionId, None] = {}
-        self._depth = DepthCounter()
+        self._running: dict[UpstreamSessionId, UpstreamSessionId] = {}
+        """The sub-agents that run, each with the session that called it."""
         self._quarantined = quarantined
         self.counted = NOTHING_COUNTED
         """What the requests of this prompt took so far."""
         self._goes_on = False
         self.has_acted = False
         """Whether the agent sent more than text, tokens, the session's title and its prompt."""
-
-    def know_open_call(self, part: ToolCallPart) -> None:
-        """Expect the result of a call that was recorded before."""
-        self.own.expect(part)
-
-    def know_child(
-        self,
-        upstream_session_id: UpstreamSessionId,
-        child: ConversationId,
-        *,
-        next_seq: int,
-        open_calls: tuple[ToolCallPart, ...] = (),
-    ) -> None:
-        """Know a child that was recorded before, so that its start does not open it again.
-
-        One with `open_calls` was cut off, and is closed with the turn if it says nothing more.
-        """
-        self._known[upstream_session_id] = _KnownChild(child, next_seq, open_calls)
 
     @property
     def next_read(self) -> int | None:
@@ -184,7 +194,7 @@ class Recorder:
             # as well: else its history stays invalid.
             if child.open_calls:
                 self._rejoin(child_id)
-        self._alarm(OPEN_AT_END, *self._depth.finish())
+        self._alarm(OPEN_AT_END, *self._running)
         # The innermost first: its end is noted in the one that called it, before that is closed.
         for child_id in reversed(tuple(self._running)):
             self._end_child(child_id, Outcome.UNKNOWN)
@@ -208,8 +218,8 @@ class Recorder:
             case events.ChildEnded(child_upstream_session_id=child, outcome=outcome):
                 # An end may be all that comes of a child that an earlier turn began.
                 self._rejoin(child)
-                for alarm in self._depth.end(child):
-                    self._alarm(alarm, child)
+                if child not in self._running:
+                    self._alarm(UNMATCHED_END, child)
                 self._end_child(child, outcome)
             case _:
                 self._note(stream, event)
@@ -290,9 +300,13 @@ class Recorder:
         stream = self._streams[child_id]
         if stream.parent is None:  # an agent that names its own session as its child
             return
-        self._running[child_id] = None
-        for alarm in self._depth.start(child_id, parent=parent.upstream_session_id):
-            self._alarm(alarm, child_id)
+        if child_id not in self._running:
+            above = self._running_above(parent.upstream_session_id)
+            # Those it came from run as well, and are no others beside it.
+            is_parallel = bool(self._running.keys() - above)
+            self._running[child_id] = parent.upstream_session_id
+            self._alarm(NESTED, *(child_id,) * bool(above))
+            self._alarm(PARALLEL, *(child_id,) * is_parallel)
         call = parent.open_call(event.call_id)
         if call is not None:
             call.child = stream.conversation_id
@@ -306,12 +320,21 @@ class Recorder:
             )
             self._start_child(self.own, again)
 
+    def _running_above(self, session: UpstreamSessionId) -> set[UpstreamSessionId]:
+        """Return the running sub-agent `session` and those it came from."""
+        above: set[UpstreamSessionId] = set()
+        # Who is whose parent is the agent's word: two that name each other must not hold us here.
+        while session in self._running and session not in above:
+            above.add(session)
+            session = self._running[session]
+        return above
+
     def _alarm(self, alarm: str, *children: UpstreamSessionId) -> None:
-        """Keep what the depth counter found odd, as a note that breaks no text."""
+        """Keep that something is odd, as a note that breaks no text."""
         for child_id in children:
             raw: JsonValue = {
                 "alarm": alarm,
-                "depth": self._depth.depth,
+                "depth": len(self._running),
                 "upstream_session_id": child_id,
             }
             self.own.remark(UnknownPart(kind=ALARM, raw=raw))
@@ -382,10 +405,6 @@ def _permission(event: events.PermissionAnswered) -> JsonValue:
 
 
 # --- sub-agents -----------------------------------------------------------------------------------
-# The depth is a counter beside the routing, as an alarm, and changes nothing: counting starts and
-# ends alone would have to guess when sub-agents run at once or one inside the other, and an end
-# without a start would leave the counter wrong for good. Each alarm is reported with the depth at
-# that moment. A hand-off within a session is no delegation and does not move the counter.
 
 
 def child_named(event: AgentEvent) -> UpstreamSessionId | None:
@@ -435,62 +454,3 @@ def as_started(event: ToolCallUpdated, known: JsonValue) -> ChildStarted:
         role=role if isinstance(role, str) and role else "subagent",
         call_id=event.call_id,
     )
-
-
-# --- the depth of delegations ---------------------------------------------------------------------
-
-ALARM: Final = "depth_alarm"
-"""The kind of the note that keeps an alarm."""
-
-NESTED: Final = "nested"
-PARALLEL: Final = "parallel"
-UNMATCHED_END: Final = "unmatched_end"
-OPEN_AT_END: Final = "open_at_end"
-
-ALARMS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        NESTED: "a sub-agent called one of its own",
-        PARALLEL: "a sub-agent began while another one ran",
-        UNMATCHED_END: "a sub-agent ended that had not begun",
-        OPEN_AT_END: "the turn ended while a sub-agent ran",
-    }
-)
-"""Every alarm, in words."""
-
-
-class DepthCounter:
-    """Counts the sub-agents that run. `depth` is how many do."""
-
-    def __init__(self) -> None:
-        self._running: dict[UpstreamSessionId, UpstreamSessionId] = {}
-
-    @property
-    def depth(self) -> int:
-        return len(self._running)
-
-    def start(self, child: UpstreamSessionId, *, parent: UpstreamSessionId) -> tuple[str, ...]:
-        """Count a start; returns its alarms, none for one that is counted already."""
-        if child in self._running:
-            return ()
-        is_nested = parent in self._running
-        # Those it came from run as well, and are no others beside it.
-        is_parallel = any(other not in self._above(parent) for other in self._running)
-        self._running[child] = parent
-        return (NESTED,) * is_nested + (PARALLEL,) * is_parallel
-
-    def end(self, child: UpstreamSessionId) -> tuple[str, ...]:
-        """Count an end; one without a start is an alarm, and the counter stays."""
-        return () if self._running.pop(child, None) is not None else (UNMATCHED_END,)
-
-    def finish(self) -> tuple[UpstreamSessionId, ...]:
-        """Return the sub-agents that still run at the end of the turn, the first one first."""
-        return tuple(self._running)
-
-    def _above(self, session: UpstreamSessionId) -> set[UpstreamSessionId]:
-        """Return the running sub-agent `session` and those it came from."""
-        above: set[UpstreamSessionId] = set()
-        # Who is whose parent is the agent's word: two that name each other must not hold us here.
-        while session in self._running and session not in above:
-            above.add(session)
-            session = self._running[session]
-        return above

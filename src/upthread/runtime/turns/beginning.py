@@ -61,8 +61,7 @@ from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.handshake_inputs import Subject, gathered
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look, other_profile, read_back
-from upthread.runtime.turns.recovery import rest_of
-from upthread.runtime.turns.turn_history import prior_of, sent_event
+from upthread.runtime.turns.recovery import prior_of, rest_of, sent_event
 from upthread.store.base import Store
 
 TRIES_MAX: Final = 8

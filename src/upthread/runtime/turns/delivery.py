@@ -40,7 +40,7 @@ from upthread.core.quotas import RESET_S_MAX, require_session, require_tokens
 from upthread.core.roles.limits import unheld_in_words
 from upthread.core.turns.effects import Effect
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, context_for
-from upthread.core.turns.recorder import Recorder
+from upthread.core.turns.recorder import KnownChild, Recorder
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.turns.turn import RESTORED
 from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSessionId
@@ -50,14 +50,13 @@ from upthread.runtime.turns.delegation import TurnStarted
 from upthread.runtime.turns.examination import Examiner
 from upthread.runtime.turns.live_turn import Answer, LiveTurn, Recording, held_elsewhere, link_end
 from upthread.runtime.turns.older_record import look_at_replay
-from upthread.runtime.turns.turn_history import (
-    RecordedChild,
+from upthread.runtime.turns.recovery import (
     effects_before,
     effects_of_turn,
     examiner_of,
+    known_children,
     past_of,
     prior_of,
-    recorded_children,
     sent_event,
 )
 from upthread.tasks import task_group
@@ -436,7 +435,7 @@ class _Beforehand(NamedTuple):
     `known` are the actions that must not be done again.
     """
 
-    children: tuple[RecordedChild, ...]
+    children: tuple[KnownChild, ...]
     quarantined: int
     examiner: Examiner
     known: tuple[Effect, ...]
@@ -549,12 +548,9 @@ def _recording(
         next_seq=live.next_seq,
         call_durability=live.request.durability,
         quarantined=beforehand.quarantined,
+        # Children have conversations already, from this turn or earlier ones.
+        children=beforehand.children,
     )
-    # Children have conversations already, from this turn or earlier ones.
-    for child in beforehand.children:
-        recorder.know_child(
-            child.upstream_session_id, child.conversation_id, next_seq=child.next_seq
-        )
     live.recorder = recorder
     live.account.begin(recorder)
     return Recording(
@@ -591,7 +587,7 @@ def _beforehand(live: LiveTurn) -> _Beforehand:
     is_again = live.view.was_sent_again
     own = effects_of_turn(live) if is_again else ()
     return _Beforehand(
-        children=recorded_children(live.store, live.conversation),
+        children=known_children(live.store, live.conversation),
         # Counted over all sends of the turn, so that nothing is written over; a first has none.
         quarantined=live.quarantined() if is_again else 0,
         examiner=examiner_of(live),

@@ -44,17 +44,15 @@ from upthread.runtime.turns.beginning import (
 from upthread.runtime.turns.external_turn import BeginningCalls
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.recovery import (
+    examiner_of,
     failure_in_store,
+    known_children,
     read_in_store,
     recognised_in_store,
+    recorder_of_rest,
     rest_of,
 )
 from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event
-from upthread.runtime.turns.turn_history import (
-    examiner_of,
-    recorded_children,
-    recorder_of_rest,
-)
 
 PARKS: Final = frozenset({Recovery.WAIT, Recovery.PARK, Recovery.RETRY_ONCE})
 """What is done about an outcome where the turn waits for a person, or for its time."""
@@ -167,7 +165,7 @@ class ExternalTurns(BeginningCalls):
         """Return the writes of what the sub-agent did, with the files that it read and wrote."""
         now_ms = self.system.now_ms()
         recorder = recorder_of_rest(live)
-        children = recorded_children(live.store, live.conversation)
+        children = known_children(live.store, live.conversation)
         live.recorder = recorder
         live.account.begin(recorder)
         after = live.view.sent.prompt_seq if live.view.sent else 0

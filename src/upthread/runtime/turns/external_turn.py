@@ -21,7 +21,14 @@ from upthread.core.agents import AGENTS
 from upthread.core.commands import OpenConversation, RecordDecision
 from upthread.core.decision.handshake import REFUSE, decide
 from upthread.core.decision.model import freshness_in, inputs_from
-from upthread.core.decision.words import FIRST, FOREIGN_SESSION, NAMED, RESUME, UNSEEN
+from upthread.core.decision.words import (
+    FIRST,
+    FOREIGN_SESSION,
+    NAMED,
+    RESUME,
+    RESUME_WITH_UPDATE,
+    UNSEEN,
+)
 from upthread.core.events import AttachFailed, TurnIntended
 from upthread.core.names import key_of
 from upthread.core.turns.prompt import context_for
@@ -44,7 +51,7 @@ from upthread.core.types import (
 from upthread.core.workstreams import ROLE_UNKNOWN
 from upthread.errors import ConflictError, LeaseHeldError
 from upthread.runtime.lease import conversation_lease, lease_name_of
-from upthread.runtime.record.turn_views import main_session_of
+from upthread.runtime.record.turn_views import main_session_of, turn_view
 from upthread.runtime.turns import beginning
 from upthread.runtime.turns.beginning import (
     RESUMING,
@@ -57,7 +64,8 @@ from upthread.runtime.turns.beginning import (
 from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim
 from upthread.runtime.turns.delegation import TellRequest, TurnStarted
 from upthread.runtime.turns.live_turn import LiveTurn
-from upthread.runtime.turns.turn_history import is_unheeded, past_of, prior_of
+from upthread.runtime.turns.recovery import past_of, prior_of
+from upthread.store.base import Store
 
 RECORDED_ONLY: Final = "recorded_only"
 """The reason of a call that is kept and not continued."""
@@ -182,7 +190,7 @@ class BeginningCalls(ExternalCalls):
         moved_at_ms = last[-1].recorded_at_ms if last else 0
         return any(
             (back.conversation_id == own_id and back.decided_at_ms >= moved_at_ms)
-            or is_unheeded(self.store, back, _words_of(live.request))
+            or _is_unheeded(self.store, back, _words_of(live.request))
             for each in self.store.conversations(key.project_id, key.workstream)
             for back in self.store.refusals(each.conversation_id)
             if each.key.role == key.role and back.reasons[:1] == (SENT_BACK,)
@@ -395,6 +403,17 @@ class BeginningCalls(ExternalCalls):
             decision = Decision(decision=RESUME if is_same else FIRST, reasons=(UNSEEN,))
             self._intend(live, decision, is_told=False)
             return
+
+
+def _is_unheeded(store: Store, refused: RecordDecision, named: Mapping[str, int]) -> bool:
+    """Return whether a refusal's inputs have these members and no turn resumed since. Blocking."""
+    inputs = refused.inputs
+    if not isinstance(inputs, Mapping) or not named.items() <= inputs.items():
+        return False
+    known = store.turns(refused.conversation_id)
+    later = (each.turn_id for each in known if each.opened_at_ms > refused.decided_at_ms)
+    begun = (turn_view(store, refused.conversation_id, each).intended for each in later)
+    return not any(each and each.decision in {RESUME, RESUME_WITH_UPDATE} for each in begun)
 
 
 def _words_of(request: TellRequest) -> dict[str, int]:

@@ -31,8 +31,14 @@ from upthread.core.decision.rollover import (
     is_stopping,
     recovery_of,
 )
-from upthread.core.decision.words import OTHER_PROFILE, RECOGNISED
-from upthread.core.events import AttachFailed, RecoveryStarted, TurnEnded, TurnParked
+from upthread.core.decision.words import OTHER_PROFILE, RECOGNISED, RESUME
+from upthread.core.events import (
+    AttachFailed,
+    PromptRecognised,
+    RecoveryStarted,
+    TurnEnded,
+    TurnParked,
+)
 from upthread.core.runs.stops import CUT_OFF, NEW_REFUSED, STDERR_END
 from upthread.core.text import command
 from upthread.core.turns import turn as turns
@@ -48,20 +54,31 @@ from upthread.runtime.turns import beginning
 from upthread.runtime.turns.conversation import Conversations, refused
 from upthread.runtime.turns.delegation import TellRequest, TurnResult
 from upthread.runtime.turns.delivery import (
+    attach,
     attach_as_decided,
+    attached_event,
     closed_in_words,
     elsewhere_in_words,
     judged,
+    notify_started,
     restore_refused,
     send,
+    stream,
     tell_kept,
     tell_of_lacking,
     telling_of_wait,
 )
 from upthread.runtime.turns.live_turn import Answer, LiveTurn, link_end
-from upthread.runtime.turns.recovery import parked_unheld, recover, rest_of
+from upthread.runtime.turns.recovery import (
+    adopt,
+    continuation_of,
+    effects_of_turn,
+    holds_back,
+    parked_unheld,
+    recognised_replay,
+    rest_of,
+)
 from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event, result_of
-from upthread.runtime.turns.turn_history import effects_of_turn
 from upthread.store.base import Store
 
 NOT_KEPT = "the prompt was not sent, and of its text not all was kept: send it again"
@@ -473,10 +490,40 @@ async def _recover(live: LiveTurn, connection: AgentConnection) -> bool:
         await _move(live)
         return False
     try:
-        answer = await recover(live, connection)
+        answer = await _continue_by_history(live, connection)
     except UpstreamError as error:
         return await _decide_again(live, error)
     return answer is not None and await _conclude(live, answer)
+
+
+async def _continue_by_history(live: LiveTurn, connection: AgentConnection) -> Answer | None:
+    """Adopt, continue, send again or park; None when nothing was sent.
+
+    Raises UpstreamError for a session that cannot be attached.
+    """
+    current = live.require_link().upstream_session_id
+    async with telling_of_wait(live, f"open session {current}"):
+        # Of an agent that only resumes nobody can tell whether it got its prompt: the turn
+        # parks until a person says to go on.
+        attached = await attach(connection, decision=RESUME, current=current, wants_history=True)
+    message, found = await live.read(lambda: recognised_replay(live, attached.history))
+    known = PromptRecognised(recognition=found.recognition)
+    # Before anything leaves: whoever takes over from here ends this process first, by its pid.
+    await live.commit(attached_event(live, connection, attached))
+    notify_started(live, recognition=found.recognition)
+    if found.recognition is Recognition.COMPLETE:
+        await live.read(lambda: adopt(live, found))
+        return None
+    # Never guessed: sent once more, a prompt that had arrived would be carried out twice.
+    if found.recognition is Recognition.UNDECIDABLE or not live.view.may_send:
+        detail = f"{found.recognition} after {live.view.sends} sends"
+        await live.commit(known, TurnParked(reason=UNDECIDABLE, detail=detail))
+        return None
+    # Where each call is asked about first, what is in doubt is held back at that call instead.
+    if not connection.capabilities.can_hold and await live.read(lambda: holds_back(live, found)):
+        return None
+    text = await live.read(lambda: continuation_of(live, message, found))
+    return await stream(live, connection, text)
 
 
 def _is_interruption(live: LiveTurn, result: PromptResult) -> bool:
