@@ -14,7 +14,7 @@ from scratch import scratch
 
 from upthread.core.commands import RecordExamined
 from upthread.core.decision.freshness import changed_files
-from upthread.runtime.turns.examination import examine, look_again
+from upthread.runtime.turns.recording import examine, look_again
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.store_conformance import samples
 

@@ -26,7 +26,7 @@ from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Conversations
 from upthread.runtime.turns.delegation import ClaimRequest, OwnSessions, TellRequest
-from upthread.runtime.turns.live_turn import FLUSH_EVERY_S
+from upthread.runtime.turns.recording import FLUSH_EVERY_S
 from upthread.runtime.turns.turns import Turns
 from upthread.store.sqlite import SqliteStore
 

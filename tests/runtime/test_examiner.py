@@ -22,7 +22,7 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.runtime.turns.examination import Examiner, first_file_after, look_again
+from upthread.runtime.turns.recording import Examiner, first_file_after, look_again
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.store_conformance import samples
 

@@ -13,7 +13,7 @@ import pytest
 
 from upthread.core.decision.freshness import ExaminedFile, changed_files
 from upthread.runtime.turns import examination
-from upthread.runtime.turns.examination import examine, look_again
+from upthread.runtime.turns.recording import examine, look_again
 
 OLD_S = 1_700_000_000
 

@@ -21,7 +21,7 @@ from upthread.runtime.system import System
 from upthread.runtime.turns import turns
 from upthread.runtime.turns.delegation import Listener, TurnResult, TurnStarted
 from upthread.runtime.turns.delivery import DRAIN_S, heard_out
-from upthread.runtime.turns.live_turn import FLUSH_EVERY_S
+from upthread.runtime.turns.recording import FLUSH_EVERY_S
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/planner"

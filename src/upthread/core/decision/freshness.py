@@ -6,7 +6,7 @@ git is the runtime. Nothing is guessed: what could not be looked at says so. Fil
 strangers' text and stay on their line.
 
 Which files a session has examined is decided from its calls alone; the files are looked at by
-runtime/turns/examination.py. A session knows what it read as it was then, and what it wrote itself
+runtime/turns/recording.py. A session knows what it read as it was then, and what it wrote itself
 in its new content. Commands name no files: what they changed is found by the time of the change.
 What a script or a search has shown of other files is not known, and people are told so.
 """

@@ -47,9 +47,9 @@ from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSes
 from upthread.errors import StoreError, UpstreamError
 from upthread.runtime.record.turn_views import last_attached
 from upthread.runtime.turns.delegation import TurnStarted
-from upthread.runtime.turns.examination import Examiner
-from upthread.runtime.turns.live_turn import Answer, LiveTurn, Recording, held_elsewhere, link_end
+from upthread.runtime.turns.live_turn import LiveTurn, link_end
 from upthread.runtime.turns.older_record import look_at_replay
+from upthread.runtime.turns.recording import Answer, Examiner, Recording, held_elsewhere
 from upthread.runtime.turns.recovery import (
     effects_before,
     effects_of_turn,

@@ -42,7 +42,7 @@ from upthread.runtime.turns.beginning import (
     turn_id_of,
 )
 from upthread.runtime.turns.external_turn import BeginningCalls
-from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.live_turn import LiveTurn, end_here, ended_event, parked_event
 from upthread.runtime.turns.recovery import (
     examiner_of,
     failure_in_store,
@@ -52,7 +52,6 @@ from upthread.runtime.turns.recovery import (
     recorder_of_rest,
     rest_of,
 )
-from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event
 
 PARKS: Final = frozenset({Recovery.WAIT, Recovery.PARK, Recovery.RETRY_ONCE})
 """What is done about an outcome where the turn waits for a person, or for its time."""

@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Final
 
 import msgspec
 from msgspec import Struct, structs
 
-from upthread.agents.base import PromptResult
 from upthread.config import Settings
 from upthread.core.codec import encode_json
 from upthread.core.context.briefing import build_briefing
@@ -36,10 +35,8 @@ from upthread.core.decision.rules import RELAYED
 from upthread.core.decision.words import (
     CHARACTERS_PER_TOKEN,
     NOTHING_PRICED,
-    TOKENS_MAX,
     CacheState,
     Price,
-    Spending,
     Tokens,
     cache_state,
     estimated,
@@ -47,29 +44,15 @@ from upthread.core.decision.words import (
     held,
     with_fixed,
 )
-from upthread.core.events import TurnEnded, TurnParked, Usage
+from upthread.core.events import TurnEnded
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import LIMITS
 from upthread.core.turns.prompt import role_block
-from upthread.core.turns.recorder import Recorder
-from upthread.core.turns.spent_tokens import (
-    NOTHING_COUNTED,
-    Counted,
-    Reported,
-    added,
-    passes,
-    spent_on_prompt,
-    stopped_in_words,
-    together,
-    unfinished,
-    usage_of_prompt,
-)
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import CHILD_SLOT, Conversation, Link, Outcome, Part, ToolCallPart, ready
 from upthread.runtime.record.briefing import briefing_inputs
 from upthread.runtime.record.turn_views import turn_view, views_newest_first
-from upthread.runtime.turns.examination import look_again
-from upthread.runtime.working_tree.repository import git_facts
+from upthread.runtime.turns.recording import look_again, surroundings
 from upthread.store.base import Store
 
 
@@ -134,25 +117,6 @@ def _rests_on_count(inputs: HandshakeInputs, cache: CacheState) -> bool:
     """Whether a decision may rest on what a briefing takes, or it was long not counted."""
     is_compared = cache == "cold" and inputs.limits.brief_if_times_cheaper is not None
     return is_compared or inputs.is_fresh_asked or inputs.turns % COUNTED_EVERY_TURNS == 0
-
-
-def surroundings(
-    *, working_directory: str, agent: str, agent_version: str, role: Role, at_ms: int
-) -> Surroundings:
-    """Return what a session works in now. Blocking: asks git."""
-    # Runs nothing, so that no repository can keep a prompt waiting (ADR 58).
-    git = git_facts(Path(working_directory))
-    return Surroundings(
-        working_directory=working_directory,
-        agent=agent,
-        agent_version=agent_version,
-        configuration=role.configuration,
-        repository=git.repository,
-        branch=git.branch,
-        commit=git.commit,
-        git_fault=git.fault,
-        at_ms=at_ms,
-    )
 
 
 def _last_worked(store: Store, link: Link) -> TurnView | None:
@@ -406,128 +370,3 @@ def _words_of_briefing(store: Store, subject: Subject, found: Freshness) -> Toke
     )
     briefing = build_briefing(inputs)
     return estimated(len(briefing) + len(role_block(subject.role)))
-
-
-class Spent(TypedDict):
-    """What a turn's last event tells of its tokens."""
-
-    tokens_spent: int | None
-    is_spent_estimated: bool
-    usage: Usage | None
-
-
-class Fixed(TypedDict):
-    """What a turn's end tells of what its agent reads before our words."""
-
-    tokens_fixed: int | None
-    is_fixed_estimated: bool
-
-
-class Account:
-    """Of one turn in this process.
-
-    `spent` is what its prompts took that are over, None before the first; `usage` what of it its
-    agent counted. `allowed` is what may be spent in all, and was before this process took the turn
-    up; None where nothing limits it.
-    `stopped` says why the running prompt was cancelled that would have passed that.
-    """
-
-    def __init__(self) -> None:
-        self.spent: Tokens | None = None
-        self.usage: Usage | None = None
-        self.allowed: Spending | None = None
-        self.stopped: TurnParked | None = None
-        self._recorder: Recorder | None = None
-        self._prompt_characters = 0
-        self._is_noted = False
-        self._in_flight: Tokens | None = None
-
-    def begin(self, recorder: Recorder) -> None:
-        """Count what the next prompt takes, as its recorder hears it."""
-        self._recorder, self.stopped, self._is_noted = recorder, None, False
-        self._in_flight = None
-
-    def note(self, result: PromptResult, *, prompt_characters: int, reply_characters: int) -> None:
-        """Add what a prompt took, as its agent told it: once for each prompt."""
-        if self._is_noted:
-            return
-        reported = Reported(
-            read=result.tokens_in, written=result.tokens_out, held=result.tokens_used
-        )
-        characters = prompt_characters + reply_characters
-        self._add(spent_on_prompt(reported, characters=characters, counted=self._counted))
-        told = usage_of_prompt(
-            self._counted.usage, read=result.tokens_in, written=result.tokens_out
-        )
-        self._use(told)
-        self._add_in_flight()
-        self._prompt_characters, self._is_noted = prompt_characters, True
-
-    def note_cut_off(self) -> None:
-        """Add what a prompt took that was left without an answer, as far as it was told."""
-        # Not once more what an answer has told already.
-        if self._counted.requests and not self._is_noted:
-            self._add(Tokens(count=self._counted.tokens, is_estimate=True))
-            # The request that was cut off is in no figure: what it took nobody has told.
-            self._use(unfinished(self._counted.usage))
-            self._add_in_flight()
-
-    def _add_in_flight(self) -> None:
-        """Add the request that had left when the prompt was stopped: no agent tells of it."""
-        if self._in_flight is not None:
-            self._add(self._in_flight)
-            self._in_flight = None
-
-    def _add(self, took: Tokens) -> None:
-        self.spent = added((self.spent, took)) if self.spent else took
-
-    def _use(self, usage: Usage | None) -> None:
-        self.usage = together(self.usage, usage)
-
-    @property
-    def _counted(self) -> Counted:
-        return self._recorder.counted if self._recorder else NOTHING_COUNTED
-
-    def is_passing(self) -> bool:
-        """Whether the running prompt would pass what may be spent; `stopped` then says so. Once."""
-        recorder, allowed = self._recorder, self.allowed
-        if recorder is None or allowed is None or self.stopped is not None:
-            return False
-        taken = recorder.counted.tokens + (self.spent.count if self.spent else 0)
-        next_read = recorder.next_read
-        if next_read is None or not passes(allowed, taken=taken, next_read=next_read):
-            return False
-        detail = stopped_in_words(allowed, taken=taken, next_read=next_read)
-        self.stopped = TurnParked(reason=TOKENS_MAX, detail=detail)
-        self._in_flight = Tokens(count=next_read, is_estimate=True)
-        return True
-
-    def told(self) -> Spent:
-        """Return what the turn's last event tells of its tokens."""
-        if self.spent is None:
-            return {"tokens_spent": None, "is_spent_estimated": False, "usage": None}
-        return {
-            "tokens_spent": self.spent.count,
-            "is_spent_estimated": self.spent.is_estimate,
-            "usage": self.usage,
-        }
-
-    def fixed(self, *, known: Tokens | None, is_new: bool, reply_characters: int) -> Fixed:
-        """Return what the agent reads before our words.
-
-        It is seen in a session that `is_new`, and as it was `known` in one that is not.
-        """
-        recorder, first_read = self._recorder, self._counted.first_read
-        if is_new and recorder is not None:
-            # What a session holds has its reply in it; what its first request read has not.
-            reply = 0 if first_read is not None else reply_characters
-            known = fixed_part(
-                first_read=first_read,
-                # A summary is shorter than what was read at first, and tells nothing of it.
-                held=None if recorder.own.was_compacted else recorder.own.tokens_used,
-                characters=self._prompt_characters + reply,
-            )
-        return {
-            "tokens_fixed": known.count if known else None,
-            "is_fixed_estimated": known.is_estimate if known else False,
-        }

@@ -16,51 +16,79 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
-import anyio
-from msgspec import Struct, structs
+import msgspec
+from msgspec import structs
 
-from upthread.agents.base import OpenRequest, PermissionRequest, PromptResult
+from upthread.agents.base import OpenRequest, PromptResult
 from upthread.core.commands import EndLink, OpenLink, RecordParts, RecordTurnEvent, Write
 from upthread.core.context.prior_context import must_inject
-from upthread.core.decision.freshness import Freshness
+from upthread.core.decision.freshness import (
+    Freshness,
+)
 from upthread.core.decision.handshake import decide
-from upthread.core.decision.model import HandshakeInputs, freshness_in
+from upthread.core.decision.model import HandshakeInputs, freshness_in, price_in
 from upthread.core.decision.rollover import is_refused_for_good
 from upthread.core.decision.rules import DECIDED_FOR, OLDER_SESSION, SESSION_EMPTY
-from upthread.core.decision.words import FIRST, RESUME, RESUME_WITH_REPLAY, START_FRESH
-from upthread.core.events import AgentEvent, TurnEnded, TurnEvent, TurnIntended, TurnParked
-from upthread.core.names import shown
-from upthread.core.quotas import TurnQuota
+from upthread.core.decision.words import (
+    FIRST,
+    RESUME,
+    RESUME_WITH_REPLAY,
+    START_FRESH,
+    TOKENS_MAX,
+    Spending,
+    Tokens,
+    fixed_part,
+)
+from upthread.core.events import TurnEnded, TurnEvent, TurnIntended, TurnParked, Usage
 from upthread.core.redaction.values import has_placeholder
+from upthread.core.roles.reports import MalformedReportError, Report, read_report
 from upthread.core.roles.role import Role
-from upthread.core.runs.stops import NOTHING_SAID
+from upthread.core.runs.stops import NO_WORDS, NOTHING_SAID
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
-from upthread.core.turns.recorder import Recorder, child_named
-from upthread.core.turns.spent_tokens import NOTHING_COUNTED
+from upthread.core.turns.recorder import Recorder
+from upthread.core.turns.spent_tokens import (
+    NOTHING_COUNTED,
+    NOTHING_SPENT,
+    Counted,
+    Reported,
+    added,
+    passes,
+    spent_on_prompt,
+    stopped_in_words,
+    together,
+    unfinished,
+    usage_of_prompt,
+)
+from upthread.core.turns.stream import calls_open
 from upthread.core.types import (
     Durability,
     Fence,
+    JsonValue,
     LeaseClaim,
     Link,
     Message,
     Outcome,
     Part,
     Speaker,
-    ToolCallPart,
     TurnId,
     UpstreamSessionId,
 )
 from upthread.core.workstreams import CALLERS_VARIABLE
-from upthread.errors import UpstreamError
-from upthread.runtime.record.turn_views import refusals_in_row, totals_of
+from upthread.errors import StoreError
+from upthread.runtime.record.turn_views import (
+    refusals_in_row,
+    totals_of,
+    wrote,
+)
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim
-from upthread.runtime.turns.delegation import Notice, TellRequest
-from upthread.runtime.turns.examination import Examiner
-from upthread.runtime.turns.handshake_inputs import Account
+from upthread.runtime.turns.delegation import Notice, TellRequest, TurnResult
+from upthread.runtime.turns.older_record import stamp_at_end
+from upthread.runtime.turns.recording import Answer, Recording, surroundings
 from upthread.store.base import Store
 
 if TYPE_CHECKING:
@@ -507,153 +535,266 @@ def link_end(link: Link, because: str, at_ms: int) -> EndLink:
     )
 
 
-BATCH_WRITES_MAX = 64
-FLUSH_EVERY_S = 0.5
-"""Text that is still running is recorded at least this often."""
+def ended_event(
+    live: LiveTurn,
+    result: PromptResult,
+    *,
+    writes: Sequence[Write],
+    late_events: int = 0,
+) -> TurnEnded:
+    """Return the end of the turn as its prompt ended, with what its session works in now.
+
+    `writes` are those that close what was open. Blocking: asks git.
+    """
+    recorder, report = live.recorder, _report(live)
+    return TurnEnded(
+        outcome=result.outcome,
+        report=msgspec.to_builtins(report) if report else None,
+        adopted=bool(live.adopted_reply),
+        detail=result.detail or _silence(live, result.outcome),
+        tokens_used=recorder.own.tokens_used if recorder else None,
+        tokens_window=recorder.own.tokens_window if recorder else None,
+        was_compacted=recorder is not None and recorder.own.was_compacted,
+        late_events=late_events,
+        surroundings=_surroundings(live),
+        tree_digest=_tree_digest(live),
+        calls_open=calls_open(writes),
+        **live.account.told(),
+        **_fixed(live),
+    )
 
 
-class Answer(Struct, kw_only=True):
-    """How a prompt ended. `writes` are what is recorded of it and not committed yet."""
-
-    result: PromptResult
-    writes: tuple[Write, ...]
-    prompt_characters: int
-    duration_s: float
-    late_events: int
+def end_here(live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> None:
+    """Commit the end of the turn, with what follows from it. Blocking."""
+    follow_up = live.request.at_end(live.turn_id, ended, live.reply)
+    # While the session is still known by this, the next prompt need not read it (ADR 88).
+    stamped = structs.replace(ended, session_stamp=_stamp(live))
+    live.commit_here(stamped, writes=(*writes, *follow_up))
 
 
-class Recording:
-    """Feeds one turn's events to its recorder and commits what is ready.
+def _stamp(live: LiveTurn) -> str:
+    """Return what the session is known by at the turn's end, empty where that is not known.
 
-    `is_own` says whether a session may be a sub-agent's of this conversation: that of another
-    conversation may not, whatever the agent says. It blocks.
+    Empty too for one that is to be looked at again: it could not be compared, it lacked turns, or
+    nothing was added to it. Its agent may not be able to write its store, and says nothing.
+    """
+    if live.link is None or live.view.attached is None:
+        return ""
+    # With a stamp the next prompt would take what was never compared for the same.
+    if live.inputs is not None and (live.inputs.not_compared or live.inputs.turns_gone):
+        return ""
+    try:
+        session = live.link.upstream_session_id
+        stamp = live.request.own_sessions.stamp(live.link.agent, session)
+    except StoreError:
+        return ""  # then it is read before the next prompt, which says what is wrong
+    before = live.claim.last[1] if live.claim.last else None
+    return "" if stamp == stamp_at_end(before, session) else stamp
+
+
+def parked_event(live: LiveTurn, because: TurnParked) -> TurnParked:
+    """Return why the turn is parked, with what it took and what its session holds."""
+    held = live.recorder.own.tokens_used if live.recorder else None
+    return structs.replace(because, tokens_held=held, **live.account.told())
+
+
+def result_of(live: LiveTurn) -> TurnResult:
+    """Return what became of the turn, for its caller."""
+    intended, view = live.intended, live.view
+    ended, parked = view.ended, view.parked
+    outcome, detail = live.interrupted_by or (live.outcome_of_park, parked.detail if parked else "")
+    if ended:
+        outcome, detail = ended.outcome, ended.detail
+    # As it is on record: an agent's words about its failure may quote a secret (ADR 61).
+    if live.request.redactor is not None:
+        detail = live.request.redactor.redact(detail)
+    return TurnResult(
+        conversation=live.conversation,
+        turn_id=live.turn_id,
+        decision=intended.decision,
+        reasons=intended.reasons,
+        upstream_session_id=live.current_session,
+        outcome=outcome,
+        reply=live.reply,
+        report=_report(live),
+        parked=parked if ended is None else None,
+        detail=detail,
+        is_interrupted=live.interrupted_by is not None,
+        reset_at_ms=live.reset_at_ms,
+        turn_number=live.turn_number,
+        spent=live.account.spent or NOTHING_SPENT,
+        source=wrote(live.request.open.stderr_path, live.taken_at_ms),
+    )
+
+
+def _report(live: LiveTurn) -> Report | None:
+    """Return the reply's report, None when there is none that can be read."""
+    try:
+        return read_report(live.reply)
+    except MalformedReportError:
+        return None
+
+
+def _silence(live: LiveTurn, outcome: Outcome) -> str:
+    """Return what is to be said of a turn that went well and has no word for a reply."""
+    if outcome is not Outcome.OK or live.reply.strip():
+        return ""
+    return NO_WORDS if live.has_worked else NOTHING_SAID
+
+
+def _fixed(live: LiveTurn) -> Fixed:
+    view = live.view
+    return live.account.fixed(
+        known=price_in(live.intended.inputs).fixed,
+        is_new=view.attached is not None and view.attached.how == "new" and view.sends == 1,
+        reply_characters=len(live.reply),
+    )
+
+
+def _surroundings(live: LiveTurn) -> JsonValue:
+    """Return what the session works in, as plain data. Blocking."""
+    claim = live.request.claim
+    here = surroundings(
+        working_directory=live.request.open.working_directory,
+        agent=claim.agent,
+        agent_version=live.agent_version,
+        role=claim.role,
+        at_ms=live.now_ms(),
+    )
+    data: JsonValue = msgspec.to_builtins(here)
+    return data
+
+
+def _tree_digest(live: LiveTurn) -> str:
+    """Return the digest of what was judged, empty for a turn that judges no tree. Blocking."""
+    if not live.request.is_tree_judged:
+        return ""
+    # Starts git, so that only a role that judges a tree loads it.
+    from upthread.runtime.working_tree.digest import tree_digest  # noqa: PLC0415
+
+    return tree_digest(Path(live.request.open.working_directory))
+
+
+class Spent(TypedDict):
+    """What a turn's last event tells of its tokens."""
+
+    tokens_spent: int | None
+    is_spent_estimated: bool
+    usage: Usage | None
+
+
+class Fixed(TypedDict):
+    """What a turn's end tells of what its agent reads before our words."""
+
+    tokens_fixed: int | None
+    is_fixed_estimated: bool
+
+
+class Account:
+    """Of one turn in this process.
+
+    `spent` is what its prompts took that are over, None before the first; `usage` what of it its
+    agent counted. `allowed` is what may be spent in all, and was before this process took the turn
+    up; None where nothing limits it.
+    `stopped` says why the running prompt was cancelled that would have passed that.
     """
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        system: System,
-        recorder: Recorder,
-        examiner: Examiner,
-        fences: Sequence[Fence],
-        on_event: Callable[[AgentEvent], None],
-        is_own: Callable[[UpstreamSessionId], bool],
-    ) -> None:
-        self._store = store
-        self._system = system
-        self._recorder = recorder
-        self._examiner = examiner
-        self._fences = tuple(fences)
-        self._on_event = on_event
-        self._quota = TurnQuota()
-        self._is_own = is_own
-        self._own: set[UpstreamSessionId] = set()
-        self._pending: list[Write] = []
-        self._is_dirty = False
-        self._lock = anyio.Lock()
+    def __init__(self) -> None:
+        self.spent: Tokens | None = None
+        self.usage: Usage | None = None
+        self.allowed: Spending | None = None
+        self.stopped: TurnParked | None = None
+        self._recorder: Recorder | None = None
+        self._prompt_characters = 0
+        self._is_noted = False
+        self._in_flight: Tokens | None = None
 
-    async def take(self, event: AgentEvent) -> None:
-        """Record one event; commits when a batch is full or a write is to be synced.
+    def begin(self, recorder: Recorder) -> None:
+        """Count what the next prompt takes, as its recorder hears it."""
+        self._recorder, self.stopped, self._is_noted = recorder, None, False
+        self._in_flight = None
 
-        Raises QuotaExceededError for one that goes past a limit; what came before it is kept.
-        """
-        # Before it is recorded, and for every adapter alike (ADR 63).
-        self._quota.take(event)
-        await self._require_own_child(event)
-        self._recorder.record(event, at_ms=self._system.now_ms())
-        self._is_dirty = True
-        self._on_event(event)
-        writes = self._recorder.drain()
-        self._take_in(writes)
-        self._quota.take_parts(len(writes))  # last: what was drained is kept in any case
-        # What is to survive a loss of power waits for no batch: its action may run at any moment.
-        is_urgent = any(write.durability is Durability.SYNCED for write in self._pending)
-        if is_urgent or len(self._pending) >= BATCH_WRITES_MAX:
-            await self._commit()
-
-    async def _require_own_child(self, event: AgentEvent) -> None:
-        child = child_named(event)
-        # Asked once a session, since each time costs a hop to the store's thread.
-        if child is None or child in self._own:
+    def note(self, result: PromptResult, *, prompt_characters: int, reply_characters: int) -> None:
+        """Add what a prompt took, as its agent told it: once for each prompt."""
+        if self._is_noted:
             return
-        if not await self._system.in_thread(lambda: self._is_own(child)):
-            raise held_elsewhere(child, "a sub-agent's")
-        self._own.add(child)
-
-    async def keep_flushing(self) -> None:
-        """Commit what is there, and the text still running, at every interval. Runs for ever."""
-        while True:
-            await anyio.sleep(FLUSH_EVERY_S)
-            if self._is_dirty:
-                self._take_in(self._recorder.flush())
-                await self._commit()
-
-    async def intend(self, request: PermissionRequest) -> None:
-        """Commit an action that is about to be allowed, synced, with all that came before it."""
-        self._recorder.intend(
-            request.upstream_session_id,
-            ToolCallPart(
-                call_id=request.call_id or "",
-                title=request.title,
-                tool_kind=request.tool_kind,
-                arguments=request.arguments,
-                locations=request.locations,
-            ),
-            at_ms=self._system.now_ms(),
+        reported = Reported(
+            read=result.tokens_in, written=result.tokens_out, held=result.tokens_used
         )
-        self._take_in(self._recorder.drain())
-        await self._commit()
+        characters = prompt_characters + reply_characters
+        self._add(spent_on_prompt(reported, characters=characters, counted=self._counted))
+        told = usage_of_prompt(
+            self._counted.usage, read=result.tokens_in, written=result.tokens_out
+        )
+        self._use(told)
+        self._add_in_flight()
+        self._prompt_characters, self._is_noted = prompt_characters, True
 
-    def close(self, *, is_whole: bool = True) -> tuple[Write, ...]:
-        """Return the writes that are left, for the commit that ends the turn; then `examined`.
+    def note_cut_off(self) -> None:
+        """Add what a prompt took that was left without an answer, as far as it was told."""
+        # Not once more what an answer has told already.
+        if self._counted.requests and not self._is_noted:
+            self._add(Tokens(count=self._counted.tokens, is_estimate=True))
+            # The request that was cut off is in no figure: what it took nobody has told.
+            self._use(unfinished(self._counted.usage))
+            self._add_in_flight()
 
-        Calls without an end get an unknown one if it `is_whole`, else they stay open.
+    def _add_in_flight(self) -> None:
+        """Add the request that had left when the prompt was stopped: no agent tells of it."""
+        if self._in_flight is not None:
+            self._add(self._in_flight)
+            self._in_flight = None
+
+    def _add(self, took: Tokens) -> None:
+        self.spent = added((self.spent, took)) if self.spent else took
+
+    def _use(self, usage: Usage | None) -> None:
+        self.usage = together(self.usage, usage)
+
+    @property
+    def _counted(self) -> Counted:
+        return self._recorder.counted if self._recorder else NOTHING_COUNTED
+
+    def is_passing(self) -> bool:
+        """Whether the running prompt would pass what may be spent; `stopped` then says so. Once."""
+        recorder, allowed = self._recorder, self.allowed
+        if recorder is None or allowed is None or self.stopped is not None:
+            return False
+        taken = recorder.counted.tokens + (self.spent.count if self.spent else 0)
+        next_read = recorder.next_read
+        if next_read is None or not passes(allowed, taken=taken, next_read=next_read):
+            return False
+        detail = stopped_in_words(allowed, taken=taken, next_read=next_read)
+        self.stopped = TurnParked(reason=TOKENS_MAX, detail=detail)
+        self._in_flight = Tokens(count=next_read, is_estimate=True)
+        return True
+
+    def told(self) -> Spent:
+        """Return what the turn's last event tells of its tokens."""
+        if self.spent is None:
+            return {"tokens_spent": None, "is_spent_estimated": False, "usage": None}
+        return {
+            "tokens_spent": self.spent.count,
+            "is_spent_estimated": self.spent.is_estimate,
+            "usage": self.usage,
+        }
+
+    def fixed(self, *, known: Tokens | None, is_new: bool, reply_characters: int) -> Fixed:
+        """Return what the agent reads before our words.
+
+        It is seen in a session that `is_new`, and as it was `known` in one that is not.
         """
-        now_ms = self._system.now_ms()
-        recorder = self._recorder
-        self._take_in(recorder.finish(at_ms=now_ms) if is_whole else recorder.flush(is_end=True))
-        left = tuple(self._pending)
-        self._pending.clear()
-        # Handed over and not committed: one synced commit has them and the turn's end (ADR 4).
-        return left
-
-    def examined(self) -> Sequence[Write]:
-        """Return what keeps the files that the writes which are left tell of. Blocking."""
-        return self._examiner.look(at_ms=self._system.now_ms()) if self._examiner.is_due else ()
-
-    def _take_in(self, writes: Sequence[Write]) -> None:
-        self._examiner.notice(writes)
-        self._pending += writes
-
-    async def _commit(self) -> None:
-        # Shielded: a batch that is taken out of `_pending` is written or raises, never dropped.
-        with anyio.CancelScope(shield=True):
-            # The flushing task and the prompt's events meet here: batches keep their order.
-            async with self._lock:
-                await self._commit_batch()
-
-    async def _commit_batch(self) -> None:
-        batch = tuple(self._pending)
-        self._pending.clear()
-        self._is_dirty = False
-        if batch:
-            await self._system.in_thread(lambda: self._write(batch))
-
-    def _write(self, batch: tuple[Write, ...]) -> None:
-        """Commit a batch, and in the same commit the files it says were examined. Blocking."""
-        # With what names them: a crash between two commits
-        # would leave files read and never examined.
-        looked = self._examiner.look(at_ms=self._system.now_ms())
-        self._store.commit((*batch, *looked), fences=self._fences)
-
-
-def held_elsewhere(session: UpstreamSessionId, named_as: str, holder: str = "") -> UpstreamError:
-    """Return the error for an agent that names a session which another conversation holds."""
-    return UpstreamError(
-        f"the agent named {shown(session)} as {named_as}, and {holder or 'another conversation'} "
-        "holds that session",
-        outcome=Outcome.UNKNOWN,
-        hint="it was not used: one upstream session has one conversation",
-        upstream_session_id=session,
-    )
+        recorder, first_read = self._recorder, self._counted.first_read
+        if is_new and recorder is not None:
+            # What a session holds has its reply in it; what its first request read has not.
+            reply = 0 if first_read is not None else reply_characters
+            known = fixed_part(
+                first_read=first_read,
+                # A summary is shorter than what was read at first, and tells nothing of it.
+                held=None if recorder.own.was_compacted else recorder.own.tokens_used,
+                characters=self._prompt_characters + reply,
+            )
+        return {
+            "tokens_fixed": known.count if known else None,
+            "is_fixed_estimated": known.is_estimate if known else False,
+        }

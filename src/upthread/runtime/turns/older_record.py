@@ -55,7 +55,7 @@ from upthread.errors import QuotaExceededError, StoreError
 from upthread.runtime.record.turn_views import last_attached, turn_view
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.delegation import OwnSessions
-from upthread.runtime.turns.examination import Examiner
+from upthread.runtime.turns.recording import Examiner
 from upthread.store.base import Store
 
 if TYPE_CHECKING:

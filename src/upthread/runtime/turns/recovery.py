@@ -79,10 +79,9 @@ from upthread.errors import StoreError
 from upthread.runtime.record.briefing import briefing_inputs
 from upthread.runtime.record.effects import RecordedEffect, effects_in_doubt, left_open
 from upthread.runtime.record.turn_views import totals_of, turn_events, turn_view
-from upthread.runtime.turns.examination import Examiner, first_file_after
-from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.live_turn import LiveTurn, ended_event
 from upthread.runtime.turns.older_record import as_recorded
-from upthread.runtime.turns.turn_end import ended_event
+from upthread.runtime.turns.recording import Examiner, first_file_after
 from upthread.store.base import Store
 
 

@@ -68,7 +68,15 @@ from upthread.runtime.turns.delivery import (
     tell_of_lacking,
     telling_of_wait,
 )
-from upthread.runtime.turns.live_turn import Answer, LiveTurn, link_end
+from upthread.runtime.turns.live_turn import (
+    LiveTurn,
+    end_here,
+    ended_event,
+    link_end,
+    parked_event,
+    result_of,
+)
+from upthread.runtime.turns.recording import Answer
 from upthread.runtime.turns.recovery import (
     adopt,
     continuation_of,
@@ -78,7 +86,6 @@ from upthread.runtime.turns.recovery import (
     recognised_replay,
     rest_of,
 )
-from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event, result_of
 from upthread.store.base import Store
 
 NOT_KEPT = "the prompt was not sent, and of its text not all was kept: send it again"
