@@ -50,11 +50,17 @@ from upthread.errors import ConflictError, FencedError, StoreError
 from upthread.runtime.lease import Leases
 from upthread.runtime.record.turn_views import main_session_of
 from upthread.runtime.system import process_holder, user_name
-from upthread.runtime.turns.beginning import main_id_of, session_of, turn_id_of
+from upthread.runtime.turns.beginning import session_of
 from upthread.runtime.turns.conversation import Conversations
 from upthread.runtime.turns.delegation import TellRequest
-from upthread.runtime.turns.external_progress import CallEnded, ExternalTurns
-from upthread.runtime.turns.external_turn import AskedOf, Begun
+from upthread.runtime.turns.external_turn import (
+    AskedOf,
+    Begun,
+    CallEnded,
+    ExternalTurns,
+    main_id_of,
+    turn_id_of,
+)
 from upthread.runtime.working_tree.git_worktrees import Worktrees, use_workstream, used_workstream
 from upthread.runtime.working_tree.repository import default_branch, git_facts
 from upthread.store.address import file_path, is_postgres
@@ -329,7 +335,6 @@ class AgentCalls:
         workstream, because = self.workstream_of(call.agent, call.main_session)
         begun = self._turns.begin(
             self._request(call, role, workstream, because),
-            call.holder,
             AskedOf(
                 busy=frozenset(each for each, why in call.unusable.items() if why == BUSY),
                 reach=call.reach,
@@ -349,8 +354,8 @@ class AgentCalls:
         return Answer(
             line="" if begun.told else line,  # the model continues the sub-agent, with its own line
             prompt=f"{begun.context}\n\n{text}" if begun.context else text,
-            session=begun.session,
-            refusal=refusal if begun.decision == REFUSE else "",
+            session=begun.started.upstream_session_id,
+            refusal=refusal if begun.started.decision == REFUSE else "",
             is_role=True,
         )
 
@@ -366,7 +371,7 @@ class AgentCalls:
             role = self.role_of(owner.key.role, call.agent) or Role(name=owner.key.role)
             request = self._request(call, role, owner.key.workstream, "session")
             begun = self._turns.begin_named(
-                request, call.holder, session, reasons=(UNSEEN,) if is_unseen else ()
+                request, session, reasons=(UNSEEN,) if is_unseen else ()
             )
             if begun is not None:
                 line = _line(begun)
@@ -402,7 +407,7 @@ class AgentCalls:
         else:
             workstream, because = self.workstream_of(call.agent, call.main_session)
             request = self._request(call, role, workstream, because)
-            self._turns.begin_unseen(request, call.holder, session)
+            self._turns.begin_unseen(request, session)
 
     def _begin_beside(self, call: SubAgentCall, *reasons: str) -> None:
         """Record a call that is not continued.
@@ -414,7 +419,7 @@ class AgentCalls:
             return
         workstream, because = self.workstream_of(call.agent, call.main_session)
         request = self._request(call, Role(name=call.role or ROLE_UNKNOWN), workstream, because)
-        self._turns.begin_beside(request, call.holder, reasons=reasons)
+        self._turns.begin_beside(request, reasons=reasons)
 
     def open_call(
         self, agent: str, main_session: str, session: str, role: str, *, call_id: str = ""
@@ -549,7 +554,7 @@ class AgentCalls:
             or self._is_elsewhere(call, role, workstream, slot),
             session_lost=call.session_lost,
         )
-        return structs.replace(request, claim=claim)
+        return structs.replace(request, claim=claim, holder=call.holder)
 
     def _known_request(self, address: Address, task: Task, call: AgentsCall) -> TellRequest:
         role = self.role_of(address.role, call.agent) or Role(name=address.role)

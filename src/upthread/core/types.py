@@ -319,11 +319,16 @@ class Fence(Struct, frozen=True, kw_only=True):
 
 
 class LeaseClaim(Struct, frozen=True, kw_only=True):
-    """A lease to be taken with a commit. `seen` is what it was when it was read, None if free."""
+    """A lease to be taken with a commit. `seen` is the lease as it was read, None before any."""
 
     name: str
     holder: Holder
     seen: Lease | None = None
+
+    @property
+    def fence(self) -> Fence:
+        """What holds the lease once it is taken."""
+        return Fence(name=self.name, token=(self.seen.token if self.seen else 0) + 1)
 
 
 class Decision(Struct, frozen=True, kw_only=True):

@@ -343,7 +343,7 @@ def free(store: Store, system: System, conversation: Conversation, *, by_user: s
         detail=lease.holder.in_words() if lease.holder else "",
     )
     mine = LeaseClaim(name=lease.name, holder=system.this_process("reset"), seen=lease)
-    store.commit((act,), take=(mine,), give=(Fence(name=lease.name, token=lease.token + 1),))
+    store.commit((act,), take=(mine,), give=(mine.fence,))
 
 
 def conversation_lease(project_id: str, address: str) -> str:

@@ -121,7 +121,7 @@ class Recorder:
         """What is said in the turn's own session, children's left out."""
         for part in open_calls:
             self.own.expect(part)
-        self._known = {child.upstream_session_id: child for child in children}
+        self.known = {child.upstream_session_id: child for child in children}
         self._streams: dict[UpstreamSessionId, Stream] = {link.upstream_session_id: self.own}
         self._running: dict[UpstreamSessionId, UpstreamSessionId] = {}
         """The sub-agents that run, each with the session that called it."""
@@ -189,7 +189,7 @@ class Recorder:
         Returns all writes.
         """
         self._sheet.now_ms = at_ms
-        for child_id, child in self._known.items():
+        for child_id, child in self.known.items():
             # One that said nothing more has its calls closed
             # as well: else its history stays invalid.
             if child.open_calls:
@@ -313,7 +313,7 @@ class Recorder:
 
     def _rejoin(self, child_id: UpstreamSessionId) -> None:
         """Let a child that outlived its turn go on in its own conversation."""
-        if child_id in self._known and child_id not in self._streams:
+        if child_id in self.known and child_id not in self._streams:
             own = self._link.upstream_session_id
             again = events.ChildStarted(
                 upstream_session_id=own, child_upstream_session_id=child_id, role=""
@@ -341,7 +341,7 @@ class Recorder:
 
     def _child_stream(self, parent: Stream, event: events.ChildStarted) -> Stream:
         child_id = event.child_upstream_session_id
-        known = self._known.get(child_id)
+        known = self.known.get(child_id)
         stream = Stream(
             self._sheet,
             conversation_id=known.conversation_id if known else self._open_child(parent, event),

@@ -34,6 +34,7 @@ from upthread.core.types import (
     ConversationId,
     Durability,
     Fence,
+    Holder,
     Lease,
     Outcome,
     ProjectId,
@@ -273,7 +274,8 @@ class TellRequest(Struct, frozen=True, kw_only=True):
     version. `is_tree_judged` for a turn whose verdict is passed on the working tree. One that
     `is_handed_back` is not ended when it is cancelled, so that another process goes on.
     `own_sessions` is how the session is compared with the record before the prompt leaves. `call`
-    is what began a turn that the agent itself drives; such a turn has no adapter.
+    is what began a turn that the agent itself drives, and `holder` the agent's process, for which
+    its lease is held; such a turn has no adapter.
     """
 
     claim: ClaimRequest
@@ -293,6 +295,7 @@ class TellRequest(Struct, frozen=True, kw_only=True):
     is_handed_back: bool = False
     own_sessions: OwnSessions
     call: AgentsCall | None = None
+    holder: Holder | None = None
     # In the turn's own commits: a crash between two would leave a run that does not know its turn.
     at_intent: Callable[[TurnId], Sequence[Write]] = _no_writes
     at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]] = _no_writes

@@ -12,15 +12,19 @@ another where an earlier turn has to be ended or read back first.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
 
 from msgspec import Struct, structs
 
+from upthread.agents.base import PromptResult
 from upthread.core.agents import AGENTS
-from upthread.core.commands import OpenConversation, RecordDecision
+from upthread.core.commands import OpenConversation, RecordDecision, Write
 from upthread.core.decision.handshake import REFUSE, decide
 from upthread.core.decision.model import freshness_in, inputs_from
+from upthread.core.decision.rollover import ROLLOVER, Recovery
 from upthread.core.decision.words import (
     FIRST,
     FOREIGN_SESSION,
@@ -29,43 +33,119 @@ from upthread.core.decision.words import (
     RESUME_WITH_UPDATE,
     UNSEEN,
 )
-from upthread.core.events import AttachFailed, TurnIntended
-from upthread.core.names import key_of
-from upthread.core.turns.prompt import context_for
-from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
+from upthread.core.events import (
+    AgentEvent,
+    AgentsCall,
+    AttachFailed,
+    ChildEnded,
+    ChildStarted,
+    PromptRecognised,
+    TextReceived,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+    TurnEnded,
+    TurnIntended,
+    TurnParked,
+    UsageReported,
+)
+from upthread.core.names import Address, key_of
+from upthread.core.quotas import TurnQuota
+from upthread.core.turns.prompt import (
+    Task,
+    context_for,
+)
+from upthread.core.turns.recognition import Recognised
+from upthread.core.turns.replayed_history import NOTHING_LACKED, unrecorded
+from upthread.core.turns.spent_tokens import recognised_event
+from upthread.core.turns.turn import Recognition
 from upthread.core.types import (
     CHILD_SLOT,
     MAIN_SLOT,
     ContextPart,
     Conversation,
     ConversationId,
+    ConversationKey,
     Decision,
     Fence,
     Holder,
     Lease,
     LeaseClaim,
     Link,
+    Outcome,
+    ProjectId,
     TurnId,
     UpstreamSessionId,
 )
 from upthread.core.workstreams import ROLE_UNKNOWN
-from upthread.errors import ConflictError, LeaseHeldError
-from upthread.runtime.lease import conversation_lease, lease_name_of
-from upthread.runtime.record.turn_views import main_session_of, turn_view
-from upthread.runtime.turns import beginning
-from upthread.runtime.turns.beginning import (
-    RESUMING,
-    ExternalCalls,
-    again,
-    call_of,
-    digest_of,
-    turn_id_of,
+from upthread.errors import (
+    ConflictError,
+    FencedError,
+    LeaseHeldError,
+    QuotaExceededError,
+    StoreError,
 )
-from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim
+from upthread.runtime.lease import conversation_lease, holder_in_words, lease_name_of
+from upthread.runtime.record.turn_views import main_session_of, turn_view
+from upthread.runtime.system import System
+from upthread.runtime.turns import beginning
+from upthread.runtime.turns.beginning import RESUMING, attach_external, find_child, found_child
+from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim, Conversations, opening
 from upthread.runtime.turns.delegation import TellRequest, TurnStarted
-from upthread.runtime.turns.live_turn import LiveTurn
-from upthread.runtime.turns.recovery import past_of, prior_of
+from upthread.runtime.turns.live_turn import LiveTurn, end_here, ended_event, parked_event
+from upthread.runtime.turns.recovery import (
+    examiner_of,
+    failure_in_store,
+    past_of,
+    prior_of,
+    read_in_store,
+    recognised_in_store,
+    recorder_of_rest,
+    rest_of,
+)
 from upthread.store.base import Store
+
+TRIES_MAX: Final = 8
+"""How often a step is done again that another process came before."""
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+MAIN_ROLE: Final = "main"
+"""The role of an agent's main session, under which calls are kept that are not continued."""
+
+RequestOf = Callable[[Address, Task, AgentsCall], TellRequest]
+"""Makes the request for a call of a role."""
+
+
+PARKS: Final = frozenset({Recovery.WAIT, Recovery.PARK, Recovery.RETRY_ONCE})
+"""What is done about an outcome where the turn waits for a person, or for its time."""
+
+SILENT: Final = frozenset({"codex"})
+"""Agents that call no hook for a sub-agent that failed; their stores say it."""
+
+CANCELLED: Final = "interrupted by the caller"
+NO_CHILD: Final = "the agent began no sub-agent"
+
+
+class CallEnded(Struct, frozen=True, kw_only=True):
+    """How a call ended, as the agent's hook says. `session` is empty where none was named.
+
+    `tokens_window` is the most the session can hold, None where the agent did not say.
+    """
+
+    session: str = ""
+    outcome: Outcome = Outcome.OK
+    reply: str = ""
+    detail: str = ""
+    reset_at_ms: int | None = None
+    tokens_window: int | None = None
+
+
+def ended_with(session: str, outcome: Outcome, said: str) -> CallEnded:
+    """Return an end whose words are the reply where it went well, and otherwise the reason."""
+    reply, detail = (said, "") if outcome is Outcome.OK else ("", said)
+    return CallEnded(session=session, outcome=outcome, reply=reply, detail=detail)
+
 
 RECORDED_ONLY: Final = "recorded_only"
 """The reason of a call that is kept and not continued."""
@@ -77,15 +157,13 @@ _TOLD_BACK: Final = "{} has its history: continue it, and start no new one: {}"
 
 
 class Begun(Struct, frozen=True, kw_only=True):
-    """What was decided on a call. `session` is the one to resume, empty for a new session.
+    """What was decided on a call; the session in `started` is empty for a new session.
 
-    `started` is for the person; `context` goes before the prompt. A refused call has a `hint`, or
-    `told`: the instruction to the model for another call. `in_use` names who works in the role's
-    main conversation, where the call got another conversation.
+    `context` goes before the prompt. A refused call has a `hint`, or `told`: the instruction to the
+    model for another call. `in_use` names who works in the role's main conversation, where the call
+    got another conversation.
     """
 
-    decision: str
-    session: str
     started: TurnStarted
     context: str = ""
     told: str = ""
@@ -105,23 +183,144 @@ class AskedOf(Struct, frozen=True, kw_only=True):
     further: tuple[str, ...] = ()
 
 
-class BeginningCalls(ExternalCalls):
-    """Begins the turns that an agent drives, in one project."""
+def _again(step: Callable[Given, Found]) -> Callable[Given, Found]:
+    """Do a step, from its reads on, until no other process comes first; at last raise that."""
+
+    @wraps(step)
+    def tried(*given: Given.args, **named: Given.kwargs) -> Found:
+        for _ in range(TRIES_MAX - 1):
+            try:
+                return step(*given, **named)
+            except ConflictError:
+                continue
+        return step(*given, **named)
+
+    return tried
+
+
+class ExternalTurns:
+    """The turns that an agent drives, in one project: they are found, begun, recorded and ended."""
+
+    def __init__(
+        self,
+        store: Store,
+        system: System,
+        conversations: Conversations,
+        *,
+        project_id: ProjectId,
+        request_of: RequestOf,
+    ) -> None:
+        self.store = store
+        self.project_id = project_id
+        self.system = system
+        self.conversations = conversations
+        self._request_of = request_of
+
+    def open_turn(self, turn_id: TurnId) -> LiveTurn | None:
+        """Return a call's turn under its lease; None for one that is over, or not its any more."""
+        live = self.turn(turn_id)
+        lease = self.store.lease(lease_name_of(live.conversation)) if live else None
+        if live is None or lease is None or lease.holder is None or lease.holder.call != turn_id:
+            return None
+        live.fences = (Fence(name=lease.name, token=lease.token),)
+        return live
+
+    def turn(self, turn_id: TurnId) -> LiveTurn | None:
+        """Return a call's turn that is not over, without a lease."""
+        conversation = self.store.owner(self.project_id, turn_id=turn_id)
+        if conversation is None:
+            return None
+        links = self.store.links(conversation.conversation_id)
+        link = links[-1] if links and links[-1].ended_because is None else None
+        claim = self.conversations.claim_of(conversation, link, ())
+        if claim.last is None or claim.last[0] != turn_id or claim.last[1].is_over:
+            return None
+        call = claim.last[1].intended.call if claim.last[1].intended else None
+        if call is None:
+            return None
+        key = conversation.key
+        address = Address(workstream=key.workstream, role=key.role, slot=max(key.slot, MAIN_SLOT))
+        live = self.live(self._request_of(address, Task(text=""), call), claim)
+        live.take_up(*claim.last)
+        # The session of this call may be the first with its agent.
+        is_same = link is not None and link.agent == call.agent
+        live.agent_version = link.agent_version if link and is_same else ""
+        return live
+
+    def is_known(self, turn_id: TurnId) -> bool:
+        """Return whether a call's turn was begun, however it stands."""
+        return self.store.owner(self.project_id, turn_id=turn_id) is not None
+
+    def live(self, request: TellRequest, claim: Claim) -> LiveTurn:
+        return LiveTurn(request=request, claim=claim, store=self.store, system=self.system)
+
+    def main_of(
+        self, agent: str, session: str, workstream: str
+    ) -> tuple[Conversation, tuple[Write, ...]]:
+        """Return the conversation of a main session, and what opens a new one."""
+        main_id = main_id_of(agent, session)
+        known = self.store.conversation(main_id)
+        if known is not None:
+            return known, ()
+        key = ConversationKey(
+            project_id=self.project_id, workstream=workstream, role=MAIN_ROLE, slot=CHILD_SLOT
+        )
+        now_ms = self.system.now_ms()
+        opens = opening(self.store, key, conversation_id=main_id, now_ms=now_ms)
+        opened = opens[-1]
+        assert isinstance(opened, OpenConversation)
+        return opened.conversation, opens
+
+    def held_calls(self) -> tuple[Lease, ...]:
+        """Return the leases that are held for agents' processes."""
+        found = self.store.held_leases(self.project_id)
+        return tuple(each for each in found if each.holder and each.holder.call is not None)
+
+    def open_calls(self) -> Iterator[tuple[Holder, LiveTurn, AgentsCall]]:
+        """Yield each open call: who holds it, its turn, and the call."""
+        for lease in self.held_calls():
+            assert lease.holder is not None
+            live = self.open_turn(TurnId(lease.holder.call or ""))
+            call = live.intended.call if live else None
+            if live is not None and call is not None:
+                yield lease.holder, live, call
+
+    def holder_of(self, lease: Lease | None) -> str:
+        """Return who holds a lease and lives, empty for nobody."""
+        if lease is None or lease.holder is None or self.system.is_dead(lease.holder):
+            return ""
+        return holder_in_words(lease)
+
+    def user_of(self, conversation: Conversation) -> str:
+        """Return who holds a conversation and lives, in words; empty for nobody."""
+        return self.holder_of(self.store.lease(lease_name_of(conversation)))
+
+    def owner_of(self, session: str) -> Conversation | None:
+        """Return the conversation whose newest link holds a session."""
+        return self.store.owner(self.project_id, session)
 
     # --- before a call ---------------------------------------------------------------------------
 
-    def begin(self, request: TellRequest, holder: Holder, asked: AskedOf) -> Begun | None:
+    @_again
+    def begin(self, request: TellRequest, asked: AskedOf) -> Begun | None:
         """Decide on a call, take its conversation for the agent's process, commit the intent.
 
         A call that is known is decided again, where the agent has lost the session it was to
         resume; otherwise None. Raises ConflictError where others come first each time, and
         LeaseHeldError where all siblings are in use.
         """
-        turn_id = turn_id_of(call_of(request))
-        if self.is_known(turn_id):
+        if self.is_known(turn_id := turn_id_of(call_of(request))):
             return self._decide_again(turn_id, request)
-        mine = structs.replace(holder, call=turn_id)
-        return again(lambda: self._begin(request, mine, asked))
+        in_use = ""
+        for mine, claim, lease in self._siblings(request):
+            session = claim.link.upstream_session_id if claim.link else ""
+            who = request.claim.agent if session in asked.busy else self.holder_of(lease)
+            if who:
+                in_use = in_use or f"{claim.conversation.key.address} is in use by {who}"
+                continue
+            begun = self._begin_after(mine, claim, lease, asked)
+            return structs.replace(begun, in_use=in_use)
+        raise LeaseHeldError(f"{request.claim.address.role}: too many calls at once", holder=in_use)
 
     def _decide_again(self, turn_id: TurnId, request: TellRequest) -> Begun | None:
         """Decide again on a call whose session the agent says it has lost."""
@@ -140,18 +339,6 @@ class BeginningCalls(ExternalCalls):
         live.commit_here(writes=(parts,) if context else ())
         return _begun(live, live.intended, context=context)
 
-    def _begin(self, request: TellRequest, holder: Holder, asked: AskedOf) -> Begun:
-        in_use = ""
-        for mine, claim, lease in self._siblings(request):
-            session = claim.link.upstream_session_id if claim.link else ""
-            who = request.claim.agent if session in asked.busy else self.holder_of(lease)
-            if who:
-                in_use = in_use or f"{claim.conversation.key.address} is in use by {who}"
-                continue
-            begun = self._begin_after(mine, holder, claim, lease, asked)
-            return structs.replace(begun, in_use=in_use)
-        raise LeaseHeldError(f"{request.claim.address.role}: too many calls at once", holder=in_use)
-
     def _siblings(self, request: TellRequest) -> Iterator[tuple[TellRequest, Claim, Lease | None]]:
         """Yield the role's main conversation and its siblings: the request for each, its lease."""
         for slot in range(MAIN_SLOT, SIBLINGS_MAX + 1):
@@ -164,12 +351,7 @@ class BeginningCalls(ExternalCalls):
             yield structs.replace(request, claim=taken), claim, lease
 
     def _begin_after(
-        self,
-        request: TellRequest,
-        holder: Holder,
-        claim: Claim,
-        lease: Lease | None,
-        asked: AskedOf,
+        self, request: TellRequest, claim: Claim, lease: Lease | None, asked: AskedOf
     ) -> Begun:
         """Begin after the conversation's last turn, which stays open if the call is sent back."""
         live = self.live(request, claim)
@@ -180,7 +362,7 @@ class BeginningCalls(ExternalCalls):
                 return sent
             if self._was_sent_back(live):
                 asked = structs.replace(asked, reach=None)
-        return self._begin_in(self._claimed(request, holder, claim, lease), asked)
+        return self._begin_in(self._claimed(request, claim, lease), asked)
 
     def _was_sent_back(self, live: LiveTurn) -> bool:
         """Whether a call was sent back since the last turn moved, or this call, by its words."""
@@ -199,7 +381,9 @@ class BeginningCalls(ExternalCalls):
     def _begin_in(self, live: LiveTurn, asked: AskedOf) -> Begun:
         found = beginning.lacked(live)
         if found.turns:
-            live = self._read_back(live, found)
+            self._take(live)
+            beginning.record_read_back(live, live.claim, found)
+            live = self._afresh(live)
         decision = beginning.decided(live, found)
         decision = structs.replace(decision, reasons=(*decision.reasons, *asked.further))
         session = live.current_session if decision.decision in RESUMING else None
@@ -233,49 +417,45 @@ class BeginningCalls(ExternalCalls):
 
     def would_resume(self, request: TellRequest, conversation: Conversation, link: Link) -> bool:
         """Return whether a session that nobody uses would be resumed now. Changes nothing."""
-        if self.holder_of(self.store.lease(lease_name_of(conversation))):
+        if self.user_of(conversation):
             return False
         live = self.live(request, self.conversations.claim_of(conversation, link, ()))
         return beginning.decided(live, NOTHING_LACKED).decision in RESUMING
 
-    def _claimed(
-        self, request: TellRequest, holder: Holder, claim: Claim, lease: Lease | None
-    ) -> LiveTurn:
+    def _claimed(self, request: TellRequest, claim: Claim, lease: Lease | None) -> LiveTurn:
         """Return the turn that is to begin, after the turn before it was ended if it was open.
 
         Its first commit takes the lease, unless the lease is held already.
         """
         live = self.live(request, claim)
-        seen = lease if lease is not None and lease.holder is not None else None
-        name = lease_name_of(claim.conversation)
-        live.take = (LeaseClaim(name=name, holder=holder, seen=seen),)
+        live.take = self._taking(request, claim.conversation, lease)
         if claim.last is None or claim.last[1].ended is not None:
             return live
         # Ended in a commit of its own, because its actions are read before anything is decided.
         live.take_up(*claim.last)
         beginning.end_open_turn(live)
-        live.fences += (Fence(name=name, token=(lease.token if lease else 0) + 1),)
         return self._afresh(live)
 
-    def _leased(self, live: LiveTurn) -> LiveTurn:
-        """Return a turn whose lease is held, and no longer taken with its first commit."""
-        fences = live.fences
-        for each in live.take:
-            held = self.store.acquire_lease(each.name, each.holder, seen=each.seen)
-            if held is None:
-                raise ConflictError(f"{each.name} was taken meanwhile", hint="read it again")
-            fences = (*fences, Fence(name=each.name, token=held.token))
-        return live.afresh(structs.replace(live.claim, fences=fences))
+    def _taking(
+        self, request: TellRequest, conversation: Conversation, lease: Lease | None
+    ) -> LeaseClaim:
+        """Return what takes a conversation for the process of the agent that makes a call."""
+        assert request.holder is not None, "an agent's process makes the call"
+        holder = structs.replace(request.holder, call=turn_id_of(call_of(request)))
+        return LeaseClaim(name=lease_name_of(conversation), holder=holder, seen=lease)
+
+    def _take(self, live: LiveTurn) -> None:
+        """Take the lease now, and no longer with the first commit."""
+        if live.take is None:
+            return
+        held = self.store.acquire_lease(live.take.name, live.take.holder, seen=live.take.seen)
+        if held is None:
+            raise ConflictError(f"{live.take.name} was taken meanwhile", hint="read it again")
+        live.take, live.fences = None, (*live.fences, Fence(name=held.name, token=held.token))
 
     def _afresh(self, live: LiveTurn) -> LiveTurn:
         """Return a turn with its conversation read again, under the same lease."""
         return live.afresh(self.conversations.standing(live.conversation.key, live.fences))
-
-    def _read_back(self, live: LiveTurn, found: Lacked) -> LiveTurn:
-        """Record what only the agent's session has, under the lease."""
-        live = self._leased(live)
-        beginning.record_read_back(live, live.claim, found)
-        return self._afresh(live)
 
     def _refuse(self, live: LiveTurn, decision: Decision) -> None:
         """Keep a decision that leads to no turn, where its conversation is known.
@@ -319,26 +499,17 @@ class BeginningCalls(ExternalCalls):
 
     # --- a call that names its session -----------------------------------------------------------
 
+    @_again
     def begin_named(
-        self, request: TellRequest, holder: Holder, session: str, *, reasons: tuple[str, ...] = ()
+        self, request: TellRequest, session: str, *, reasons: tuple[str, ...] = ()
     ) -> Begun | None:
         """Begin a turn in the session that a main session continues by itself.
 
         None where no conversation goes on in that session, or somebody works in it. `reasons` stand
         in the place of the handshake's.
         """
-        turn_id = turn_id_of(call_of(request))
-        if self.is_known(turn_id):
+        if self.is_known(turn_id_of(call_of(request))):
             return None
-        return again(
-            lambda: self._begin_named(
-                request, structs.replace(holder, call=turn_id), session, reasons
-            )
-        )
-
-    def _begin_named(
-        self, request: TellRequest, holder: Holder, session: str, reasons: tuple[str, ...]
-    ) -> Begun | None:
         owner = self.owner_of(session)
         if owner is None or owner.key.slot == CHILD_SLOT:
             return None
@@ -347,7 +518,7 @@ class BeginningCalls(ExternalCalls):
         is_current = claim.link is not None and claim.link.upstream_session_id == session
         if not is_current or self.holder_of(lease):
             return None
-        live = self._claimed(request, holder, claim, lease)
+        live = self._claimed(request, claim, lease)
         decision = beginning.decided(live, beginning.lacked(live))
         if decision.decision not in RESUMING:
             why = (NAMED, *decision.reasons)
@@ -358,13 +529,10 @@ class BeginningCalls(ExternalCalls):
 
     # --- a call that is kept and not continued ---------------------------------------------------
 
-    def begin_beside(
-        self, request: TellRequest, holder: Holder, *, reasons: Sequence[str] = ()
-    ) -> None:
+    def begin_beside(self, request: TellRequest, *, reasons: Sequence[str] = ()) -> None:
         """Keep a call that is not continued, in a conversation under that of its main session."""
         call = call_of(request)
-        turn_id = turn_id_of(call)
-        if self.is_known(turn_id):
+        if self.is_known(turn_id_of(call)):
             return
         key = structs.replace(key_of(self.project_id, request.claim.address), slot=CHILD_SLOT)
         main, opens = self.main_of(call.agent, call.main_session, key.workstream)
@@ -380,29 +548,249 @@ class BeginningCalls(ExternalCalls):
         claim = self.conversations.claim_of(child, None, ())
         claim = structs.replace(claim, opens=(*opens, OpenConversation(conversation=child)))
         live = self.live(request, claim)
-        mine = structs.replace(holder, call=turn_id)
-        live.take = (LeaseClaim(name=lease_name_of(child), holder=mine),)
+        live.take = self._taking(request, child, None)
         was = RESUME if FOREIGN_SESSION in reasons else FIRST
         decision = Decision(decision=was, reasons=(RECORDED_ONLY, *reasons))
         self._intend(live, decision, is_told=False)
 
-    def begin_unseen(self, request: TellRequest, holder: Holder, session: str) -> None:
+    @_again
+    def begin_unseen(self, request: TellRequest, session: str) -> None:
         """Begin a call that no hook saw begin, in the conversation that goes on in its session.
 
         Else where no session stands yet: the session that the role has stays the one to resume.
         """
-        mine = structs.replace(holder, call=turn_id_of(call_of(request)))
-        again(lambda: self._begin_unseen(request, mine, session))
-
-    def _begin_unseen(self, request: TellRequest, holder: Holder, session: str) -> None:
         for mine, claim, lease in self._siblings(request):
             is_same = claim.link is not None and claim.link.upstream_session_id == session
             if self.holder_of(lease) or (claim.link is not None and not is_same):
                 continue
-            live = self._claimed(mine, holder, claim, lease)
+            live = self._claimed(mine, claim, lease)
             decision = Decision(decision=RESUME if is_same else FIRST, reasons=(UNSEEN,))
             self._intend(live, decision, is_told=False)
             return
+
+    # --- while it goes on ------------------------------------------------------------------------
+
+    @_again
+    def started(self, call: AgentsCall, session: str, *, is_background: bool = False) -> None:
+        """Bank the session that a call's sub-agent works in."""
+        live = self.open_turn(turn_id_of(call))
+        if live is None or not session:
+            return
+        attached = live.view.attached
+        # Two hooks run at once: that of the start may come after that of the answer.
+        is_told = attached is not None and (attached.is_background or not is_background)
+        if is_told and attached is not None and attached.upstream_session_id == session:
+            return
+        writes = attach_external(live, UpstreamSessionId(session), is_background=is_background)
+        live.commit_here(writes=writes)
+
+    # --- its end ---------------------------------------------------------------------------------
+
+    @_again
+    def end(self, call: AgentsCall, told: CallEnded) -> LiveTurn | None:
+        """Commit what a call's sub-agent did, and how the call ended; returns the turn.
+
+        None for a call that is over already, or was taken over.
+        """
+        live = self.open_turn(turn_id_of(call))
+        if live is None:
+            return None
+        writes: tuple[Write, ...] = ()
+        attached = live.view.attached
+        if told.session and (attached is None or attached.upstream_session_id != told.session):
+            writes = attach_external(live, UpstreamSessionId(told.session))
+        if told.outcome is Outcome.CANCELLED and live.view.sent is not None:
+            if writes:
+                live.commit_here(writes=writes)
+            self._give_up(live, TurnEnded(outcome=told.outcome, detail=told.detail or CANCELLED))
+            return live
+        live.give = live.fences
+        if live.view.sent is None:
+            detail = told.detail or told.reply or NO_CHILD
+            live.commit_here(TurnEnded(outcome=told.outcome, detail=detail), writes=writes)
+            return live
+        found, result = self._found(live, told)
+        done = self._done(live, found)
+        sent = live.prompt().sent_text
+        live.account.note(result, prompt_characters=len(sent), reply_characters=len(live.reply))
+        self._conclude(live, result, (*writes, *done), found)
+        return live
+
+    def _found(self, live: LiveTurn, told: CallEnded) -> tuple[Recognised, PromptResult]:
+        """Return what the agent's own store has of the turn, and how it ended.
+
+        The reply is the hook's where the store does not have it yet.
+        """
+        found = recognised_in_store(live)
+        if found is None:
+            found = Recognised(recognition=Recognition.UNDECIDABLE)
+        is_ok = told.outcome is Outcome.OK
+        tail = _with_reply(live, found.tail, told.reply if is_ok else "")
+        if told.tokens_window is not None:
+            window = UsageReported(
+                upstream_session_id=live.current_session,
+                tokens_used=None,
+                tokens_window=told.tokens_window,
+            )
+            tail = (*tail, window)
+        result = PromptResult(
+            outcome=told.outcome, detail=told.detail, reset_at_ms=told.reset_at_ms
+        )
+        return structs.replace(found, tail=tail), result
+
+    def _done(self, live: LiveTurn, found: Recognised) -> tuple[Write, ...]:
+        """Return the writes of what the sub-agent did, with the files that it read and wrote."""
+        now_ms = self.system.now_ms()
+        recorder = recorder_of_rest(live)
+        live.recorder = recorder
+        live.account.begin(recorder)
+        after = live.view.sent.prompt_seq if live.view.sent else 0
+        quota = TurnQuota()
+        tail = tuple(self._own(live, found.tail))
+        for event in unrecorded(tail, live.messages(after_seq=after), children=recorder.known):
+            try:
+                quota.take(event)
+            except QuotaExceededError:
+                break  # what it said until then is worth having
+            recorder.record(event, at_ms=now_ms)
+        said = recorder.finish(at_ms=now_ms)
+        examiner = examiner_of(live, unseen_after_ns=found.written_at_ns)
+        examiner.notice(said)
+        return (*said, *examiner.look(at_ms=now_ms))
+
+    def _own(self, live: LiveTurn, tail: Sequence[AgentEvent]) -> Iterator[AgentEvent]:
+        """Yield events without the sub-agents that are a conversation of their own."""
+        elsewhere: dict[str, bool] = {}
+
+        def is_elsewhere(session: str) -> bool:
+            if session not in elsewhere:
+                owner = self.owner_of(session)
+                elsewhere[session] = owner is not None and owner.parent_conversation_id is None
+            return elsewhere[session]
+
+        for event in tail:
+            if elsewhere.get(event.upstream_session_id or ""):
+                continue
+            match event:
+                case ChildStarted() | ChildEnded() if is_elsewhere(event.child_upstream_session_id):
+                    continue
+                case ToolCallUpdated(child_upstream_session_id=str() as child) if is_elsewhere(
+                    child
+                ):
+                    yield structs.replace(event, child_upstream_session_id=None)
+                case _:
+                    yield event
+
+    def _conclude(
+        self, live: LiveTurn, result: PromptResult, writes: Sequence[Write], found: Recognised
+    ) -> None:
+        """Commit the end, or that the turn is parked: by the table that `tell` goes by."""
+        if ROLLOVER[result.outcome].recovery in PARKS:
+            # A park has no stamp of the session, which tells that its store was read.
+            live.hold(PromptRecognised(recognition=found.recognition))
+            because = TurnParked(
+                reason=result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms
+            )
+            live.commit_here(parked_event(live, because), writes=writes)
+            return
+        ended = ended_event(live, result, writes=writes)
+        end_here(live, ended, writes)
+
+    def cancel_open(self, holder: Holder, main_session: str, *, has_ended: bool = False) -> None:
+        """End the calls of a main session that a person broke off, those in the background apart.
+
+        No agent tells of a call that was broken off; the person's next prompt is the sign. With
+        `has_ended` the background ends too, where the agent's store says that a person stopped it.
+        """
+        own = structs.replace(holder, doing="", call=None)
+        for their, live, call in self.open_calls():
+            theirs = structs.replace(their, doing="", call=None)
+            if theirs != own or call.main_session != main_session:
+                continue
+            attached = live.view.attached
+            is_behind = attached is not None and attached.is_background
+            if not is_behind or (has_ended and _was_stopped(live, call)):
+                find_child(live)
+                self._give_up(live, TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED))
+
+    def _give_up(self, live: LiveTurn, ended: TurnEnded) -> None:
+        live.give = live.fences
+        rest = rest_of(live, ended)
+        for known in rest.known:
+            live.hold(known)
+        end_here(live, rest.ended, rest.writes)
+
+    # --- after a crash ---------------------------------------------------------------------------
+
+    def recover_dead(self) -> tuple[str, ...]:
+        """Record what agents did that have died, from their own stores; returns what failed.
+
+        A call stays open, as one of ours does: the next prompt of its role ends it.
+        """
+        faults: list[str] = []
+        for lease in self.held_calls():
+            assert lease.holder is not None
+            try:
+                if not self._failed(lease.holder) and self.system.is_dead(lease.holder):
+                    self._recover(lease, lease.holder)
+            except StoreError as error:
+                faults.append(error.message)
+            except (ConflictError, FencedError):
+                continue  # another process was quicker
+        return tuple(faults)
+
+    def _failed(self, holder: Holder) -> bool:
+        """End a call that failed without a hook being told; returns whether it did."""
+        live = self.open_turn(TurnId(holder.call or ""))
+        call = live.intended.call if live else None
+        if live is None or call is None or call.agent not in SILENT:
+            return False
+        failure = failure_in_store(live)
+        if failure is not None:
+            self.end(call, CallEnded(outcome=failure.outcome, detail=failure.detail))
+        return failure is not None
+
+    def _recover(self, lease: Lease, dead: Holder) -> None:
+        """Read a call back in one commit, which frees its conversation.
+
+        What cannot be read, or is not there yet, is looked for again by whoever comes next.
+        """
+        live = self.turn(TurnId(dead.call or ""))
+        if live is None:
+            return
+        writes = found_child(live)
+        found = read_in_store(live)
+        if found is None:
+            return
+        done = self._done(live, found)
+        assert live.recorder is not None
+        live.hold(recognised_event(found.recognition, live.recorder.counted))
+        mine = self.system.this_process(f"reading back {dead.doing}")
+        live.take = LeaseClaim(name=lease.name, holder=mine, seen=lease)
+        live.give = (live.take.fence,)
+        live.commit_here(writes=(*(writes or ()), *done))
+
+
+def main_id_of(agent: str, main_session: str) -> ConversationId:
+    """Return the id of the conversation that stands for an agent's main session."""
+    return ConversationId(f"con_{digest_of(agent, main_session)}")
+
+
+def turn_id_of(call: AgentsCall) -> TurnId:
+    """Return the id of a call's turn: the same in each process that hears of the call."""
+    return TurnId(f"trn_{digest_of(call.agent, call.main_session, call.call_id)}")
+
+
+def digest_of(*words: str) -> str:
+    """Return what words come to in an id."""
+    text = "\0".join(words)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:26]
+
+
+def call_of(request: TellRequest) -> AgentsCall:
+    """Return the agent's call that a request is made of."""
+    assert request.call is not None, "a turn of an agent's own has the call that began it"
+    return request.call
 
 
 def _is_unheeded(store: Store, refused: RecordDecision, named: Mapping[str, int]) -> bool:
@@ -436,4 +824,37 @@ def _begun(
         price=live.inputs.price,
         freshness=live.inputs.freshness,
     )
-    return Begun(decision=decision.decision, session=session, started=started, context=context)
+    return Begun(started=started, context=context)
+
+
+def _was_stopped(live: LiveTurn, call: AgentsCall) -> bool:
+    """Return whether a person stopped a call's main session, as its store says. Blocking."""
+    try:
+        main = UpstreamSessionId(call.main_session)
+        found = live.request.own_sessions.read(call.agent, main, call.agent)
+    except StoreError:
+        return False
+    return bool(found and found.failure and found.failure.outcome is Outcome.CANCELLED)
+
+
+def _with_reply(live: LiveTurn, tail: Sequence[AgentEvent], reply: str) -> tuple[AgentEvent, ...]:
+    """Return what a turn did with its reply, which the agent's store may not have yet.
+
+    Calls without an end are left out then: they have ended, and their ends are not written yet.
+    """
+    redactor = live.request.redactor
+    text = "".join(event.text for event in tail if isinstance(event, TextReceived))
+    said = redactor.redact(reply) if redactor else reply
+    if not reply or reply in text or said in text:
+        return tuple(tail)
+    ended = {
+        event.call_id
+        for event in tail
+        if isinstance(event, ToolCallUpdated) and event.status in {"completed", "failed"}
+    }
+    kept = (
+        event
+        for event in tail
+        if not isinstance(event, ToolCallAnnounced | ToolCallUpdated) or event.call_id in ended
+    )
+    return (*kept, TextReceived(upstream_session_id=live.current_session, text=reply))

@@ -147,7 +147,7 @@ class LiveTurn:
         self.view = turns.TurnView()
         self.fences = (*claim.fences, *request.fences)
         """The leases without which nothing of this turn may be written."""
-        self.take: tuple[LeaseClaim, ...] = ()
+        self.take: LeaseClaim | None = None
         self.give: tuple[Fence, ...] = ()
         """What the next commit takes and gives, by whoever holds a lease for an agent's process."""
         self.next_seq = claim.messages + 1
@@ -448,10 +448,13 @@ class LiveTurn:
         parks = (each for each in events if isinstance(each, TurnParked))
         follow_up = (w for each in parks for w in self.request.at_park(self.turn_id, each))
         batch = (*writes, *self.make_with_next(), *records, *follow_up)
-        self.store.commit(batch, fences=self.fences, take=self.take, give=self.give)
+        take = (self.take,) if self.take else ()
+        self.store.commit(batch, fences=self.fences, take=take, give=self.give)
         # Here and not on the loop: a caller that is cancelled meanwhile must know what is written.
         self._held, self.make_with_next = (), _nothing_more
-        self.take, self.give = (), ()
+        if self.take:
+            self.fences += (self.take.fence,)
+        self.take, self.give = None, ()
         for event in events:
             self.view = turns.apply(self.view, event)
 

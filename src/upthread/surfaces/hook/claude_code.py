@@ -24,7 +24,7 @@ from upthread.boundary.files import direct
 from upthread.boundary.programs import living_parent
 from upthread.client.agent_calls import AgentCalls, SubAgentCall
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.runtime.turns.external_progress import CallEnded, ended_with
+from upthread.runtime.turns.external_turn import CallEnded, ended_with
 from upthread.surfaces.hook import main_session
 
 AGENT: Final = "claude-code"

@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from upthread.boundary.programs import living_parent
 from upthread.client.agent_calls import AgentCalls, SubAgentCall
 from upthread.core.types import Outcome
-from upthread.runtime.turns.external_progress import CallEnded
+from upthread.runtime.turns.external_turn import CallEnded
 from upthread.surfaces.hook import main_session
 
 AGENT: Final = "codex"

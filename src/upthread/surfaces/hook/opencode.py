@@ -13,7 +13,7 @@ from upthread.client.agent_calls import AgentCalls, SubAgentCall
 from upthread.core.decision.words import NOT_RESUMED
 from upthread.core.types import Outcome
 from upthread.errors import UsageError
-from upthread.runtime.turns.external_progress import ended_with
+from upthread.runtime.turns.external_turn import ended_with
 
 AGENT: Final = "opencode"
 REPLACED: Final = (
