@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from upthread.core.decision.freshness import ExaminedFile, changed_files
-from upthread.runtime.turns import examination
+from upthread.runtime.turns import recording
 from upthread.runtime.turns.recording import examine, look_again
 
 OLD_S = 1_700_000_000
@@ -86,7 +86,7 @@ def test_other_line_ends_are_the_same_text(tmp_path: Path, content: bytes) -> No
 
 @pytest.mark.parametrize("split", [1, 2, 3, 4])
 def test_a_line_end_between_two_pieces_counts_as_one(tmp_path, monkeypatch, split):
-    monkeypatch.setattr(examination, "PIECE_BYTES", split)
+    monkeypatch.setattr(recording, "PIECE_BYTES", split)
     put(tmp_path / "a", b"x\r\ny\r\r\nz\r")
     (known,) = read(tmp_path, "a")
     assert known.digest == hashlib.sha256(b"x\ny\r\nz\r").hexdigest()
@@ -100,7 +100,7 @@ def test_bytes_of_a_binary_file_all_count(tmp_path: Path) -> None:
 
 
 def test_a_large_file_is_known_by_size_and_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(examination, "HASHED_BYTES_MAX", 10)
+    monkeypatch.setattr(recording, "HASHED_BYTES_MAX", 10)
     path = put(tmp_path / "big", b"x" * 11)
     known = read(tmp_path, "big")
     assert (known[0].state, known[0].digest, known[0].size_bytes) == ("too_large", None, 11)

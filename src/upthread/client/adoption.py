@@ -124,7 +124,7 @@ class AdoptingProject(Assembly):
             return agent, capabilities.version, *own.profile_in(agent, connection)
 
     def _bank_lacking(self, key: ConversationKey, fence: Fence, upstream: UpstreamSessionId) -> int:
-        claim = self._conversations.leased(key, (fence,))
+        claim = self._conversations.standing(key, (fence,))
         # One that the conversation has left behind is whole: nobody goes on in it here.
         if claim.link is None or claim.link.upstream_session_id != upstream:
             return 0

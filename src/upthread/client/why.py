@@ -32,8 +32,7 @@ from upthread.runtime.record.turn_views import (
     refusals_in_row,
 )
 from upthread.runtime.record.workstream_views import RoleView
-from upthread.runtime.turns.beginning import RESUMING
-from upthread.runtime.turns.handshake_inputs import Subject, gathered
+from upthread.runtime.turns.beginning import RESUMING, Subject, gathered
 
 _OTHER_WORDS: Final = "(other words)"
 

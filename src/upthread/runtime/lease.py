@@ -8,8 +8,8 @@ working tree.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final
 
 from msgspec import Struct, structs
@@ -51,7 +51,7 @@ class LeaseRequest(Struct, frozen=True, kw_only=True):
     `wait_s`: a container that has died would be waited for by nobody, and hold it for ever.
 
     `on_taken` is called in the thread that took the lease, at once: what is looked at under it
-    costs no hop of its own. What it raises is raised once the lease is held, and it is given back.
+    costs no hop of its own. Where it raises, the lease is given back.
     """
 
     name: str
@@ -59,21 +59,6 @@ class LeaseRequest(Struct, frozen=True, kw_only=True):
     wait_s: float | None = 0.0
     on_wait: Callable[[Lease], None] | None = None
     on_taken: Callable[[Fence], None] | None = None
-
-
-class TreeRequest(Struct, frozen=True, kw_only=True):
-    """Which tree, what for, and inside of which conversations, outermost first.
-
-    `wait_s`, `on_wait` and `on_taken` are as of a LeaseRequest; `on_taken` is given all that must
-    still be held for anything to be written.
-    """
-
-    directory: str
-    doing: str
-    callers: tuple[ConversationId, ...] = ()
-    wait_s: float | None = 0.0
-    on_wait: Callable[[Lease], None] | None = None
-    on_taken: Callable[[tuple[Fence, ...]], None] | None = None
 
 
 class Leases:
@@ -92,10 +77,8 @@ class Leases:
     @asynccontextmanager
     async def held(self, request: LeaseRequest) -> AsyncGenerator[Fence]:
         """Hold a lease for a block. Raises LeaseHeldError, and FencedError when taken over."""
-        fence, failure = await self._acquire(request)
+        fence = await self._acquire(request)
         try:
-            if failure is not None:
-                raise failure
             with _one_fenced_error():
                 async with task_group() as tasks:
                     tasks.start_soon(self._beat, fence)
@@ -104,9 +87,10 @@ class Leases:
         finally:
             # First of all: should the release fail (full disk), this process can take it again.
             _HELD_HERE.discard((fence.name, fence.token))
-            await self._release(fence)
+            with self._system.shield():
+                await self._system.in_thread(lambda: self._give_back(fence))
 
-    async def _acquire(self, request: LeaseRequest) -> tuple[Fence, Exception | None]:
+    async def _acquire(self, request: LeaseRequest) -> Fence:
         started_s = self._system.monotonic_s()
         seen: Lease | None = None
         seen_at_s = started_s
@@ -115,9 +99,9 @@ class Leases:
             # An agent's process shows no heartbeat: only its death frees what it holds (ADR 10).
             is_beating = seen is not None and (seen.holder is None or seen.holder.call is None)
             stale = seen if is_beating and self._is_stale(seen_at_s) else None
-            lease, is_ours, failure = await self._try(request, stale)
+            lease, is_ours = await self._try(request, stale)
             if is_ours:
-                return _fence_of(lease), failure
+                return _fence_of(lease)
             now_s = self._system.monotonic_s()
             # Counted from when we saw it move, by our own
             # clock: those of two machines differ (ADR 10).
@@ -136,13 +120,11 @@ class Leases:
     def _is_stale(self, seen_at_s: float) -> bool:
         return self._system.monotonic_s() - seen_at_s >= self._times.stale_after_s
 
-    async def _try(
-        self, request: LeaseRequest, stale: Lease | None
-    ) -> tuple[Lease, bool, Exception | None]:
-        """Return the lease, whether it is ours now, and what was raised by who looked under it."""
+    async def _try(self, request: LeaseRequest, stale: Lease | None) -> tuple[Lease, bool]:
+        """Return the lease, and whether it is ours now."""
         holder = self._system.this_process(request.doing)
 
-        def attempt() -> tuple[Lease, bool, Exception | None]:
+        def attempt() -> tuple[Lease, bool]:
             while True:
                 current = self._store.lease(request.name)
                 may_take = current is not None and (
@@ -152,7 +134,7 @@ class Leases:
                     or (stale is not None and _same(stale, current))
                 )
                 if current is not None and not may_take:
-                    return current, False, None
+                    return current, False
                 # The store takes it over only as it was seen
                 # here: one that beats meanwhile stays (S13).
                 seen = current if current is not None and current.holder is not None else None
@@ -161,7 +143,8 @@ class Leases:
                     # Here and not later: another task of this process would take it for left over.
                     _HELD_HERE.add((ours.name, ours.token))
                     taken.append(ours)
-                    return ours, True, _failure(request, ours)
+                    self._look_under(request, _fence_of(ours))
+                    return ours, True
 
         taken: list[Lease] = []
         try:
@@ -171,60 +154,57 @@ class Leases:
             _HELD_HERE.difference_update((lease.name, lease.token) for lease in taken)
             raise
 
+    def _look_under(self, request: LeaseRequest, fence: Fence) -> None:
+        """Look at what is to be looked at under a lease, which is given back where that fails."""
+        try:
+            if request.on_taken is not None:
+                request.on_taken(fence)
+        except BaseException:
+            self._give_back(fence)
+            raise
+
     async def _beat(self, fence: Fence) -> None:
         while True:
             await self._system.sleep(self._times.heartbeat_s)
             await self._system.in_thread(lambda: self._store.heartbeat(fence))  # may be fenced
 
-    async def _release(self, fence: Fence) -> None:
-        with self._system.shield():
-            try:
-                await self._system.in_thread(lambda: self._store.release_lease(fence))
-            # Somebody else holds it by now: there is nothing left to give back.
-            except FencedError:
-                return
+    def _give_back(self, fence: Fence) -> None:
+        # Where somebody else holds it by now there is nothing left to give back.
+        with suppress(FencedError):
+            self._store.release_lease(fence)
 
     # --- working trees -----------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def held_tree(self, request: TreeRequest) -> AsyncGenerator[tuple[Fence, ...]]:
-        """Hold a tree for a block; yields what must still be held for anything to be written.
+    async def tree_level(
+        self, directory: str, callers: Sequence[ConversationId]
+    ) -> tuple[str, tuple[Fence, ...]]:
+        """Return the lease that a role takes to write in a tree, and the fences above that lease.
 
         The lease is on the tree's real path on this host, for as long as a turn lasts. A role that
         writes and delegates to another that writes stands still meanwhile: the inner call takes a
         lease below the outer one's and commits under both, so that calls beside each other still
         exclude each other, and an outer call that is taken over takes the inner ones with it. Roles
-        that only read are never in the way. Raises LeaseHeldError while another role writes in it.
+        that only read are never in the way. `callers` are the outer calls, the outermost first.
         """
-        # A call from outside of any conversation has nobody above it to be looked up.
-        plain = (tree_lease(self._system.this_process("").host, request.directory), ())
-        name, above = (
-            await self._system.in_thread(lambda: self._level(request)) if request.callers else plain
-        )
-        look = request.on_taken
-        lease = LeaseRequest(
-            name=name,
-            doing=request.doing,
-            wait_s=request.wait_s,
-            on_wait=request.on_wait,
-            on_taken=(lambda fence: look((*above, fence))) if look else None,
-        )
-        async with self.held(lease) as fence:
-            yield (*above, fence)
-
-    def _level(self, request: TreeRequest) -> tuple[str, tuple[Fence, ...]]:
-        """Return the lease to take, and those of the callers that hold the tree. Blocking."""
         host = self._system.this_process("").host
-        name = tree_lease(host, request.directory)
+        # A call from outside of any conversation has nobody above it to be looked up.
+        if not callers:
+            return tree_lease(host, directory), ()
+        return await self._system.in_thread(lambda: self._level(host, directory, callers))
+
+    def _level(
+        self, host: str, directory: str, callers: Sequence[ConversationId]
+    ) -> tuple[str, tuple[Fence, ...]]:
+        name = tree_lease(host, directory)
         above: list[Fence] = []
-        for caller in request.callers:
+        for caller in callers:
             lease = self._store.lease(name)
             # Callers come from the environment: only one that
             # really holds the tree opens a way below it.
             if lease is None or lease.holder is None or lease.holder != self._holder(caller):
                 continue
             above.append(Fence(name=name, token=lease.token))
-            name = tree_lease(host, request.directory, below=caller)
+            name = tree_lease(host, directory, below=caller)
         return name, tuple(above)
 
     def _holder(self, caller: ConversationId) -> Holder | None:
@@ -239,17 +219,6 @@ class Leases:
 
 def _fence_of(lease: Lease) -> Fence:
     return Fence(name=lease.name, token=lease.token)
-
-
-def _failure(request: LeaseRequest, taken: Lease) -> Exception | None:
-    """Look at what is to be looked at under a lease; what fails is raised by who gives it back."""
-    if request.on_taken is None:
-        return None
-    try:
-        request.on_taken(_fence_of(taken))
-    except Exception as error:  # noqa: BLE001  # raised by `held`, under the lease
-        return error
-    return None
 
 
 _HELD_HERE: Final[set[tuple[str, int]]] = set()

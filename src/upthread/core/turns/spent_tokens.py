@@ -14,7 +14,7 @@ newer turn has followed is never gone on with: so what was added up once stays r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypedDict
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -48,28 +48,14 @@ NOTHING_SPENT = Tokens(count=0, is_estimate=False)
 NO_USAGE: Final = Usage()
 
 
-class Reported(Struct, frozen=True, kw_only=True):
-    """What an agent said of a prompt's tokens; None where it did not say.
-
-    `read` and `written` are the model's; `held` is what the session holds after it.
-    """
-
-    read: int | None = None
-    written: int | None = None
-    held: int | None = None
-
-
 class Counted(Struct, frozen=True, kw_only=True):
     """What the requests of a prompt took so far, those of its sub-agents with them.
 
-    `is_estimate` where nobody said what one of them wrote. `first_read` is what the first of the
-    prompt's own session read, None before it. `usage` is the same, figure by figure.
+    `is_estimate` where nobody said what one of them wrote. `usage` is the same, figure by figure.
     """
 
-    requests: int = 0
     tokens: int = 0
     is_estimate: bool = False
-    first_read: int | None = None
     usage: Usage = NO_USAGE
 
     def and_one(self, told: UsageReported, *, is_own: bool) -> Counted:
@@ -77,12 +63,9 @@ class Counted(Struct, frozen=True, kw_only=True):
         # Some agents tell only what the session holds: that is no request.
         if told.tokens_read is None:
             return self
-        is_first = is_own and self.first_read is None
         return Counted(
-            requests=self.requests + 1,
             tokens=self.tokens + told.tokens_read + (told.tokens_written or 0),
             is_estimate=self.is_estimate or told.tokens_written is None,
-            first_read=told.tokens_read if is_first else self.first_read,
             usage=with_request(self.usage, told, is_own=is_own),
         )
 
@@ -91,21 +74,28 @@ NOTHING_COUNTED = Counted()
 
 
 def spent_on_prompt(
-    reported: Reported, *, characters: int, counted: Counted = NOTHING_COUNTED
+    counted: Counted,
+    *,
+    characters: int,
+    read: int | None = None,
+    written: int | None = None,
+    held: int | None = None,
 ) -> Tokens:
     """Return what one prompt took; `characters` are those of the prompt and its reply.
 
-    An agent's own sum may leave out what its sub-agents took: the higher figure has more in it.
+    The rest is what its agent said of it, None where it did not: what the model `read` and wrote,
+    and what the session holds after it (`held`). An agent's own sum may leave out what its
+    sub-agents took: the higher figure has more in it.
     """
-    total = (reported.read or 0) + (reported.written or 0)
+    total = (read or 0) + (written or 0)
     # Claude Code's own sum leaves out its sub-agents (ADR 82); what is counted has them.
-    if counted.requests and counted.tokens >= total:
+    if counted.usage.requests and counted.tokens >= total:
         return Tokens(count=counted.tokens, is_estimate=counted.is_estimate)
-    if reported.read is not None and reported.written is not None:
+    if read is not None and written is not None:
         return Tokens(count=total, is_estimate=False)
-    if reported.held is not None:
+    if held is not None:
         # It was read once at least, and marked, since it may have been many times.
-        return Tokens(count=reported.held, is_estimate=True)
+        return Tokens(count=held, is_estimate=True)
     return estimated(characters)
 
 
@@ -165,7 +155,7 @@ def spent_on_turn(events: Iterable[TurnEvent]) -> Tokens:
 
 def recognised_event(recognition: Recognition, counted: Counted) -> PromptRecognised:
     """Return what an agent's history says of a prompt; `counted` are its requests there."""
-    if not counted.requests:
+    if not counted.usage.requests:
         return PromptRecognised(recognition=recognition)
     # The request that was cut off is in no history.
     is_whole = recognition is Recognition.COMPLETE
@@ -191,14 +181,11 @@ def cost_of(decision: str, price: Price) -> Tokens | None:
     return price.resume if decision in {RESUME, RESUME_WITH_UPDATE} else price.briefing
 
 
-def passes(spending: Spending, *, taken: int, next_read: int | None) -> bool:
+def passes(spending: Spending, *, taken: int, next_read: int) -> bool:
     """Whether a turn that goes on has passed what may be spent, or its next request would.
 
-    `taken` is what the turn took so far; `next_read` what that request reads at least, None where
-    none is known to come: a turn that has come to its end is not stopped.
+    `taken` is what the turn took so far; `next_read` what that request reads at least.
     """
-    if next_read is None:
-        return False
     return spending.spent.count + taken + next_read > spending.tokens_max
 
 
@@ -226,15 +213,6 @@ def stopped_in_words(spending: Spending, *, taken: int, next_read: int) -> str:
 # --- the totals of a conversation ---------------------------------------------------------------
 
 
-class Before(TypedDict):
-    """What a turn's end tells of the turns before it."""
-
-    turns_before: int | None
-    tokens_before: int
-    is_before_estimated: bool
-    failed_before: tuple[str, ...]
-
-
 class Totals(Struct, frozen=True, kw_only=True):
     """What turns came to, oldest first: how many, what they took, and which did not end well."""
 
@@ -251,15 +229,17 @@ class Totals(Struct, frozen=True, kw_only=True):
             failed=self.failed if is_well else (*self.failed, turn_id),
         )
 
-    def as_before(self) -> Before:
-        """Return what the end of the turn that comes next keeps of these."""
-        is_kept = len(self.failed) <= FAILED_KEPT_MAX
-        return {
-            "turns_before": self.turns if is_kept else None,
-            "tokens_before": self.spent.count if is_kept else 0,
-            "is_before_estimated": is_kept and self.spent.is_estimate,
-            "failed_before": self.failed if is_kept else (),
-        }
+    def kept_in(self, ended: TurnEnded) -> TurnEnded:
+        """Return the end of the turn that comes next, which keeps these."""
+        if len(self.failed) > FAILED_KEPT_MAX:
+            return ended
+        return structs.replace(
+            ended,
+            turns_before=self.turns,
+            tokens_before=self.spent.count,
+            is_before_estimated=self.spent.is_estimate,
+            failed_before=self.failed,
+        )
 
 
 NO_TOTALS: Final = Totals()

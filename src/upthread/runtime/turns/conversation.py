@@ -38,7 +38,6 @@ from upthread.errors import ConflictError, LeaseHeldError, RefusedError
 from upthread.runtime.lease import (
     LeaseRequest,
     Leases,
-    TreeRequest,
     conversation_lease,
     cure_of,
 )
@@ -173,16 +172,16 @@ class Conversations:
     ) -> None:
         if request.tree is None:
             return
-        wanted = TreeRequest(
-            directory=request.tree,
+        name, above = await self._leases.tree_level(request.tree, request.callers)
+        lease = LeaseRequest(
+            name=name,
             doing=request.doing,
-            callers=request.callers,
             wait_s=None if request.is_waiting_for_tree else 0.0,
             on_wait=request.on_wait,
-            on_taken=lambda above: self._claim(request, key, claims, fence, *above),
+            on_taken=lambda inner: self._claim(request, key, claims, fence, *above, inner),
         )
         try:
-            await stack.enter_async_context(self._leases.held_tree(wanted))
+            await stack.enter_async_context(self._leases.held(lease))
         except LeaseHeldError as error:
             await self._refuse(request, tree_holder=error.holder)
             raise
@@ -230,21 +229,28 @@ class Conversations:
 
     async def keep_refusal(self, conversation_id: ConversationId, decision: Decision) -> None:
         """Keep a decision that leads to no turn."""
-        write = RecordDecision(
+        write = self.refusal(conversation_id, decision)
+        # Without a fence: most who are refused hold no lease, and it is no part of any turn.
+        await self._system.in_thread(lambda: self._store.commit((write,)))
+
+    def refusal(self, conversation_id: ConversationId, decision: Decision) -> RecordDecision:
+        """Return the write that keeps a decision that leads to no turn."""
+        return RecordDecision(
             conversation_id=conversation_id,
             decision=decision.decision,
             reasons=decision.reasons,
             inputs=decision.inputs,
             decided_at_ms=self._system.now_ms(),
         )
-        # Without a fence: most who are refused hold no lease, and it is no part of any turn.
-        await self._system.in_thread(lambda: self._store.commit((write,)))
 
     def _open(
         self, request: ClaimRequest, key: ConversationKey, fences: tuple[Fence, ...]
     ) -> Claim:
+        """Return a conversation under its lease as it stands, minted where it is new. Blocking."""
         with self._store.moment():
-            claim = self.leased(key, fences)
+            resolved = self._store.resolve(key)
+            conversation = resolved.conversation if resolved else self.mint(key, fences=fences)
+            claim = self.claim_of(conversation, resolved.link if resolved else None, fences)
             return structs.replace(
                 claim,
                 session_host=last_attached(self._store, claim.link).agent_host
@@ -254,26 +260,20 @@ class Conversations:
                 and is_of_sub_agent(self._store, claim.link),
             )
 
-    def leased(self, key: ConversationKey, fences: tuple[Fence, ...]) -> Claim:
-        """Return a conversation under its lease as it stands, minted where it is new. Blocking."""
-        resolved = self._store.resolve(key)
-        conversation = resolved.conversation if resolved else self.mint(key, fences=fences)
-        return self.claim_of(conversation, resolved.link if resolved else None, fences)
-
     def standing(self, key: ConversationKey, fences: tuple[Fence, ...]) -> Claim:
         """Return a conversation as it stands; what mints a new one is in the claim. Blocking."""
         resolved = self._store.resolve(key)
         if resolved is not None:
             return self.claim_of(resolved.conversation, resolved.link, fences)
-        opens = opening(
-            self._store,
-            key,
-            conversation_id=ConversationId(self._system.new_id("con")),
-            now_ms=self._system.now_ms(),
-        )
-        opened = opens[-1]
-        assert isinstance(opened, OpenConversation)
-        return structs.replace(self.claim_of(opened.conversation, None, fences), opens=opens)
+        conversation, opens = self._opening(key)
+        return structs.replace(self.claim_of(conversation, None, fences), opens=opens)
+
+    def _opening(
+        self, key: ConversationKey, generation: int = 1
+    ) -> tuple[Conversation, tuple[Write, ...]]:
+        conversation_id = ConversationId(self._system.new_id("con"))
+        now_ms = self._system.now_ms()
+        return opening(self._store, key, conversation_id, now_ms=now_ms, generation=generation)
 
     def claim_of(
         self, conversation: Conversation, link: Link | None, fences: tuple[Fence, ...]
@@ -295,18 +295,16 @@ class Conversations:
         self, key: ConversationKey, *, fences: tuple[Fence, ...] = (), generation: int = 1
     ) -> Conversation:
         """Open a conversation under a key, with its workstream's base name. Blocking."""
-        conversation = Conversation(
-            conversation_id=ConversationId(self._system.new_id("con")),
-            key=key,
-            generation=generation,
-            base_name=name_workstream(
-                self._store, key.project_id, key.workstream, now_ms=self._system.now_ms
-            ),
-            opened_at_ms=self._system.now_ms(),
-        )
-        # Fenced, since a caller that was taken over must not open what its successor opens.
-        self._store.commit((OpenConversation(conversation=conversation),), fences=fences)
-        return conversation
+        while True:
+            conversation, opens = self._opening(key, generation)
+            try:
+                # Fenced, since a caller that was taken over must not open what its successor opens.
+                self._store.commit(opens, fences=fences)
+            except ConflictError:
+                if len(opens) == 1:
+                    raise
+                continue  # another process named this workstream, or took this name: look again
+            return conversation
 
 
 def name_workstream(
@@ -343,22 +341,27 @@ def _named(
 
 
 def opening(
-    store: Store, key: ConversationKey, *, conversation_id: ConversationId, now_ms: int
-) -> tuple[Write, ...]:
-    """Return the writes that open a conversation, its workstream before it where that is new.
+    store: Store,
+    key: ConversationKey,
+    conversation_id: ConversationId,
+    *,
+    now_ms: int,
+    generation: int = 1,
+) -> tuple[Conversation, tuple[Write, ...]]:
+    """Return a new conversation and the writes that open it, after its workstream if that is new.
 
-    The conversation's own write is the last. ConflictError at the commit where another process
-    opened one of the two, or took the base name. Blocking.
+    ConflictError at the commit where another process opened one of the two, or took the base name.
+    Blocking.
     """
     base_name, naming = _named(store, key.project_id, key.workstream, now_ms=now_ms)
     conversation = Conversation(
         conversation_id=conversation_id,
         key=key,
-        generation=1,
+        generation=generation,
         base_name=base_name,
         opened_at_ms=now_ms,
     )
-    return (*naming, OpenConversation(conversation=conversation))
+    return conversation, (*naming, OpenConversation(conversation=conversation))
 
 
 def refused(address: str, decision: Decision, *, tokens: str = "") -> RefusedError:

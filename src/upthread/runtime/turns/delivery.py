@@ -43,7 +43,7 @@ from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, context_for
 from upthread.core.turns.recorder import KnownChild, Recorder
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.turns.turn import RESTORED
-from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSessionId
+from upthread.core.types import ContextPart, Message, Outcome, UpstreamSessionId
 from upthread.errors import StoreError, UpstreamError
 from upthread.runtime.record.turn_views import last_attached
 from upthread.runtime.turns.delegation import TurnStarted
@@ -646,15 +646,9 @@ def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write,
     message = live.prompt()
     if live.view.sends:  # it went to a session that was given up: what is sent now is another one
         text = "\n\n".join(piece for piece in (context, message.text) if piece)
-        parts: tuple[Part, ...] = (ContextPart(text=text),)
-        write = live.user_parts(live.next_seq, 0, parts, stamp=live.current_session)
-        return structs.replace(message, seq=live.next_seq, parts=parts), (write,)
-    if not context:
-        return message, ()
-    parts = (ContextPart(text=context),)
-    stamp = message.upstream_session_id
-    write = live.user_parts(message.seq, len(message.parts), parts, stamp=stamp)
-    return structs.replace(message, parts=(*message.parts, *parts)), (write,)
+        again = live.next_prompt(ContextPart(text=text))
+        return again, (live.recorded(again),)
+    return live.with_context(message, context)
 
 
 async def heard_out(

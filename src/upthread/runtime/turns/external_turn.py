@@ -61,7 +61,6 @@ from upthread.core.turns.turn import Recognition
 from upthread.core.types import (
     CHILD_SLOT,
     MAIN_SLOT,
-    ContextPart,
     Conversation,
     ConversationId,
     ConversationKey,
@@ -265,11 +264,7 @@ class ExternalTurns:
         key = ConversationKey(
             project_id=self.project_id, workstream=workstream, role=MAIN_ROLE, slot=CHILD_SLOT
         )
-        now_ms = self.system.now_ms()
-        opens = opening(self.store, key, conversation_id=main_id, now_ms=now_ms)
-        opened = opens[-1]
-        assert isinstance(opened, OpenConversation)
-        return opened.conversation, opens
+        return opening(self.store, key, main_id, now_ms=self.system.now_ms())
 
     def held_calls(self) -> tuple[Lease, ...]:
         """Return the leases that are held for agents' processes."""
@@ -333,10 +328,8 @@ class ExternalTurns:
         live.inputs = structs.replace(was, freshness=freshness_in(stored), session_lost=lost)
         live.hold(AttachFailed(upstream_session_id=session, outcome=lost, detail=""))
         live.hold(live.decided_again())
-        prompt, context = live.prompt(), self._context(live)
-        told, stamp = (ContextPart(text=context),), prompt.upstream_session_id
-        parts = live.user_parts(prompt.seq, len(prompt.parts), told, stamp=stamp)
-        live.commit_here(writes=(parts,) if context else ())
+        context = self._context(live)
+        live.commit_here(writes=live.with_context(live.prompt(), context)[1])
         return _begun(live, live.intended, context=context)
 
     def _siblings(self, request: TellRequest) -> Iterator[tuple[TellRequest, Claim, Lease | None]]:
@@ -464,13 +457,7 @@ class ExternalTurns:
         """
         if live.claim.opens:
             return
-        write = RecordDecision(
-            conversation_id=live.conversation_id,
-            decision=decision.decision,
-            reasons=decision.reasons,
-            inputs=decision.inputs,
-            decided_at_ms=self.system.now_ms(),
-        )
+        write = self.conversations.refusal(live.conversation_id, decision)
         self.store.commit((write,), fences=live.fences, give=live.fences)
 
     def _intend(self, live: LiveTurn, decision: Decision, *, is_told: bool = True) -> str:
@@ -480,11 +467,7 @@ class ExternalTurns:
         live.hold(intended)
         live.keep_told(prompt)
         context = self._context(live) if is_told else ""
-        if context:
-            told = (ContextPart(text=context),)
-            stamp = prompt.upstream_session_id
-            writes += (live.user_parts(prompt.seq, 1, told, stamp=stamp),)
-        live.commit_here(writes=writes)
+        live.commit_here(writes=(*writes, *live.with_context(prompt, context)[1]))
         return context
 
     def _context(self, live: LiveTurn) -> str:

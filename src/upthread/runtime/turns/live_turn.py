@@ -1,15 +1,11 @@
-"""A turn in the hands of this process: what was asked, what is on record of it, how it stands.
+"""A turn in the hands of this process: what was asked, what is on record of it, how it is left.
 
 Its events, its view and its messages' numbers move here alone, its tokens in the account, its
-permissions in the gate; the decision's inputs are set where it is taken (runtime/turns/turns.py)
-and taken again (runtime/turns/turns.py), what streams where it is sent
+permissions in the gate; the decision's inputs are set where the decision is taken
+(runtime/turns/beginning.py) and taken again (runtime/turns/turns.py), what streams where it is sent
 (runtime/turns/delivery.py). Everybody else reads. Nothing counts before it is committed, so the
 view moves with the commit, and in its thread: a caller that is cancelled while it waits for that
 thread finds the view as the store has it.
-
-What the agent says goes into the store in batches, while it is said: one commit a batch, one thread
-hop a commit. `take` is awaited by the adapter, so a store that is slow slows the agent down instead
-of filling memory. A commit that fails ends the turn: a lost write is a failure, never a log line.
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -54,7 +50,6 @@ from upthread.core.turns.spent_tokens import (
     NOTHING_COUNTED,
     NOTHING_SPENT,
     Counted,
-    Reported,
     added,
     passes,
     spent_on_prompt,
@@ -65,6 +60,7 @@ from upthread.core.turns.spent_tokens import (
 )
 from upthread.core.turns.stream import calls_open
 from upthread.core.types import (
+    ContextPart,
     Durability,
     Fence,
     JsonValue,
@@ -95,6 +91,7 @@ if TYPE_CHECKING:
     from upthread.runtime.permissions import Gate
 
 Result = TypeVar("Result")
+Last = TypeVar("Last", TurnEnded, TurnParked)
 
 
 def _nothing_more() -> Sequence[Write]:
@@ -463,7 +460,7 @@ class LiveTurn:
         if not isinstance(event, TurnEnded):
             return event
         before = totals_of(self.store, self.conversation_id, before=self.turn_id)
-        return structs.replace(event, **before.as_before())
+        return before.kept_in(event)
 
     # --- its messages -----------------------------------------------------------------------------
 
@@ -483,24 +480,36 @@ class LiveTurn:
             if isinstance(write, RecordParts) and write.conversation_id == self.conversation_id:
                 self.advance_to(write.seq + 1)
 
-    def user_parts(
-        self,
-        seq: int,
-        first_ordinal: int,
-        parts: tuple[Part, ...],
-        *,
-        stamp: UpstreamSessionId | None,
-    ) -> RecordParts:
-        """Return the write that records parts of the user's message; one message has one stamp."""
-        return RecordParts(
+    def next_prompt(self, part: Part) -> Message:
+        """Return the next message of the user's, to the session at hand."""
+        return Message(
             conversation_id=self.conversation_id,
-            seq=seq,
-            first_ordinal=first_ordinal,
+            seq=self.next_seq,
             speaker=Speaker.USER,
             turn_id=self.turn_id,
-            upstream_session_id=stamp,
-            recorded_at_ms=self.system.now_ms(),
-            parts=parts,
+            upstream_session_id=self.current_session,
+            recorded_at_ms=self.now_ms(),
+            parts=(part,),
+        )
+
+    def with_context(self, prompt: Message, context: str) -> tuple[Message, tuple[Write, ...]]:
+        """Return a recorded prompt as it is sent with a context, and the writes that record it."""
+        if not context:
+            return prompt, ()
+        sent = structs.replace(prompt, parts=(*prompt.parts, ContextPart(text=context)))
+        return sent, (self.recorded(sent, after=len(prompt.parts)),)
+
+    def recorded(self, prompt: Message, *, after: int = 0) -> RecordParts:
+        """Return the write that records the parts of a prompt, those after the first few."""
+        return RecordParts(
+            conversation_id=self.conversation_id,
+            seq=prompt.seq,
+            first_ordinal=after,
+            speaker=Speaker.USER,
+            turn_id=self.turn_id,
+            upstream_session_id=prompt.upstream_session_id,
+            recorded_at_ms=self.now_ms(),
+            parts=prompt.parts[after:],
             durability=self.request.durability,
         )
 
@@ -549,8 +558,8 @@ def ended_event(
 
     `writes` are those that close what was open. Blocking: asks git.
     """
-    recorder, report = live.recorder, _report(live)
-    return TurnEnded(
+    recorder, report, fixed = live.recorder, _report(live), _fixed(live)
+    ended = TurnEnded(
         outcome=result.outcome,
         report=msgspec.to_builtins(report) if report else None,
         adopted=bool(live.adopted_reply),
@@ -562,9 +571,10 @@ def ended_event(
         surroundings=_surroundings(live),
         tree_digest=_tree_digest(live),
         calls_open=calls_open(writes),
-        **live.account.told(),
-        **_fixed(live),
+        tokens_fixed=fixed.count if fixed else None,
+        is_fixed_estimated=fixed is not None and fixed.is_estimate,
     )
+    return live.account.told_in(ended)
 
 
 def end_here(live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> None:
@@ -598,7 +608,7 @@ def _stamp(live: LiveTurn) -> str:
 def parked_event(live: LiveTurn, because: TurnParked) -> TurnParked:
     """Return why the turn is parked, with what it took and what its session holds."""
     held = live.recorder.own.tokens_used if live.recorder else None
-    return structs.replace(because, tokens_held=held, **live.account.told())
+    return live.account.told_in(structs.replace(because, tokens_held=held))
 
 
 def result_of(live: LiveTurn) -> TurnResult:
@@ -645,7 +655,7 @@ def _silence(live: LiveTurn, outcome: Outcome) -> str:
     return NO_WORDS if live.has_worked else NOTHING_SAID
 
 
-def _fixed(live: LiveTurn) -> Fixed:
+def _fixed(live: LiveTurn) -> Tokens | None:
     view = live.view
     return live.account.fixed(
         known=price_in(live.intended.inputs).fixed,
@@ -678,21 +688,6 @@ def _tree_digest(live: LiveTurn) -> str:
     return tree_digest(Path(live.request.open.working_directory))
 
 
-class Spent(TypedDict):
-    """What a turn's last event tells of its tokens."""
-
-    tokens_spent: int | None
-    is_spent_estimated: bool
-    usage: Usage | None
-
-
-class Fixed(TypedDict):
-    """What a turn's end tells of what its agent reads before our words."""
-
-    tokens_fixed: int | None
-    is_fixed_estimated: bool
-
-
 class Account:
     """Of one turn in this process.
 
@@ -721,11 +716,14 @@ class Account:
         """Add what a prompt took, as its agent told it: once for each prompt."""
         if self._is_noted:
             return
-        reported = Reported(
-            read=result.tokens_in, written=result.tokens_out, held=result.tokens_used
+        took = spent_on_prompt(
+            self._counted,
+            characters=prompt_characters + reply_characters,
+            read=result.tokens_in,
+            written=result.tokens_out,
+            held=result.tokens_used,
         )
-        characters = prompt_characters + reply_characters
-        self._add(spent_on_prompt(reported, characters=characters, counted=self._counted))
+        self._add(took)
         told = usage_of_prompt(
             self._counted.usage, read=result.tokens_in, written=result.tokens_out
         )
@@ -736,7 +734,7 @@ class Account:
     def note_cut_off(self) -> None:
         """Add what a prompt took that was left without an answer, as far as it was told."""
         # Not once more what an answer has told already.
-        if self._counted.requests and not self._is_noted:
+        if self._counted.usage.requests and not self._is_noted:
             self._add(Tokens(count=self._counted.tokens, is_estimate=True))
             # The request that was cut off is in no figure: what it took nobody has told.
             self._use(unfinished(self._counted.usage))
@@ -765,6 +763,7 @@ class Account:
             return False
         taken = recorder.counted.tokens + (self.spent.count if self.spent else 0)
         next_read = recorder.next_read
+        # A turn that has come to its end is not stopped.
         if next_read is None or not passes(allowed, taken=taken, next_read=next_read):
             return False
         detail = stopped_in_words(allowed, taken=taken, next_read=next_read)
@@ -772,22 +771,23 @@ class Account:
         self._in_flight = Tokens(count=next_read, is_estimate=True)
         return True
 
-    def told(self) -> Spent:
-        """Return what the turn's last event tells of its tokens."""
+    def told_in(self, last: Last) -> Last:
+        """Return a turn's last event, which tells of its tokens."""
         if self.spent is None:
-            return {"tokens_spent": None, "is_spent_estimated": False, "usage": None}
-        return {
-            "tokens_spent": self.spent.count,
-            "is_spent_estimated": self.spent.is_estimate,
-            "usage": self.usage,
-        }
+            return last
+        return structs.replace(
+            last,
+            tokens_spent=self.spent.count,
+            is_spent_estimated=self.spent.is_estimate,
+            usage=self.usage,
+        )
 
-    def fixed(self, *, known: Tokens | None, is_new: bool, reply_characters: int) -> Fixed:
+    def fixed(self, *, known: Tokens | None, is_new: bool, reply_characters: int) -> Tokens | None:
         """Return what the agent reads before our words.
 
         It is seen in a session that `is_new`, and as it was `known` in one that is not.
         """
-        recorder, first_read = self._recorder, self._counted.first_read
+        recorder, first_read = self._recorder, self._counted.usage.first_read
         if is_new and recorder is not None:
             # What a session holds has its reply in it; what its first request read has not.
             reply = 0 if first_read is not None else reply_characters
@@ -797,7 +797,4 @@ class Account:
                 held=None if recorder.own.was_compacted else recorder.own.tokens_used,
                 characters=self._prompt_characters + reply,
             )
-        return {
-            "tokens_fixed": known.count if known else None,
-            "is_fixed_estimated": known.is_estimate if known else False,
-        }
+        return known

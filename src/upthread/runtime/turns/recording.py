@@ -1,14 +1,17 @@
-"""Examination: what files a session examined are now, and what a turn's session reads and writes.
+"""What is recorded of a turn while its agent works: its events, and the files that it examined.
 
-Reads only, and never waits for a file. One is hashed in pieces, up to HASHED_BYTES_MAX; above that
-it is known by its size and time. Paths are what an agent said: only regular files are opened,
-without following what blocks, and nothing of them is kept but a digest. Whatever cannot be read is
-a state, never an error.
+What the agent says goes into the store in batches, while it is said: one commit a batch, one thread
+hop a commit. `take` is awaited by the adapter, so a store that is slow slows the agent down instead
+of filling memory. A commit that fails ends the turn: a lost write is a failure, never a log line.
 
 The examiner looks at what is being recorded: a call with its result names the files, and with the
 next batch they are looked at and kept beside it. Children examine for themselves: what they read,
 the parent has not. A command names no files; those the session knows and that were touched while it
 ran are its own doing.
+
+A file is hashed in pieces, up to HASHED_BYTES_MAX; above that it is known by its size and time.
+Paths are what an agent said: only regular files are opened, without following what blocks, and
+nothing of them is kept but a digest. Whatever cannot be read is a state, never an error.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import anyio
 from msgspec import Struct, structs
@@ -82,12 +85,6 @@ MATCHED_MAX: Final = 64
 """How many names of a directory a pattern is held against, and how many it may mean."""
 
 
-class Hash(Protocol):
-    """What hashlib returns, by what we use of it."""
-
-    def update(self, data: bytes, /) -> None: ...
-
-
 def examine(root: str, path: str, *, how: How) -> ExaminedFile:
     """Return a file as it is now. `path` is relative to `root`, or absolute. Blocking."""
     place = os.path.join(root, path)  # noqa: PTH118  # text that may be no valid path
@@ -126,12 +123,8 @@ def meant_by(root: str, word: str) -> tuple[str, ...]:
     return tuple(prefix + name for name in islice(found, MATCHED_MAX))
 
 
-def look_again(root: str, known: Iterable[ExaminedFile]) -> tuple[ExaminedFile, ...]:
-    """Return known files as they are now, hashing only those whose size or time moved. Blocking."""
-    return tuple(_looked_at_again(root, known))
-
-
-def _looked_at_again(root: str, known: Iterable[ExaminedFile]) -> Iterator[ExaminedFile]:
+def look_again(root: str, known: Iterable[ExaminedFile]) -> Iterator[ExaminedFile]:
+    """Yield known files as they are now, hashing only those whose size or time moved. Blocking."""
     prefix = root.rstrip("/") + "/"
     look = os.stat
     for each in known:
@@ -218,25 +211,17 @@ def _digest_of(place: str) -> str | None:
             left -= len(piece)
             if left < 0:
                 return None
-            carried = _feed(hashed, carried + piece) if is_text else _feed_raw(hashed, piece)
+            piece = carried + piece
+            # Pieces are cut anywhere, also between the two bytes of one line end: a CR at the end
+            # waits for what follows it.
+            carried = b"\r" if is_text and piece.endswith(b"\r") else b""
+            text = piece.removesuffix(carried).replace(b"\r\n", b"\n")
+            hashed.update(text if is_text else piece)
             piece = os.read(descriptor, PIECE_BYTES)
         hashed.update(carried)
     finally:
         os.close(descriptor)
     return hashed.hexdigest()
-
-
-def _feed(hashed: Hash, text: bytes) -> bytes:
-    """Hash text with its line ends as LF; a CR at the end waits for what follows it."""
-    # Pieces are cut anywhere, also between the two bytes of one line end.
-    ends_with_cr = text.endswith(b"\r")
-    hashed.update((text[:-1] if ends_with_cr else text).replace(b"\r\n", b"\n"))
-    return b"\r" if ends_with_cr else b""
-
-
-def _feed_raw(hashed: Hash, piece: bytes) -> bytes:
-    hashed.update(piece)
-    return b""
 
 
 FAILED = "failed"
@@ -396,9 +381,6 @@ def surroundings(
         git_fault=git.fault,
         at_ms=at_ms,
     )
-
-
-# --- events ---
 
 
 BATCH_WRITES_MAX = 64

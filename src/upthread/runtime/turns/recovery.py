@@ -117,17 +117,15 @@ def continuation_of(live: LiveTurn, message: Message, found: Recognised) -> str:
     text = continuation(asked, effects, was_unattended=found.was_unattended)
     if is_absent and not is_continuation(message.sent_text):
         text = f"{without_mentions(effects_block(effects))}\n\n{asked}"
-    seq = live.next_seq
-    parts = (ContextPart(text=text),)
-    writes = (*tail, live.user_parts(seq, 0, parts, stamp=live.current_session))
+    prompt = live.next_prompt(ContextPart(text=text))
     again = sent_event(
-        seq,
+        prompt.seq,
         prior_of(live),
         # A session that has the prompt needs no past; else it is in the prompt.
         is_injected=is_absent and _sent(live).is_prior_injected,
     )
-    live.commit_here(_known(live, found), again, writes=writes)
-    live.advance_to(seq + 1)
+    live.commit_here(_known(live, found), again, writes=(*tail, live.recorded(prompt)))
+    live.advance_to(prompt.seq + 1)
     return text
 
 

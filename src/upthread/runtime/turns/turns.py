@@ -249,8 +249,8 @@ def _end_given_up(live: LiveTurn) -> None:
         live.advance_to(live.recorder.own.next_seq)
     # What it took was spent, though no agent tells a sum for a prompt it did not end.
     live.account.note_cut_off()
-    ended = TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED, **live.account.told())
-    rest = rest_of(live, ended)
+    ended = TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED)
+    rest = rest_of(live, live.account.told_in(ended))
     live.commit_here(*rest.known)
     end_here(live, rest.ended, rest.writes)
 
