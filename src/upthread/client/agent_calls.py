@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field, structs
 
@@ -457,7 +457,7 @@ class AgentCalls:
             Gate,
             PermissionPolicy,
         )
-        from upthread.runtime.record import effects  # noqa: PLC0415  # as above
+        from upthread.runtime.record.effects import WorkstreamEffects  # noqa: PLC0415  # as above
 
         self.recover_dead()
         workstream, because = self.workstream_of(agent, session)
@@ -466,14 +466,20 @@ class AgentCalls:
         own = [each for each in known if because == NONE and each.startswith(SESSION_PREFIX)]
         patterns = self._settings.outward_patterns
         asking = (turn_id_of(call) for call, child, *_ in self._open_calls() if child == session)
-        asked: dict[str, Any] = {"outward_patterns": patterns, "apart_from": next(asking, None)}
+        own_turn = next(asking, None)
         policy, redactor = PermissionPolicy(tree=self._root), self._redactor
         gate = Gate(policy, outward_patterns=patterns, redactor=redactor)
-        guarded_by = (effects.effects_in_doubt, effects.left_open)
         was_done, in_doubt = dict[str, str](), dict[str, str]()
         for name in dict.fromkeys((workstream, *own)):
-            found = (f(self._store, self._project_id, name, **asked) for f in guarded_by)
-            gate.expect(known=tuple(each.effect for part in found for each in part))
+            effects = WorkstreamEffects(
+                store=self._store,
+                project_id=self._project_id,
+                workstream=name,
+                outward_patterns=patterns,
+                apart_from=own_turn,
+            )
+            found = (*effects.in_doubt(), *effects.left_open())
+            gate.expect(known=tuple(each.effect for each in found))
             answer, _ = gate.refused(request)
             if answer and gate.parked:
                 in_doubt[name] = f"{answer.why}: {gate.parked.detail}"

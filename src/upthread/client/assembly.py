@@ -22,7 +22,7 @@ from upthread.core.names import Address, did_you_mean, key_of, parse_address, pa
 from upthread.core.types import Conversation
 from upthread.errors import NotFoundError
 from upthread.runtime.lease import Leases
-from upthread.runtime.record.effects import RecordedEffect, effects_held, effects_in_doubt
+from upthread.runtime.record.effects import RecordedEffect, WorkstreamEffects
 from upthread.runtime.record.erasure import Forgetting
 from upthread.runtime.record.workstream_views import Overview, RoleView, WorkstreamView
 from upthread.runtime.runs.runs import Runs
@@ -220,21 +220,24 @@ class Assembly:
             self.store,
             self._system.is_dead,
             tree_now=self._tree_digest,
-            doubts_now=self._doubts_now,
+            doubts_now=lambda workstream: self._effects_of(workstream).in_doubt(),
             log_of=lambda agent, at_ms: str(log_path(home, agent, at_ms)),
         )
 
-    def _doubts_now(self, workstream: str) -> tuple[RecordedEffect, ...]:
-        patterns = self.settings.outward_patterns
-        return effects_in_doubt(self.store, self.project_id, workstream, outward_patterns=patterns)
+    def _effects_of(self, workstream: str) -> WorkstreamEffects:
+        return WorkstreamEffects(
+            store=self.store,
+            project_id=self.project_id,
+            workstream=workstream,
+            outward_patterns=self.settings.outward_patterns,
+        )
 
     def _held(self, workstream: str) -> tuple[RecordedEffect, ...]:
         """Return what is held back in a workstream. Raises NotFoundError. Blocking."""
         known = self.store.workstream(self.project_id, workstream)
         if not (known or self.store.conversations(self.project_id, workstream)):
             raise self._unknown(workstream)
-        patterns = self.settings.outward_patterns
-        return effects_held(self.store, self.project_id, workstream, outward_patterns=patterns)
+        return self._effects_of(workstream).held()
 
     @property
     def _host(self) -> str:

@@ -145,7 +145,7 @@ class Project(RunningProject):
         By any role of the workstream, in the order of each; nothing of it is done again before.
         """
         name = parse_workstream(workstream)
-        return await self.read(lambda: self._doubts_now(name))
+        return await self.read(lambda: self._effects_of(name).in_doubt())
 
     async def effects_held(self, workstream: str) -> tuple[RecordedEffect, ...]:
         """Return what nobody does again before a person has said something of it.

@@ -246,7 +246,7 @@ def test_each_request_is_counted_those_of_sub_agents_with_them():
     taking = recorder()
     play([request(OWN, 100), start(A), request(A, 50), request(OWN, 120)], taking)
     counted = taking.counted
-    assert (counted.requests, counted.tokens, counted.first_read) == (3, 273, 100)
+    assert (counted.usage.requests, counted.tokens, counted.usage.first_read) == (3, 273, 100)
 
 
 def test_another_request_is_to_come_after_a_call_and_after_a_sub_agents_own_and_not_at_the_end():

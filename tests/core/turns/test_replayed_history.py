@@ -404,9 +404,9 @@ def test_every_text_of_an_event_is_redacted():
 
 def test_a_cut_off_turn_is_told_with_its_reason_and_its_prompt_on_one_line_each():
     cut_off = CutOffTurn(turn_id=TurnId("trn_1"), prompt="Plan\nit.", actions=(), detail="killed")
-    assert cut_off.lines == ("the last turn was cut off: killed", "it was asked: Plan it.")
+    assert cut_off.lines() == ("the last turn was cut off: killed", "it was asked: Plan it.")
     unknown = CutOffTurn(turn_id=TurnId("trn_1"), prompt="", actions=(), detail="")
-    assert unknown.lines_of_earlier == ("an earlier turn was cut off", "it was asked: not kept")
+    assert unknown.lines(is_last=False) == ("an earlier turn was cut off", "it was asked: not kept")
 
 
 def test_a_stored_turn_holds_what_its_last_report_says():

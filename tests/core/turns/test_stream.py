@@ -5,7 +5,7 @@ from upthread.core.commands import RecordParts
 from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated
 from upthread.core.redaction.running_text import HELD_CHARACTERS_MAX
 from upthread.core.text import PARAGRAPH
-from upthread.core.turns.stream import TEXT_CHARACTERS_BUFFERED_MAX, Sheet, Stream, calls_open
+from upthread.core.turns.recorder import TEXT_CHARACTERS_BUFFERED_MAX, Sheet, Stream, calls_open
 from upthread.core.types import (
     ConversationId,
     Durability,

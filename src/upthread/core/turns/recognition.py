@@ -399,17 +399,12 @@ class CutOffTurn(Struct, frozen=True, kw_only=True):
     actions: tuple[str, ...]
     detail: str
 
-    @property
-    def lines(self) -> tuple[str, str]:
-        """One line for the interruption, one for the prompt; `actions` are lines as they are."""
-        return self._lines("the last turn")
+    def lines(self, *, is_last: bool = True) -> tuple[str, str]:
+        """One line for the interruption, one for the prompt; `actions` are lines as they are.
 
-    @property
-    def lines_of_earlier(self) -> tuple[str, str]:
-        """As `lines`, of a turn that others have come after."""
-        return self._lines("an earlier turn")
-
-    def _lines(self, which: str) -> tuple[str, str]:
+        `is_last` is whether no others have come after it.
+        """
+        which = "the last turn" if is_last else "an earlier turn"
         asked = one_line(self.prompt)[:PROMPT_CHARACTERS_MAX] or "not kept"
         why = f": {self.detail}" if self.detail else ""
         return f"{which} was cut off{why}", f"it was asked: {asked}"

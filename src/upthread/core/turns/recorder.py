@@ -4,8 +4,11 @@ Events are routed by the upstream session they carry, never by who happens to be
 without an id is attributed only where the adapter guarantees its owner; else it is quarantined and
 never given to the parent. A child becomes a conversation of its own when it starts, and its end is
 noted for its parent: outcome, tokens, title. A child that outlived an earlier turn is known by its
-session when it speaks again. What is odd about sub-agents, by how many run, is noted. How events
-become messages is core/turns/stream.py.
+session when it speaks again. What is odd about sub-agents, by how many run, is noted.
+
+A stream is what is said in one conversation during one turn, as parts of numbered messages. It
+decides where a part begins and ends, which message it belongs to and what is still open; whose
+stream an event belongs to is the recorder's question.
 """
 
 from __future__ import annotations
@@ -14,21 +17,40 @@ import base64
 import hashlib
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
-from upthread.core import events
 from upthread.core.commands import (
     OpenConversation,
     OpenLink,
+    RecordParts,
     RecordQuarantine,
     Write,
 )
-from upthread.core.events import AgentEvent, ChildStarted, ToolCallUpdated
+from upthread.core.events import (
+    CALL_ENDED,
+    CALL_UNKNOWN,
+    INTERRUPTED,
+    AgentEvent,
+    ChildEnded,
+    ChildStarted,
+    ContextCompacted,
+    PermissionAnswered,
+    PlanChanged,
+    ReasoningReceived,
+    TextReceived,
+    TitleChanged,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+    UnknownReceived,
+    UsageReported,
+    UserTextReplayed,
+)
 from upthread.core.quotas import one_line_name
+from upthread.core.text import PARAGRAPH
+from upthread.core.turns.effects import INTENT
 from upthread.core.turns.spent_tokens import NOTHING_COUNTED
-from upthread.core.turns.stream import Sheet, Stream
 from upthread.core.types import (
     CHILD_SLOT,
     PERMISSION,
@@ -39,11 +61,340 @@ from upthread.core.types import (
     JsonValue,
     Link,
     Outcome,
+    Part,
+    ReasoningPart,
+    Speaker,
+    TextPart,
     ToolCallPart,
+    ToolResultPart,
     TurnId,
     UnknownPart,
     UpstreamSessionId,
 )
+
+# A part is written when it is whole: a reply without end must not wait in memory for that.
+TEXT_CHARACTERS_BUFFERED_MAX: Final = 64 * 1024
+"""A longer run of text is recorded in pieces; readers see it joined."""
+
+COMPACTED_BELOW: Final = 0.5
+"""A session that holds less than this share of what it held has been compacted."""
+
+Spoken: TypeAlias = TextPart | ReasoningPart
+
+
+class Sheet(Struct, kw_only=True):
+    """What all streams of a turn write on. `now_ms` is the time of the event at hand."""
+
+    conversation_id: ConversationId
+    turn_id: TurnId
+    call_durability: Durability = Durability.PROCESS
+    now_ms: int = 0
+    writes: list[Write] = field(default_factory=list[Write])
+
+
+class OpenCall(Struct, kw_only=True):
+    """A call between its announcement and its result."""
+
+    part: ToolCallPart
+    text: str = ""
+    is_recorded: bool = False
+    write: RecordParts | None = None
+    child: ConversationId | None = None
+
+
+class Stream:
+    """One conversation's part of a turn. `next_seq` is the message it starts at.
+
+    `parent` is the stream of the call it came from, None for the turn's own.
+    """
+
+    def __init__(
+        self,
+        sheet: Sheet,
+        *,
+        conversation_id: ConversationId,
+        upstream_session_id: UpstreamSessionId,
+        next_seq: int,
+        parent: Stream | None = None,
+    ) -> None:
+        self.conversation_id = conversation_id
+        self.parent = parent
+        self.tokens_used: int | None = None
+        self.tokens_window: int | None = None
+        self.title = ""
+        self.was_compacted = False
+        self.has_called = False
+        """Whether a tool was called since the last request to the model that was told of."""
+        self.upstream_session_id = upstream_session_id
+        self._title_kept = ""
+        self._sheet = sheet
+        self._seq = next_seq
+        self._ordinal = 0
+        self._speaker: Speaker | None = None
+        self._text: list[str] = []
+        self._text_kind: type[Spoken] = TextPart
+        self._text_speaker = Speaker.ASSISTANT
+        self._text_characters = 0
+        self._calls: dict[str, OpenCall] = {}
+        self._closed: set[str] = set()
+        self._reply: list[str] = []
+        self._message_id: str | None = None
+        self._is_reply_broken = False
+
+    def hold(self, tokens: int | None, *, window: int | None = None) -> None:
+        """Take how many tokens the session holds. Far fewer than before: it was compacted.
+
+        Many agents that speak ACP do not announce a compaction: this is all that they show of one.
+        """
+        self.tokens_window = window or self.tokens_window
+        if tokens is None:
+            return
+        if self.tokens_used and tokens < self.tokens_used * COMPACTED_BELOW:
+            self.was_compacted = True
+        self.tokens_used = tokens
+
+    @property
+    def next_seq(self) -> int:
+        """The message that follows all that was recorded here, drained or not."""
+        return self._seq if self._speaker is None else self._seq + 1
+
+    @property
+    def reply(self) -> str:
+        """All text said so far, in paragraphs where something came between."""
+        return "".join(self._reply)
+
+    @property
+    def has_worked(self) -> bool:
+        """Whether a tool was called."""
+        return bool(self._calls or self._closed)
+
+    def open_call(self, call_id: str | None) -> OpenCall | None:
+        """Return a call that has no result yet."""
+        return self._calls.get(call_id or "")
+
+    # --- words ---------------------------------------------------------------------------------
+
+    def say(self, event: TextReceived) -> None:
+        """Take a piece of the reply."""
+        if not event.text:
+            return
+        # A new message of the agent's is a new paragraph, though nothing came between the two.
+        if event.message_id is not None and self._message_id not in {None, event.message_id}:
+            self._is_reply_broken = True
+        self._message_id = event.message_id or self._message_id
+        if self._is_reply_broken and self._reply:
+            self._reply.append(PARAGRAPH)
+        self._is_reply_broken = False
+        # Apart from the parts, which are cut where buffers end: the report is read from this.
+        self._reply.append(event.text)
+        self._buffer(event.text, TextPart)
+
+    def think(self, text: str) -> None:
+        """Take a piece of the reasoning."""
+        self._is_reply_broken = True
+        self._buffer(text, ReasoningPart)
+
+    def hear(self, text: str) -> None:
+        """Take a piece of what the user, or the parent agent, said in this conversation."""
+        self._buffer(text, TextPart, speaker=Speaker.USER)
+
+    def note(self, part: UnknownPart) -> None:
+        """Add to the message that is open: a note is nobody's words and parts no call's results."""
+        self.close_text()
+        self._append(self._speaker or Speaker.ASSISTANT, part)
+
+    def remark(self, part: UnknownPart) -> None:
+        """Add a note of ours: the reply goes on as if it were not there."""
+        is_broken = self._is_reply_broken
+        self.note(part)
+        self._is_reply_broken = is_broken
+
+    def close_text(self) -> None:
+        """Make a part of the text that is still running."""
+        self._record_text("".join(self._text), kept="")
+
+    def settle_text(self, *, is_end: bool = False) -> None:
+        """Make a part of the running text, but for its end: that may be the half of a secret.
+
+        While more text may come, the paragraph at hand waits, too.
+        """
+        from upthread.core.redaction import running_text  # noqa: PLC0415  # loads all of redaction
+
+        text = "".join(self._text)
+        length = (running_text.settled_length if is_end else running_text.settled_paragraphs)(text)
+        self._record_text(text[:length], kept=text[length:])
+
+    def _record_text(self, text: str, *, kept: str) -> None:
+        self._text = [kept] if kept else []
+        self._text_characters = len(kept)
+        if text:
+            self._append(self._text_speaker, self._text_kind(text=text))
+
+    def _buffer(
+        self, text: str, kind: type[Spoken], *, speaker: Speaker = Speaker.ASSISTANT
+    ) -> None:
+        if self._text and (self._text_kind, self._text_speaker) != (kind, speaker):
+            self.close_text()
+        self._text_kind, self._text_speaker = kind, speaker
+        self._text.append(text)
+        self._text_characters += len(text)
+        if self._text_characters >= TEXT_CHARACTERS_BUFFERED_MAX:
+            self.settle_text()
+
+    # --- calls ---------------------------------------------------------------------------------
+
+    def expect(self, part: ToolCallPart) -> None:
+        """Wait for the result of a call that is recorded already."""
+        self._calls[part.call_id] = OpenCall(part=part, is_recorded=True)
+
+    def announce(self, event: ToolCallAnnounced) -> None:
+        """Open a call; it is recorded when it runs, since some agents learn its arguments late."""
+        if event.call_id in self._calls:  # announced twice: the second one says more
+            self.update(_as_update(event))
+            return
+        self.close_text()
+        part = ToolCallPart(
+            call_id=event.call_id,
+            title=event.title,
+            tool_kind=event.tool_kind,
+            arguments=event.arguments,
+            locations=event.locations,
+        )
+        self._calls[event.call_id] = OpenCall(part=part)
+        self.has_called = True
+        # An id that comes again is a call again, and repairing histories tells the two apart.
+        self._closed.discard(event.call_id)
+        self._is_reply_broken = True
+
+    def intend(self, part: ToolCallPart) -> None:
+        """Record a call before it is allowed, synced, as what it will do."""
+        self.has_called = True
+        call = self._calls.setdefault(part.call_id, OpenCall(part=part))
+        self.close_text()
+        if call.write is not None and call.part == structs.replace(
+            part, locations=call.part.locations
+        ):
+            # The intent adds nothing. The same write again is only synced (S2).
+            again = structs.replace(call.write, durability=Durability.SYNCED)
+            self._sheet.writes.append(again)
+        elif call.is_recorded:  # a synced write of its own covers the one that was not
+            note = UnknownPart(
+                kind=INTENT,
+                raw={
+                    "call_id": part.call_id,
+                    "title": part.title,
+                    "tool_kind": part.tool_kind,
+                    "arguments": part.arguments,
+                },
+            )
+            self._append(Speaker.ASSISTANT, note, durability=Durability.SYNCED)
+        else:
+            call.part = part
+            self._record_call(call, durability=Durability.SYNCED)
+
+    def update(self, event: ToolCallUpdated, *, child: ConversationId | None = None) -> None:
+        """Take more about a call, such as the child it made; with a last status, its result."""
+        call = self._calls.get(event.call_id)
+        if call is None:
+            if event.call_id in self._closed:
+                return  # it has its result; a second one would make the history invalid
+            self.has_called = True
+            part = ToolCallPart(call_id=event.call_id, title=event.title or "", tool_kind="other")
+            call = self._calls[event.call_id] = OpenCall(part=part)
+        if not call.is_recorded:
+            # Only until it is recorded: parts are never written twice.
+            call.part = _merged(call.part, event)
+        if event.text is not None:
+            call.text = event.text
+        call.child = child or call.child
+        if event.status in CALL_ENDED:
+            self._close_call(event.call_id, status=event.status, text=call.text)
+        elif event.status == "in_progress":
+            self._record_call(call)
+
+    def close(self) -> None:
+        """Close what is open; a call without a result gets an unknown one. The title is kept."""
+        self.close_text()
+        for call_id in tuple(self._calls):
+            self._close_call(call_id, status=CALL_UNKNOWN, text=INTERRUPTED)
+        # Once a turn: an agent may rename its session again and again.
+        if self.title != self._title_kept:
+            self._title_kept = self.title
+            self.remark(UnknownPart(kind="title", raw=self.title))
+
+    def _record_call(self, call: OpenCall, *, durability: Durability | None = None) -> None:
+        if not call.is_recorded:
+            call.is_recorded = True
+            durability = durability or self._sheet.call_durability
+            call.write = self._append(Speaker.ASSISTANT, call.part, durability=durability)
+
+    def _close_call(self, call_id: str, *, status: str, text: str) -> None:
+        call = self._calls.pop(call_id)
+        self._closed.add(call_id)
+        self.close_text()
+        self._record_call(call)
+        result = ToolResultPart(
+            call_id=call_id, status=status, text=text, child_conversation_id=call.child
+        )
+        self._append(Speaker.TOOL, result)
+
+    # --- numbers -------------------------------------------------------------------------------
+
+    def _append(
+        self,
+        speaker: Speaker,
+        part: Part,
+        *,
+        durability: Durability = Durability.PROCESS,
+    ) -> RecordParts:
+        if self._speaker is not None and self._speaker is not speaker:
+            self._seq += 1
+            self._ordinal = 0
+        self._speaker = speaker
+        if not isinstance(part, TextPart):
+            self._is_reply_broken = True
+        write = RecordParts(
+            conversation_id=self.conversation_id,
+            seq=self._seq,
+            first_ordinal=self._ordinal,
+            speaker=speaker,
+            turn_id=self._sheet.turn_id,
+            upstream_session_id=self.upstream_session_id,
+            recorded_at_ms=self._sheet.now_ms,
+            parts=(part,),
+            durability=durability,
+        )
+        self._sheet.writes.append(write)
+        self._ordinal += 1
+        return write
+
+
+def calls_open(writes: Iterable[Write]) -> int:
+    """Return how many calls these writes close without knowing what they came to."""
+    parts = (part for write in writes if isinstance(write, RecordParts) for part in write.parts)
+    return sum(isinstance(part, ToolResultPart) and part.status == CALL_UNKNOWN for part in parts)
+
+
+def _as_update(event: ToolCallAnnounced) -> ToolCallUpdated:
+    return ToolCallUpdated(
+        upstream_session_id=event.upstream_session_id,
+        call_id=event.call_id,
+        title=event.title,
+        tool_kind=event.tool_kind,
+        arguments=event.arguments,
+        locations=event.locations or None,
+    )
+
+
+def _merged(part: ToolCallPart, event: ToolCallUpdated) -> ToolCallPart:
+    return ToolCallPart(
+        call_id=part.call_id,
+        title=event.title or part.title,
+        tool_kind=event.tool_kind or part.tool_kind,
+        arguments=event.arguments or part.arguments,
+        locations=part.locations if event.locations is None else event.locations,
+    )
+
 
 # An agent that names sub-agents without end must not fill the record with conversations.
 CHILDREN_MAX = 256
@@ -68,7 +419,10 @@ ALARMS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Every alarm, in words."""
 
-_IDLE = events.TextReceived | events.UsageReported | events.TitleChanged | events.UserTextReplayed
+_IDLE = TextReceived | UsageReported | TitleChanged | UserTextReplayed
+
+
+# --- the sub-agents of a turn, and the turn -------------------------------------------------------
 
 
 class KnownChild(Struct, frozen=True, kw_only=True):
@@ -140,11 +494,11 @@ class Recorder:
         """
         return (self.own.tokens_used or 0) if self._goes_on else None
 
-    def record(self, event: events.AgentEvent, *, at_ms: int) -> None:
+    def record(self, event: AgentEvent, *, at_ms: int) -> None:
         """Take one event. Only complete parts are ready to drain."""
         self._sheet.now_ms = at_ms
         # A log line on its stdout, or a notification of its own, names no session.
-        is_aside = isinstance(event, events.UnknownReceived) and (
+        is_aside = isinstance(event, UnknownReceived) and (
             bool(event.progress) or event.upstream_session_id is None
         )
         self.has_acted |= not (is_aside or isinstance(event, _IDLE))
@@ -203,19 +557,19 @@ class Recorder:
             stream.close()
         return self.drain()
 
-    def _take(self, stream: Stream, event: events.AgentEvent) -> None:
+    def _take(self, stream: Stream, event: AgentEvent) -> None:
         match event:
-            case events.TextReceived():
+            case TextReceived():
                 stream.say(event)
-            case events.ReasoningReceived(text=text):
+            case ReasoningReceived(text=text):
                 stream.think(text)
-            case events.ToolCallAnnounced():
+            case ToolCallAnnounced():
                 stream.announce(event)
-            case events.ToolCallUpdated():
+            case ToolCallUpdated():
                 self._update(stream, event)
-            case events.ChildStarted():
+            case ChildStarted():
                 self._start_child(stream, event)
-            case events.ChildEnded(child_upstream_session_id=child, outcome=outcome):
+            case ChildEnded(child_upstream_session_id=child, outcome=outcome):
                 # An end may be all that comes of a child that an earlier turn began.
                 self._rejoin(child)
                 if child not in self._running:
@@ -224,7 +578,7 @@ class Recorder:
             case _:
                 self._note(stream, event)
 
-    def _update(self, stream: Stream, event: events.ToolCallUpdated) -> None:
+    def _update(self, stream: Stream, event: ToolCallUpdated) -> None:
         """The child before the result: the result refers to it."""
         child_id = event.child_upstream_session_id
         if child_id is not None and child_id not in self._streams:
@@ -235,7 +589,7 @@ class Recorder:
         # Not where an agent names its own session as a child: it would hang under itself.
         stream.update(event, child=child.conversation_id if child and child.parent else None)
 
-    def _hold(self, stream: Stream, told: events.UsageReported) -> None:
+    def _hold(self, stream: Stream, told: UsageReported) -> None:
         stream.hold(told.tokens_used, window=told.tokens_window)
         if told.tokens_read is None:
             return
@@ -244,37 +598,39 @@ class Recorder:
         self._goes_on = stream.has_called or not is_own
         stream.has_called = False
 
-    def _note(self, stream: Stream, event: events.AgentEvent) -> None:
+    def _note(self, stream: Stream, event: AgentEvent) -> None:
         match event:
-            case events.UsageReported():
+            case UsageReported():
                 self._hold(stream, event)
-            case events.TitleChanged(title=title):
+            case TitleChanged(title=title):
                 # Agents name sessions with a model's words: kept on one line, and short.
                 stream.title = one_line_name(title)
-            case events.ContextCompacted():
+            case ContextCompacted():
                 stream.was_compacted = True
                 stream.note(UnknownPart(kind="compacted", raw=None))
-            case events.UserTextReplayed(text=text):
+            case UserTextReplayed(text=text):
                 if stream is not self.own:  # ours is stored before it is sent
                     stream.hear(text)
-            case events.PlanChanged(entries=entries):
+            case PlanChanged(entries=entries):
                 stream.note(UnknownPart(kind="plan", raw=entries))
-            case events.PermissionAnswered():
-                stream.note(UnknownPart(kind=PERMISSION, raw=_permission(event)))
-            case events.UnknownReceived(kind=kind, raw=raw):
+            case PermissionAnswered():
+                names = ("call_id", "title", "answer", "answered_by")
+                raw = {name: getattr(event, name) for name in names}
+                stream.note(UnknownPart(kind=PERMISSION, raw=raw))
+            case UnknownReceived(kind=kind, raw=raw):
                 stream.note(UnknownPart(kind=kind, raw=raw))
             case _:
                 self._quarantine(event, reason="unknown kind of event")
 
     # --- routing -------------------------------------------------------------------------------
 
-    def _stream_of(self, event: events.AgentEvent) -> Stream | None:
+    def _stream_of(self, event: AgentEvent) -> Stream | None:
         if event.upstream_session_id is None:
             return self.own if self._guarantees_owner else None
         self._rejoin(event.upstream_session_id)
         return self._streams.get(event.upstream_session_id)
 
-    def _quarantine(self, event: events.AgentEvent, *, reason: str) -> None:
+    def _quarantine(self, event: AgentEvent, *, reason: str) -> None:
         raw: Mapping[str, JsonValue] = {"event": type(event).__name__, **structs.asdict(event)}
         self._sheet.writes.append(
             RecordQuarantine(
@@ -290,7 +646,7 @@ class Recorder:
         )
         self._quarantined += 1
 
-    def _start_child(self, parent: Stream, event: events.ChildStarted) -> None:
+    def _start_child(self, parent: Stream, event: ChildStarted) -> None:
         child_id = event.child_upstream_session_id
         if child_id not in self._streams:
             # Not an error: what it says goes into quarantine, as of any session that nobody knows.
@@ -315,7 +671,7 @@ class Recorder:
         """Let a child that outlived its turn go on in its own conversation."""
         if child_id in self.known and child_id not in self._streams:
             own = self._link.upstream_session_id
-            again = events.ChildStarted(
+            again = ChildStarted(
                 upstream_session_id=own, child_upstream_session_id=child_id, role=""
             )
             self._start_child(self.own, again)
@@ -339,7 +695,7 @@ class Recorder:
             }
             self.own.remark(UnknownPart(kind=ALARM, raw=raw))
 
-    def _child_stream(self, parent: Stream, event: events.ChildStarted) -> Stream:
+    def _child_stream(self, parent: Stream, event: ChildStarted) -> Stream:
         child_id = event.child_upstream_session_id
         known = self.known.get(child_id)
         stream = Stream(
@@ -353,17 +709,25 @@ class Recorder:
             stream.expect(part)
         return stream
 
-    def _open_child(self, parent: Stream, event: events.ChildStarted) -> ConversationId:
+    def _open_child(self, parent: Stream, event: ChildStarted) -> ConversationId:
         child = child_conversation(
             self._parent,
             parent_conversation_id=parent.conversation_id,
             started=event,
             opened_at_ms=self._sheet.now_ms,
         )
-        self._sheet.writes += [
-            OpenConversation(conversation=child),
-            OpenLink(link=self._child_link(child, event.child_upstream_session_id)),
-        ]
+        link = structs.replace(
+            self._link,
+            conversation_id=child.conversation_id,
+            seq=1,
+            upstream_session_id=event.child_upstream_session_id,
+            opened_because="child",
+            opened_at_ms=self._sheet.now_ms,
+            # Where an imported session was found says nothing of this one.
+            agent_profile="",
+            chose_profile=False,
+        )
+        self._sheet.writes += [OpenConversation(conversation=child), OpenLink(link=link)]
         return child.conversation_id
 
     def _end_child(self, child_id: UpstreamSessionId, outcome: Outcome) -> None:
@@ -381,30 +745,6 @@ class Recorder:
             "title": child.title,
         }
         child.parent.note(UnknownPart(kind="child_ended", raw=raw))
-
-    def _child_link(self, child: Conversation, upstream: UpstreamSessionId) -> Link:
-        return Link(
-            conversation_id=child.conversation_id,
-            seq=1,
-            upstream_session_id=upstream,
-            agent=self._link.agent,
-            agent_version=self._link.agent_version,
-            working_directory=self._link.working_directory,
-            opened_because="child",
-            opened_at_ms=self._sheet.now_ms,
-        )
-
-
-def _permission(event: events.PermissionAnswered) -> JsonValue:
-    return {
-        "call_id": event.call_id,
-        "title": event.title,
-        "answer": event.answer,
-        "answered_by": event.answered_by,
-    }
-
-
-# --- sub-agents -----------------------------------------------------------------------------------
 
 
 def child_named(event: AgentEvent) -> UpstreamSessionId | None:

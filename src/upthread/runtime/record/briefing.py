@@ -28,7 +28,7 @@ from upthread.core.types import (
     TurnId,
     ready,
 )
-from upthread.runtime.record.turn_views import of_turn, run_view, turn_view, turns_cut_off
+from upthread.runtime.record.turn_views import cut_off_turn, of_turn, run_view, turn_view
 from upthread.store.base import Store
 from upthread.store.reads import Turn
 
@@ -67,7 +67,9 @@ def briefing_inputs(
     role = conversation.key.role
     runs = _runs(store, conversation.key)
     run = runs[-1] if runs else None
-    stopped = turns_cut_off(store, messages)[-CUT_OFF_MAX:]
+    turn_ids = dict.fromkeys(each.turn_id for each in messages)
+    cut_off = (cut_off_turn(store, messages, turn_id) for turn_id in turn_ids)
+    stopped = list(filter(None, cut_off))[-CUT_OFF_MAX:]
     newest = store.turns(conversation_id, newest=TURNS_MAX)
     reports = _reports(store, newest, role, messages)
     is_told = bool(reports) and not is_independent
@@ -77,7 +79,12 @@ def briefing_inputs(
         reports=reports,
         summary=reports[-1].report.summary if is_told else "",
         changes=changes,
-        cut_off=[line for each in stopped for line in _told_of(each, messages)],
+        # Nobody has answered them, then or later.
+        cut_off=[
+            line
+            for each in stopped
+            for line in each.lines(is_last=each.turn_id == messages[-1].turn_id)
+        ],
         effects=_effects(messages, stopped),
         answers=_answers(runs, role),
         open_questions=[q.text for q in run.open_questions if q.role == role] if run else (),
@@ -156,12 +163,6 @@ def _effects(messages: Sequence[Message], stopped: Sequence[CutOffTurn]) -> list
         or effect.state in {EffectState.INTENT, EffectState.UNKNOWN}
         or effect.seq in untold
     ]
-
-
-def _told_of(stopped: CutOffTurn, messages: Sequence[Message]) -> tuple[str, str]:
-    """Return what is told of a turn that was cut off: nobody has answered it, then or later."""
-    is_last = stopped.turn_id == messages[-1].turn_id
-    return stopped.lines if is_last else stopped.lines_of_earlier
 
 
 def _answers(runs: Iterable[RunView], role: str) -> list[tuple[str, str]]:

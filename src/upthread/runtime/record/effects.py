@@ -66,49 +66,91 @@ def recorded_effects(
     return tuple(found)
 
 
-def effects_in_doubt(
-    store: Store,
-    project_id: ProjectId,
-    workstream: str,
-    *,
-    outward_patterns: Sequence[str],
-    apart_from: TurnId | None = None,
-) -> tuple[RecordedEffect, ...]:
-    """Return what may have reached beyond this machine in a workstream, and nobody has looked.
+class WorkstreamEffects(Struct, frozen=True, kw_only=True):
+    """What the turns of a workstream did that may have to be settled. Blocking.
 
-    Whichever role it was, a turn apart. Only turns that did not end well, or before a call of
-    theirs had, leave such a thing behind: only conversations with one are read. Blocking.
+    `apart_from` is the turn that asks, None where no turn does: it is not among them.
     """
-    found: list[RecordedEffect] = []
-    totals_in = cache(partial(totals_of, store))
 
-    def is_cut_off(done: RecordedEffect, owner: ConversationId) -> bool:
-        view = turn_view(store, owner, done.effect.turn_id)
-        # A turn that is under way is not cut off.
-        is_over = view.ended is not None or not _is_at_work(store, done.conversation)
-        return is_over and _was_cut_off(done, view)
+    store: Store
+    project_id: ProjectId
+    workstream: str
+    outward_patterns: Sequence[str]
+    apart_from: TurnId | None = None
 
-    for conversation in store.conversations(project_id, workstream):
-        # A sub-agent's turns are read where they are, once.
-        owner = _owner(store, conversation)
-        if not {*totals_in(owner).failed} - {apart_from}:
-            found += _gaps_of(store, conversation)
-            continue
-        done = recorded_effects(
-            store,
-            [conversation],
-            outward_patterns=outward_patterns,
-            is_asked=lambda turn: turn != apart_from,
+    def in_doubt(self) -> tuple[RecordedEffect, ...]:
+        """Return what may have reached beyond this machine, and nobody has looked.
+
+        Whichever role it was. Only turns that did not end well, or before a call of theirs had,
+        leave such a thing behind: only conversations with one are read.
+        """
+        found: list[RecordedEffect] = []
+        totals_in = cache(partial(totals_of, self.store))
+        for conversation in self._conversations():
+            # A sub-agent's turns are read where they are, once.
+            owner = _owner(self.store, conversation)
+            if not {*totals_in(owner).failed} - {self.apart_from}:
+                found += _gaps_of(self.store, conversation)
+                continue
+            done = self._done(conversation, lambda turn: turn != self.apart_from)
+            doubted = in_doubt(each.effect for each in done)
+            found += [
+                each
+                for each in done
+                if each.effect in doubted
+                # In a turn that its agent ended, a call that is not understood puts nothing in
+                # doubt.
+                and (each.effect.actions or self._was_cut_off(each, owner))
+            ]
+        return tuple(found)
+
+    def left_open(self) -> tuple[RecordedEffect, ...]:
+        """Return what turns did of which nobody knows the end.
+
+        Whoever was cut off did not say what it had done: the next one, of whatever role, may well
+        begin it again. What somebody is at work at is not cut off, but where the turn that asks is
+        that work: then the turns before it are.
+        """
+        open_in = cache(partial(_left_open_in, self.store))
+        found: list[RecordedEffect] = []
+        for conversation in self._conversations():
+            owner = _owner(self.store, conversation)
+            left, own = open_in(owner), self.apart_from
+            asked = left.keys() - {own}
+            is_own = own is not None and bool(self.store.turn_events(owner, own))
+            if asked and (is_own or not _is_at_work(self.store, conversation)):
+                done = self._done(conversation, asked.__contains__)
+                # The gap of a restore is of no turn.
+                of_turns = (each for each in done if each.effect.turn_id in left)
+                found += [e for e in of_turns if _was_cut_off(e, left[e.effect.turn_id])]
+        return tuple(found)
+
+    def held(self) -> tuple[RecordedEffect, ...]:
+        """Return what is in doubt, and what was done by turns that were cut off.
+
+        Both are held back from whoever goes on, until a person says something of them.
+        """
+        found = self.in_doubt()
+        known = {each.effect_id for each in found}
+        done = (each for each in self.left_open() if each.effect.holds and not each.effect.settled)
+        return (*found, *(each for each in done if each.effect_id not in known))
+
+    def _conversations(self) -> Sequence[Conversation]:
+        return self.store.conversations(self.project_id, self.workstream)
+
+    def _done(
+        self, conversation: Conversation, is_asked: Callable[[TurnId], bool]
+    ) -> tuple[RecordedEffect, ...]:
+        patterns = self.outward_patterns
+        return recorded_effects(
+            self.store, [conversation], outward_patterns=patterns, is_asked=is_asked
         )
-        doubted = in_doubt(each.effect for each in done)
-        found += [
-            each
-            for each in done
-            if each.effect in doubted
-            # In a turn that its agent ended, a call that is not understood puts nothing in doubt.
-            and (each.effect.actions or is_cut_off(each, owner))
-        ]
-    return tuple(found)
+
+    def _was_cut_off(self, done: RecordedEffect, owner: ConversationId) -> bool:
+        view = turn_view(self.store, owner, done.effect.turn_id)
+        # A turn that is under way is not cut off.
+        is_over = view.ended is not None or not _is_at_work(self.store, done.conversation)
+        return is_over and _was_cut_off(done, view)
 
 
 def _gaps_of(store: Store, conversation: Conversation) -> Iterator[RecordedEffect]:
@@ -117,20 +159,6 @@ def _gaps_of(store: Store, conversation: Conversation) -> Iterator[RecordedEffec
         acts = store.acts(conversation.conversation_id)
         for each in in_doubt(settled(gaps_in(acts), settlements_in(acts))):
             yield RecordedEffect(conversation=conversation, effect=each)
-
-
-def effects_held(
-    store: Store, project_id: ProjectId, workstream: str, *, outward_patterns: Sequence[str]
-) -> tuple[RecordedEffect, ...]:
-    """Return what is in doubt, and what was done by turns that were cut off. Blocking.
-
-    Both are held back from whoever goes on, until a person says something of them.
-    """
-    found = effects_in_doubt(store, project_id, workstream, outward_patterns=outward_patterns)
-    known = {each.effect_id for each in found}
-    left = left_open(store, project_id, workstream, outward_patterns=outward_patterns)
-    done = (each for each in left if each.effect.holds and not each.effect.settled)
-    return (*found, *(each for each in done if each.effect_id not in known))
 
 
 def the_one_named(
@@ -149,40 +177,6 @@ def the_one_named(
         ids = ", ".join(each.effect_id for each in found)
         raise UsageError(f"which one: {ids}?", hint=f"name it: {see} SAID EFFECT")
     return found[0]
-
-
-def left_open(
-    store: Store,
-    project_id: ProjectId,
-    workstream: str,
-    *,
-    outward_patterns: Sequence[str],
-    apart_from: TurnId | None = None,
-) -> tuple[RecordedEffect, ...]:
-    """Return what turns did of which nobody knows the end. Blocking.
-
-    Whoever was cut off did not say what it had done: the next one, of whatever role, may well begin
-    it again. What somebody is at work at is not cut off, but where the turn that asks,
-    `apart_from`, is that work: then the turns before it are.
-    """
-    open_in = cache(partial(_left_open_in, store))
-    found: list[RecordedEffect] = []
-    for conversation in store.conversations(project_id, workstream):
-        owner = _owner(store, conversation)
-        left = open_in(owner)
-        asked = left.keys() - {apart_from}
-        is_own = apart_from is not None and bool(store.turn_events(owner, apart_from))
-        if asked and (is_own or not _is_at_work(store, conversation)):
-            done = recorded_effects(
-                store,
-                [conversation],
-                outward_patterns=outward_patterns,
-                is_asked=asked.__contains__,
-            )
-            # The gap of a restore is of no turn.
-            of_turns = (each for each in done if each.effect.turn_id in left)
-            found += [each for each in of_turns if _was_cut_off(each, left[each.effect.turn_id])]
-    return tuple(found)
 
 
 def _left_open_in(store: Store, owner: ConversationId) -> Mapping[TurnId | None, TurnView]:

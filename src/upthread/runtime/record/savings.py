@@ -29,6 +29,7 @@ from upthread.core.decision.words import (
     Tokens,
 )
 from upthread.core.events import Usage
+from upthread.core.turns.spent_tokens import NO_USAGE
 from upthread.runtime.record.timeline import Branch, Timeline, TurnNode
 
 Way: TypeAlias = Literal["resumed", "briefed", "first"]
@@ -58,8 +59,8 @@ class Prices(Struct, frozen=True, kw_only=True):
 class Delegation(Struct, frozen=True, kw_only=True):
     """A turn whose prompt left, and what it took.
 
-    `price` is what its decision expected of either way. `usage` is what its agent counted, None
-    where it counts nothing; `spent` what is known all the same, marked where it is an estimate.
+    `price` is what its decision expected of either way. `usage` is what its agent counted; `spent`
+    is what is known all the same, marked where it is an estimate.
     `files_again` are those that it read and another session of the conversation had read or
     written; `questions_again` those that its role had asked before.
     """
@@ -74,7 +75,7 @@ class Delegation(Struct, frozen=True, kw_only=True):
     decision: str
     way: Way
     price: Price
-    usage: Usage | None
+    usage: Usage
     spent: Tokens | None
     files_again: tuple[str, ...] = ()
     questions_again: tuple[str, ...] = ()
@@ -90,14 +91,9 @@ class Delegation(Struct, frozen=True, kw_only=True):
         return self.price.resume if self.way == "resumed" else self.price.briefing
 
     @property
-    def first_read(self) -> int | None:
-        """What its first request read, None where the agent did not tell."""
-        return self.usage.first_read if self.usage else None
-
-    @property
     def read_anew(self) -> int | None:
         """What of that came from no cache, None where the agent did not tell."""
-        if self.usage is None or self.usage.first_read is None or self.usage.first_cached is None:
+        if self.usage.first_read is None or self.usage.first_cached is None:
             return None
         return max(0, self.usage.first_read - self.usage.first_cached)
 
@@ -121,21 +117,22 @@ class Delegation(Struct, frozen=True, kw_only=True):
     @property
     def was_cache_gone(self) -> bool | None:
         """Whether most of a session that was resumed was read anew; None where nobody told."""
-        if self.way != "resumed" or self.read_anew is None or self.first_read is None:
+        first_read = self.usage.first_read
+        if self.way != "resumed" or self.read_anew is None or first_read is None:
             return None
-        return self.read_anew * _HALF > self.first_read
+        return self.read_anew * _HALF > first_read
 
     @property
     def error(self) -> float | None:
         """How far what was expected is from what was read: 0.1 is a tenth too much."""
-        if self.expected is None or not self.first_read:
+        if self.expected is None or not self.usage.first_read:
             return None
-        return self.expected.count / self.first_read - 1
+        return self.expected.count / self.usage.first_read - 1
 
     def cost(self, prices: Prices) -> Decimal | None:
         """Return what it cost, None where a figure was not told."""
         usage = self.usage
-        if usage is None or usage.read is None or usage.written is None or usage.cached is None:
+        if usage.read is None or usage.written is None or usage.cached is None:
             return None
         # An agent whose provider asks nothing for it tells of none.
         put = usage.cache_written or 0
@@ -198,10 +195,10 @@ def savings_of(delegations: Iterable[Delegation], prices: Prices | None = None) 
         delegations=len(each),
         ways={way: sum(one.way == way for one in each) for way in dict.fromkeys(WAYS.values())},
         spent=_sum(tokens.count if tokens else None for tokens in measured),
-        read=_sum(one.usage.read if one.usage else None for one in each),
-        written=_sum(one.usage.written if one.usage else None for one in each),
-        cached=_sum(one.usage.cached if one.usage else None for one in each),
-        cache_written=_sum(one.usage.cache_written if one.usage else None for one in each),
+        read=_sum(one.usage.read for one in each),
+        written=_sum(one.usage.written for one in each),
+        cached=_sum(one.usage.cached for one in each),
+        cache_written=_sum(one.usage.cache_written for one in each),
         saved=_sum(None if more is None else max(0, more) for more in saved),
         lost=_sum(None if more is None else max(0, -more) for more in saved),
         caches_gone=_sum(None if was is None else int(was) for was in gone),
@@ -265,7 +262,7 @@ def _of_branch(
             decision=found.decision,
             way=way,
             price=found.price,
-            usage=turn.usage,
+            usage=turn.usage or NO_USAGE,
             spent=turn.spent,
             files_again=files,
             questions_again=again,

@@ -201,27 +201,12 @@ def spent_on_run(store: Store, project_id: ProjectId, run_id: RunId) -> Tokens:
 # --- those that were cut off -------------------------------------------------------------------
 
 
-def cut_off_turn(store: Store, messages: Sequence[Message]) -> CutOffTurn | None:
-    """Return what is known of the turn these messages end with, None if it came to its end."""
-    turn_id = messages[-1].turn_id if messages else None
-    if turn_id is None:
-        return None
-    return _stopped(store, messages, turn_id)
-
-
-def turns_cut_off(store: Store, messages: Sequence[Message]) -> list[CutOffTurn]:
-    """Return what is known of each turn of these messages that was cut off, oldest first."""
-    known = dict.fromkeys(each.turn_id for each in messages)
-    found = (_stopped(store, messages, turn_id) for turn_id in known)
-    return [each for each in found if each is not None]
-
-
-def _stopped(store: Store, messages: Sequence[Message], turn_id: TurnId) -> CutOffTurn | None:
+def cut_off_turn(store: Store, messages: Sequence[Message], turn_id: TurnId) -> CutOffTurn | None:
+    """Return what is known of a turn of these messages, None if it came to its end."""
     own = of_turn(messages, turn_id)
     view = turn_view(store, own[0].conversation_id, turn_id)
     if not view.was_cut_off:
         return None
-
     asked = [message.text for message in own if message.speaker is Speaker.USER]
     return CutOffTurn(
         turn_id=turn_id,

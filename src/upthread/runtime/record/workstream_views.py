@@ -159,15 +159,6 @@ class Overview:
 
     def workstream(self, project_id: ProjectId, workstream: str) -> WorkstreamView | None:
         """Return one workstream, None if nothing was ever opened in it."""
-        view = self._workstream(project_id, workstream)
-        doubts = tuple(self._doubts_now(workstream)) if view else ()
-        return self._doubting(view, doubts) if view and doubts else view
-
-    def _looked_at_once(self, workstream: str) -> Callable[[], str] | None:
-        # Several verdicts may be on one tree, and its digest costs a `git status` each time.
-        return cache(partial(self._tree_now, workstream)) if self._tree_now else None
-
-    def _workstream(self, project_id: ProjectId, workstream: str) -> WorkstreamView | None:
         tree = self._looked_at_once(workstream)
         known = self._store.workstream(project_id, workstream)
         newest = self._newest(project_id, workstream)
@@ -182,20 +173,28 @@ class Overview:
         roles = tuple(self._role(each, newest, tree) for each in current)
         run = newest.view if newest else None
         stands = self._run_stands(known, newest, tree) if newest else None
+        standing = of_workstream(
+            stands,
+            (role.standing for role in roles),
+            steps=frozenset(role.standing.role for role in roles if role.is_step),
+        )
+        doubts = tuple(self._doubts_now(workstream))
+        actions = titles_of(doubts)
         return WorkstreamView(
             workstream=known,
-            standing=of_workstream(
-                stands,
-                (role.standing for role in roles),
-                steps=frozenset(role.standing.role for role in roles if role.is_step),
-            ),
-            run_standing=stands,
+            standing=with_doubts(standing, actions, workstream=workstream),
+            run_standing=with_doubts(stands, actions, workstream=workstream) if stands else None,
             run=run,
             open_questions=run.open_questions if run else (),
             suggested=run.suggested if run else {},
-            roles=roles,
+            roles=tuple(self._doubting_role(role, doubts) for role in roles),
             children=tuple(c for c in conversations if c.key.slot == CHILD_SLOT),
+            in_doubt=doubts,
         )
+
+    def _looked_at_once(self, workstream: str) -> Callable[[], str] | None:
+        # Several verdicts may be on one tree, and its digest costs a `git status` each time.
+        return cache(partial(self._tree_now, workstream)) if self._tree_now else None
 
     def role(self, conversation: Conversation) -> RoleView:
         """Return one conversation as it stands."""
@@ -203,18 +202,6 @@ class Overview:
         newest = self._newest(key.project_id, key.workstream)
         view = self._role(conversation, newest, self._looked_at_once(key.workstream))
         return self._doubting_role(view, tuple(self._doubts_now(key.workstream)))
-
-    def _doubting(self, view: WorkstreamView, doubts: tuple[RecordedEffect, ...]) -> WorkstreamView:
-        """Return how a workstream stands of which these actions are in doubt."""
-        name = view.workstream.workstream
-        actions, run = titles_of(doubts), view.run_standing
-        return structs.replace(
-            view,
-            standing=with_doubts(view.standing, actions, workstream=name),
-            run_standing=with_doubts(run, actions, workstream=name) if run else None,
-            roles=tuple(self._doubting_role(role, doubts) for role in view.roles),
-            in_doubt=doubts,
-        )
 
     def _doubting_role(self, view: RoleView, doubts: tuple[RecordedEffect, ...]) -> RoleView:
         """A role's own are those of its conversation and of its children; its verdict's are all."""
@@ -299,9 +286,8 @@ class Overview:
     def _cut_off(self, conversation_id: ConversationId, last: TurnView | None) -> CutOffTurn | None:
         if last is None or not last.was_cut_off:
             return None
-        return cut_off_turn(
-            self._store, self._store.messages(conversation_id, newest=CUT_OFF_MESSAGES_MAX)
-        )
+        messages = self._store.messages(conversation_id, newest=CUT_OFF_MESSAGES_MAX)
+        return cut_off_turn(self._store, messages, messages[-1].turn_id) if messages else None
 
     def _newest(self, project_id: ProjectId, workstream: str) -> NewestRun | None:
         runs = self._store.runs(project_id, workstream)

@@ -66,7 +66,7 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, ConflictError, NotFoundError, RefusedError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
-from upthread.runtime.record.effects import effects_held
+from upthread.runtime.record.effects import WorkstreamEffects
 from upthread.runtime.record.turn_views import (
     events_by_turn,
     last_attached,
@@ -156,14 +156,14 @@ def parked_in_doubt(store: Store, tell: TellRequest) -> RunParked | None:
     None for a step that may be sent. Blocking.
     """
     claim = tell.claim
-    found = effects_held(
-        store,
-        claim.project_id,
-        claim.address.workstream,
+    effects = WorkstreamEffects(
+        store=store,
+        project_id=claim.project_id,
+        workstream=claim.address.workstream,
         outward_patterns=tell.settings.outward_patterns,
     )
     role = claim.address.role
-    for each in found:
+    for each in effects.held():
         # A sub-agent's calls may be those of this role.
         if each.conversation.key.role == role or each.conversation.parent_conversation_id:
             return RunParked(reason=HELD_BACK, detail=each.effect.in_words, role=role)

@@ -45,7 +45,7 @@ from upthread.core.roles.role import Role
 from upthread.core.runs.stops import NO_WORDS, NOTHING_SAID
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
-from upthread.core.turns.recorder import Recorder
+from upthread.core.turns.recorder import Recorder, calls_open
 from upthread.core.turns.spent_tokens import (
     NOTHING_COUNTED,
     NOTHING_SPENT,
@@ -58,7 +58,6 @@ from upthread.core.turns.spent_tokens import (
     unfinished,
     usage_of_prompt,
 )
-from upthread.core.turns.stream import calls_open
 from upthread.core.types import (
     ContextPart,
     Durability,

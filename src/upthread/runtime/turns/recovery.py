@@ -12,12 +12,11 @@ one hop has all that is looked up at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
 from upthread.agents.base import PromptResult
-from upthread.core.acts import settlements_in
 from upthread.core.commands import Write
 from upthread.core.context.briefing import build_briefing
 from upthread.core.context.prior_context import (
@@ -45,7 +44,7 @@ from upthread.core.history.repair import damage_told
 from upthread.core.sessions import readable
 from upthread.core.text import without_mentions
 from upthread.core.turns import turn as turns
-from upthread.core.turns.effects import Effect, effects_of, held, settled
+from upthread.core.turns.effects import Effect, effects_of, held
 from upthread.core.turns.prompt import (
     EFFECTS_DONE_HEADING,
     NEW_SESSION_DECISIONS,
@@ -77,7 +76,7 @@ from upthread.core.types import (
 )
 from upthread.errors import StoreError
 from upthread.runtime.record.briefing import briefing_inputs
-from upthread.runtime.record.effects import RecordedEffect, effects_in_doubt, left_open
+from upthread.runtime.record.effects import WorkstreamEffects, recorded_effects
 from upthread.runtime.record.turn_views import totals_of, turn_events, turn_view
 from upthread.runtime.turns.live_turn import LiveTurn, ended_event
 from upthread.runtime.turns.older_record import as_recorded
@@ -408,21 +407,16 @@ def known_children(
 
 def effects_of_turn(live: LiveTurn) -> tuple[Effect, ...]:
     """Return what this turn and its sub-agents did, or intended to do."""
-    own = live.messages(after_seq=live.intended.prompt_seq)
-    found = [(live.conversation_id, own)]
-    for child in known_children(live.store, live.conversation):
-        messages = live.store.messages(child.conversation_id)
-        own = tuple(each for each in messages if each.turn_id == live.turn_id)
-        found += [(child.conversation_id, own)] if own else []
-    patterns = live.request.settings.outward_patterns
-    return tuple(
-        effect
-        for conversation_id, messages in found
-        for effect in settled(
-            effects_of(messages, outward_patterns=patterns),
-            settlements_in(live.store.acts(conversation_id)),
-        )
+    children = known_children(live.store, live.conversation)
+    known = (live.store.conversation(child.conversation_id) for child in children)
+    done = recorded_effects(
+        live.store,
+        [live.conversation, *dict.fromkeys(filter(None, known))],
+        outward_patterns=live.request.settings.outward_patterns,
+        is_asked=lambda turn: turn == live.turn_id,
     )
+    # The gap of a restore is of no turn.
+    return tuple(each.effect for each in done if each.effect.turn_id == live.turn_id)
 
 
 def doubts(live: LiveTurn) -> tuple[Effect, ...]:
@@ -430,25 +424,23 @@ def doubts(live: LiveTurn) -> tuple[Effect, ...]:
 
     Whoever did it: what nobody has looked at must be done by nobody again.
     """
-    return _of_workstream(live, effects_in_doubt)
+    return tuple(each.effect for each in _effects_beside(live).in_doubt())
 
 
 def effects_before(live: LiveTurn) -> tuple[Effect, ...]:
     """Return the doubts, and what each role did before this turn since its last known end."""
-    return (*doubts(live), *_of_workstream(live, left_open))
+    left = _effects_beside(live).left_open()
+    return (*doubts(live), *(each.effect for each in left))
 
 
-def _of_workstream(
-    live: LiveTurn, find: Callable[..., tuple[RecordedEffect, ...]]
-) -> tuple[Effect, ...]:
-    found = find(
-        live.store,
-        live.conversation.key.project_id,
-        live.conversation.key.workstream,
+def _effects_beside(live: LiveTurn) -> WorkstreamEffects:
+    return WorkstreamEffects(
+        store=live.store,
+        project_id=live.conversation.key.project_id,
+        workstream=live.conversation.key.workstream,
         outward_patterns=live.request.settings.outward_patterns,
         apart_from=live.turn_id,
     )
-    return tuple(each.effect for each in found)
 
 
 def _effects_told(live: LiveTurn, messages: Sequence[Message]) -> str:

@@ -57,7 +57,7 @@ def write_cut_off(output: Output, view: RoleView, *, indent: str) -> None:
     """Write the facts about a last turn that stopped before its end."""
     if view.cut_off is None:
         return
-    happened, asked = view.cut_off.lines
+    happened, asked = view.cut_off.lines()
     for line in (happened, asked, *view.cut_off.actions):
         output.line(f"{indent}{one_line(line)}", "dim")
 

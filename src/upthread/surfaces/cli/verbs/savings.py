@@ -10,7 +10,6 @@ import click
 
 from upthread.client.project import Project
 from upthread.core.decision.words import Tokens, done_in_words
-from upthread.core.events import Usage
 from upthread.errors import UsageError
 from upthread.runtime.record.savings import (
     Delegation,
@@ -179,8 +178,8 @@ def rows_of(
             str(one.number),
             done_in_words(one.decision, None),
             one.expected.in_words if one.expected else "—",
-            tokens_told(one.first_read),
-            tokens_told(one.usage.first_cached if one.usage else None),
+            tokens_told(one.usage.first_read),
+            tokens_told(one.usage.first_cached),
             _spent(one, prices),
             "—" if one.saved is None else f"~{_tokens(one.saved)}",
         )
@@ -261,7 +260,7 @@ def total_shape(total: Savings) -> Shape:
 
 
 def _delegation_shape(one: Delegation, prices: Prices | None) -> Shape:
-    usage = one.usage or Usage()
+    usage = one.usage
     cost = one.cost(prices) if prices else None
     is_measured = one.spent is not None and not one.spent.is_estimate
     return {
@@ -277,7 +276,7 @@ def _delegation_shape(one: Delegation, prices: Prices | None) -> Shape:
         "tokens_written": usage.written,
         "tokens_cached": usage.cached,
         "tokens_cache_written": usage.cache_written,
-        "tokens_first_read": one.first_read,
+        "tokens_first_read": usage.first_read,
         "tokens_first_cached": usage.first_cached,
         "tokens_saved_estimated": one.saved,
         "was_cache_gone": one.was_cache_gone,
