@@ -13,7 +13,7 @@ event, as a part, and as what the part is written as.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from msgspec import Struct
@@ -285,3 +285,14 @@ def milliseconds_of(seconds: Any) -> int | None:
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
         return None
     return round(seconds * 1000) if abs(seconds) < SECONDS_MAX else None  # NaN is not
+
+
+def within_quota(told: Iterable[events.AgentEvent]) -> Iterator[events.AgentEvent]:
+    """Yield what an agent's own store has of a turn, up to the event that passes a limit."""
+    quota = TurnQuota()
+    for event in told:
+        try:
+            quota.take(event)
+        except QuotaExceededError:
+            return  # the turn is over, and what it said until then is worth having
+        yield event

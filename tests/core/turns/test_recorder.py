@@ -543,7 +543,8 @@ def test_a_kind_of_event_this_version_does_not_know_is_kept():
 
 
 def test_a_call_recorded_before_the_crash_gets_its_result_only():
-    taking = recorder(open_calls=[ToolCallPart(call_id="c1", title="Run", tool_kind="execute")])
+    taking = recorder()
+    taking.own.expect(ToolCallPart(call_id="c1", title="Run", tool_kind="execute"))
     got = ToolResultPart(call_id="c1", status="completed", text="result of c1")
     assert parts(play([result("c1")], taking)) == {ROOT.conversation_id: [got]}
 

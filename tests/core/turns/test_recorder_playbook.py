@@ -277,12 +277,11 @@ def recorder_after(writes: Sequence[Write]) -> Recorder:
     own = held[ROOT.conversation_id]
     sessions = {conversation_id: session for session, conversation_id in OWNERS.items()}
     said = {child.conversation_id: held.get(child.conversation_id, ()) for child in opened(writes)}
-    return Recorder(
+    taking = Recorder(
         conversation=ROOT,
         turn_id=TurnId("trn"),
         link=LINK,
         next_seq=len(own) + 1,
-        open_calls=open_calls(own[1:]),
         children=[
             KnownChild(
                 upstream_session_id=sessions[child],
@@ -293,6 +292,9 @@ def recorder_after(writes: Sequence[Write]) -> Recorder:
             for child, messages in said.items()
         ],
     )
+    for part in open_calls(own[1:]):
+        taking.own.expect(part)
+    return taking
 
 
 @pytest.mark.parametrize("name", ["depth 2", "two at once, interleaved", "a child fails"])

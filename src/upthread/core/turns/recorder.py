@@ -442,7 +442,7 @@ class Recorder:
 
     `next_seq` is the message the reply starts at. `guarantees_owner` says that an event without an
     id can only be the turn's own session's. What is stored already is given: `quarantined` events
-    of the turn, its `open_calls`, the `children` of this turn and of those before it.
+    of the turn, the `children` of this turn and of those before it; and `own` is told its calls.
     """
 
     def __init__(
@@ -455,7 +455,6 @@ class Recorder:
         guarantees_owner: bool = False,
         call_durability: Durability = Durability.PROCESS,
         quarantined: int = 0,
-        open_calls: Iterable[ToolCallPart] = (),
         children: Iterable[KnownChild] = (),
     ) -> None:
         self._parent = conversation
@@ -473,8 +472,6 @@ class Recorder:
             next_seq=next_seq,
         )
         """What is said in the turn's own session, children's left out."""
-        for part in open_calls:
-            self.own.expect(part)
         self.known = {child.upstream_session_id: child for child in children}
         self._streams: dict[UpstreamSessionId, Stream] = {link.upstream_session_id: self.own}
         self._running: dict[UpstreamSessionId, UpstreamSessionId] = {}

@@ -23,7 +23,6 @@ from upthread.agents.base import AgentConnection, Capabilities, PromptResult
 from upthread.core.commands import OpenLink, Write
 from upthread.core.decision.freshness import Shift
 from upthread.core.decision.handshake import RESUME, decide
-from upthread.core.decision.model import freshness_in, price_in
 from upthread.core.decision.rollover import LOST, PoisonSigns, detectors_with, poison
 from upthread.core.decision.rules import NOT_COMPARED, OLDER_RECORD, OLDER_SESSION, SESSION_EMPTY
 from upthread.core.decision.words import RESUME_WITH_REPLAY, lacking_in_words
@@ -46,7 +45,6 @@ from upthread.core.turns.turn import RESTORED
 from upthread.core.types import ContextPart, Message, Outcome, UpstreamSessionId
 from upthread.errors import StoreError, UpstreamError
 from upthread.runtime.record.turn_views import last_attached
-from upthread.runtime.turns.delegation import TurnStarted
 from upthread.runtime.turns.live_turn import LiveTurn, link_end
 from upthread.runtime.turns.older_record import look_at_replay
 from upthread.runtime.turns.recording import Answer, Examiner, Recording, held_elsewhere
@@ -334,21 +332,9 @@ def notify_if_due(live: LiveTurn) -> None:
 def notify_started(live: LiveTurn, *, recognition: str = "") -> None:
     """Tell what was decided, now that the session is known."""
     live.is_start_due = False
-    intended = live.intended
-    live.request.listener.started(
-        TurnStarted(
-            conversation=live.conversation,
-            turn_id=live.turn_id,
-            decision=intended.decision,
-            reasons=intended.reasons,
-            agent=live.request.claim.agent,
-            upstream_session_id=live.require_link().upstream_session_id,
-            turn_number=live.turn_number,
-            recognition=recognition,
-            price=price_in(intended.inputs),
-            freshness=freshness_in(intended.inputs),
-        )
-    )
+    session = live.require_link().upstream_session_id
+    started = live.started(live.intended, session, recognition=recognition)
+    live.request.listener.started(started)
 
 
 def tell_kept(live: LiveTurn) -> None:

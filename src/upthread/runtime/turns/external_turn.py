@@ -30,7 +30,6 @@ from upthread.core.decision.words import (
     FOREIGN_SESSION,
     NAMED,
     RESUME,
-    RESUME_WITH_UPDATE,
     UNSEEN,
 )
 from upthread.core.events import (
@@ -40,16 +39,13 @@ from upthread.core.events import (
     ChildEnded,
     ChildStarted,
     PromptRecognised,
-    TextReceived,
-    ToolCallAnnounced,
     ToolCallUpdated,
     TurnEnded,
-    TurnIntended,
     TurnParked,
     UsageReported,
 )
 from upthread.core.names import Address, key_of
-from upthread.core.quotas import TurnQuota
+from upthread.core.quotas import within_quota
 from upthread.core.turns.prompt import (
     Task,
     context_for,
@@ -80,7 +76,6 @@ from upthread.errors import (
     ConflictError,
     FencedError,
     LeaseHeldError,
-    QuotaExceededError,
     StoreError,
 )
 from upthread.runtime.lease import conversation_lease, holder_in_words, lease_name_of
@@ -100,6 +95,7 @@ from upthread.runtime.turns.recovery import (
     recognised_in_store,
     recorder_of_rest,
     rest_of,
+    with_reply,
 )
 from upthread.store.base import Store
 
@@ -111,10 +107,6 @@ Found = TypeVar("Found")
 
 MAIN_ROLE: Final = "main"
 """The role of an agent's main session, under which calls are kept that are not continued."""
-
-RequestOf = Callable[[Address, Task, AgentsCall], TellRequest]
-"""Makes the request for a call of a role."""
-
 
 PARKS: Final = frozenset({Recovery.WAIT, Recovery.PARK, Recovery.RETRY_ONCE})
 """What is done about an outcome where the turn waits for a person, or for its time."""
@@ -198,7 +190,10 @@ def _again(step: Callable[Given, Found]) -> Callable[Given, Found]:
 
 
 class ExternalTurns:
-    """The turns that an agent drives, in one project: they are found, begun, recorded and ended."""
+    """The turns that an agent drives, in one project: they are found, begun, recorded and ended.
+
+    `request_of` makes the request for a call of a role.
+    """
 
     def __init__(
         self,
@@ -207,7 +202,7 @@ class ExternalTurns:
         conversations: Conversations,
         *,
         project_id: ProjectId,
-        request_of: RequestOf,
+        request_of: Callable[[Address, Task, AgentsCall], TellRequest],
     ) -> None:
         self.store = store
         self.project_id = project_id
@@ -266,19 +261,19 @@ class ExternalTurns:
         )
         return opening(self.store, key, main_id, now_ms=self.system.now_ms())
 
-    def held_calls(self) -> tuple[Lease, ...]:
-        """Return the leases that are held for agents' processes."""
-        found = self.store.held_leases(self.project_id)
-        return tuple(each for each in found if each.holder and each.holder.call is not None)
+    def held_calls(self) -> Iterator[tuple[Lease, Holder, TurnId]]:
+        """Yield the leases that are held for agents' processes, each with its holder and call's turn."""
+        for lease in self.store.held_leases(self.project_id):
+            if lease.holder and lease.holder.call is not None:
+                yield lease, lease.holder, TurnId(lease.holder.call)
 
     def open_calls(self) -> Iterator[tuple[Holder, LiveTurn, AgentsCall]]:
         """Yield each open call: who holds it, its turn, and the call."""
-        for lease in self.held_calls():
-            assert lease.holder is not None
-            live = self.open_turn(TurnId(lease.holder.call or ""))
+        for _, holder, turn_id in self.held_calls():
+            live = self.open_turn(turn_id)
             call = live.intended.call if live else None
             if live is not None and call is not None:
-                yield lease.holder, live, call
+                yield holder, live, call
 
     def holder_of(self, lease: Lease | None) -> str:
         """Return who holds a lease and lives, empty for nobody."""
@@ -330,7 +325,7 @@ class ExternalTurns:
         live.hold(live.decided_again())
         context = self._context(live)
         live.commit_here(writes=live.with_context(live.prompt(), context)[1])
-        return _begun(live, live.intended, context=context)
+        return Begun(started=live.started(live.intended, ""), context=context)
 
     def _siblings(self, request: TellRequest) -> Iterator[tuple[TellRequest, Claim, Lease | None]]:
         """Yield the role's main conversation and its siblings: the request for each, its lease."""
@@ -365,11 +360,21 @@ class ExternalTurns:
         moved_at_ms = last[-1].recorded_at_ms if last else 0
         return any(
             (back.conversation_id == own_id and back.decided_at_ms >= moved_at_ms)
-            or _is_unheeded(self.store, back, _words_of(live.request))
+            or self._is_unheeded(back, _words_of(live.request))
             for each in self.store.conversations(key.project_id, key.workstream)
             for back in self.store.refusals(each.conversation_id)
             if each.key.role == key.role and back.reasons[:1] == (SENT_BACK,)
         )
+
+    def _is_unheeded(self, refused: RecordDecision, named: Mapping[str, int]) -> bool:
+        """Return whether a refusal's inputs have these members and no turn resumed since."""
+        inputs, own_id = refused.inputs, refused.conversation_id
+        if not isinstance(inputs, Mapping) or not named.items() <= inputs.items():
+            return False
+        known = self.store.turns(own_id)
+        later = (each.turn_id for each in known if each.opened_at_ms > refused.decided_at_ms)
+        begun = (turn_view(self.store, own_id, each).intended for each in later)
+        return not any(each and each.decision in RESUMING for each in begun)
 
     def _begin_in(self, live: LiveTurn, asked: AskedOf) -> Begun:
         found = beginning.lacked(live)
@@ -382,10 +387,11 @@ class ExternalTurns:
         session = live.current_session if decision.decision in RESUMING else None
         if decision.decision == REFUSE:
             self._refuse(live, decision)
-            return structs.replace(_begun(live, decision), hint=decision.hint)
+            return Begun(started=live.started(decision, ""), hint=decision.hint)
         if asked.reach is not None and (sent := self._sent_back(live, decision, asked.reach)):
             return sent
-        return _begun(live, decision, session or "", context=self._intend(live, decision))
+        context = self._intend(live, decision)
+        return Begun(started=live.started(decision, session or ""), context=context)
 
     def _sent_back(
         self, live: LiveTurn, decision: Decision, reach: Callable[[str], str]
@@ -406,7 +412,7 @@ class ExternalTurns:
         back = Decision(decision=REFUSE, reasons=(SENT_BACK,), inputs=told_with)
         self._refuse(live, back)
         told = _TOLD_BACK.format(live.conversation.key.role, reach(link.upstream_session_id))
-        return structs.replace(_begun(live, back), told=told)
+        return Begun(started=live.started(back, ""), told=told)
 
     def would_resume(self, request: TellRequest, conversation: Conversation, link: Link) -> bool:
         """Return whether a session that nobody uses would be resumed now. Changes nothing."""
@@ -508,7 +514,7 @@ class ExternalTurns:
             decision = structs.replace(decision, decision=RESUME, reasons=why)
         decision = structs.replace(decision, reasons=reasons or decision.reasons)
         self._intend(live, decision, is_told=False)
-        return _begun(live, decision, session)
+        return Begun(started=live.started(decision, session))
 
     # --- a call that is kept and not continued ---------------------------------------------------
 
@@ -608,7 +614,7 @@ class ExternalTurns:
         if found is None:
             found = Recognised(recognition=Recognition.UNDECIDABLE)
         is_ok = told.outcome is Outcome.OK
-        tail = _with_reply(live, found.tail, told.reply if is_ok else "")
+        tail = with_reply(live, found.tail, told.reply if is_ok else "")
         if told.tokens_window is not None:
             window = UsageReported(
                 upstream_session_id=live.current_session,
@@ -628,18 +634,13 @@ class ExternalTurns:
         live.recorder = recorder
         live.account.begin(recorder)
         after = live.view.sent.prompt_seq if live.view.sent else 0
-        quota = TurnQuota()
         tail = tuple(self._own(live, found.tail))
-        for event in unrecorded(tail, live.messages(after_seq=after), children=recorder.known):
-            try:
-                quota.take(event)
-            except QuotaExceededError:
-                break  # what it said until then is worth having
+        recorded = live.messages(after_seq=after)
+        for event in within_quota(unrecorded(tail, recorded, children=recorder.known)):
             recorder.record(event, at_ms=now_ms)
         said = recorder.finish(at_ms=now_ms)
         examiner = examiner_of(live, unseen_after_ns=found.written_at_ns)
-        examiner.notice(said)
-        return (*said, *examiner.look(at_ms=now_ms))
+        return examiner.with_files(said, at_ms=now_ms)
 
     def _own(self, live: LiveTurn, tail: Sequence[AgentEvent]) -> Iterator[AgentEvent]:
         """Yield events without the sub-agents that are a conversation of their own."""
@@ -711,20 +712,19 @@ class ExternalTurns:
         A call stays open, as one of ours does: the next prompt of its role ends it.
         """
         faults: list[str] = []
-        for lease in self.held_calls():
-            assert lease.holder is not None
+        for lease, holder, turn_id in tuple(self.held_calls()):
             try:
-                if not self._failed(lease.holder) and self.system.is_dead(lease.holder):
-                    self._recover(lease, lease.holder)
+                if not self._failed(turn_id) and self.system.is_dead(holder):
+                    self._recover(turn_id, lease, holder)
             except StoreError as error:
                 faults.append(error.message)
             except (ConflictError, FencedError):
                 continue  # another process was quicker
         return tuple(faults)
 
-    def _failed(self, holder: Holder) -> bool:
+    def _failed(self, turn_id: TurnId) -> bool:
         """End a call that failed without a hook being told; returns whether it did."""
-        live = self.open_turn(TurnId(holder.call or ""))
+        live = self.open_turn(turn_id)
         call = live.intended.call if live else None
         if live is None or call is None or call.agent not in SILENT:
             return False
@@ -733,12 +733,12 @@ class ExternalTurns:
             self.end(call, CallEnded(outcome=failure.outcome, detail=failure.detail))
         return failure is not None
 
-    def _recover(self, lease: Lease, dead: Holder) -> None:
+    def _recover(self, turn_id: TurnId, lease: Lease, dead: Holder) -> None:
         """Read a call back in one commit, which frees its conversation.
 
         What cannot be read, or is not there yet, is looked for again by whoever comes next.
         """
-        live = self.turn(TurnId(dead.call or ""))
+        live = self.turn(turn_id)
         if live is None:
             return
         writes = found_child(live)
@@ -776,38 +776,9 @@ def call_of(request: TellRequest) -> AgentsCall:
     return request.call
 
 
-def _is_unheeded(store: Store, refused: RecordDecision, named: Mapping[str, int]) -> bool:
-    """Return whether a refusal's inputs have these members and no turn resumed since. Blocking."""
-    inputs = refused.inputs
-    if not isinstance(inputs, Mapping) or not named.items() <= inputs.items():
-        return False
-    known = store.turns(refused.conversation_id)
-    later = (each.turn_id for each in known if each.opened_at_ms > refused.decided_at_ms)
-    begun = (turn_view(store, refused.conversation_id, each).intended for each in later)
-    return not any(each and each.decision in {RESUME, RESUME_WITH_UPDATE} for each in begun)
-
-
 def _words_of(request: TellRequest) -> dict[str, int]:
     """Return by what a call is known again that was sent back: it comes again with another id."""
     return {"words": int(digest_of(call_of(request).main_session, request.task.text)[:12], 16)}
-
-
-def _begun(
-    live: LiveTurn, decision: Decision | TurnIntended, session: str = "", context: str = ""
-) -> Begun:
-    assert live.inputs is not None, "it was decided"
-    started = TurnStarted(
-        conversation=live.conversation,
-        turn_id=live.turn_id,
-        decision=decision.decision,
-        reasons=decision.reasons,
-        agent=live.request.claim.agent,
-        upstream_session_id=UpstreamSessionId(session),
-        turn_number=live.turn_number,
-        price=live.inputs.price,
-        freshness=live.inputs.freshness,
-    )
-    return Begun(started=started, context=context)
 
 
 def _was_stopped(live: LiveTurn, call: AgentsCall) -> bool:
@@ -818,26 +789,3 @@ def _was_stopped(live: LiveTurn, call: AgentsCall) -> bool:
     except StoreError:
         return False
     return bool(found and found.failure and found.failure.outcome is Outcome.CANCELLED)
-
-
-def _with_reply(live: LiveTurn, tail: Sequence[AgentEvent], reply: str) -> tuple[AgentEvent, ...]:
-    """Return what a turn did with its reply, which the agent's store may not have yet.
-
-    Calls without an end are left out then: they have ended, and their ends are not written yet.
-    """
-    redactor = live.request.redactor
-    text = "".join(event.text for event in tail if isinstance(event, TextReceived))
-    said = redactor.redact(reply) if redactor else reply
-    if not reply or reply in text or said in text:
-        return tuple(tail)
-    ended = {
-        event.call_id
-        for event in tail
-        if isinstance(event, ToolCallUpdated) and event.status in {"completed", "failed"}
-    }
-    kept = (
-        event
-        for event in tail
-        if not isinstance(event, ToolCallAnnounced | ToolCallUpdated) or event.call_id in ended
-    )
-    return (*kept, TextReceived(upstream_session_id=live.current_session, text=reply))

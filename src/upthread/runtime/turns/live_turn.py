@@ -33,12 +33,9 @@ from upthread.core.decision.words import (
     RESUME,
     RESUME_WITH_REPLAY,
     START_FRESH,
-    TOKENS_MAX,
-    Spending,
     Tokens,
-    fixed_part,
 )
-from upthread.core.events import TurnEnded, TurnEvent, TurnIntended, TurnParked, Usage
+from upthread.core.events import TurnEnded, TurnEvent, TurnIntended, TurnParked
 from upthread.core.redaction.values import has_placeholder
 from upthread.core.roles.reports import MalformedReportError, Report, read_report
 from upthread.core.roles.role import Role
@@ -49,17 +46,10 @@ from upthread.core.turns.recorder import Recorder, calls_open
 from upthread.core.turns.spent_tokens import (
     NOTHING_COUNTED,
     NOTHING_SPENT,
-    Counted,
-    added,
-    passes,
-    spent_on_prompt,
-    stopped_in_words,
-    together,
-    unfinished,
-    usage_of_prompt,
 )
 from upthread.core.types import (
     ContextPart,
+    Decision,
     Durability,
     Fence,
     JsonValue,
@@ -81,16 +71,15 @@ from upthread.runtime.record.turn_views import (
 )
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim
-from upthread.runtime.turns.delegation import Notice, TellRequest, TurnResult
+from upthread.runtime.turns.delegation import Notice, TellRequest, TurnResult, TurnStarted
 from upthread.runtime.turns.older_record import stamp_at_end
-from upthread.runtime.turns.recording import Answer, Recording, surroundings
+from upthread.runtime.turns.recording import Account, Answer, Recording, surroundings
 from upthread.store.base import Store
 
 if TYPE_CHECKING:
     from upthread.runtime.permissions import Gate
 
 Result = TypeVar("Result")
-Last = TypeVar("Last", TurnEnded, TurnParked)
 
 
 def _nothing_more() -> Sequence[Write]:
@@ -278,6 +267,23 @@ class LiveTurn:
             environment={**plain.environment, CALLERS_VARIABLE: ",".join(callers)},
             title=self.conversation.key.address,
             limits=self.request.claim.role.limits,
+        )
+
+    def started(
+        self, decision: Decision | TurnIntended, session: str, *, recognition: str = ""
+    ) -> TurnStarted:
+        """Return what a person is told of a decision, and of the session that it is for."""
+        return TurnStarted(
+            conversation=self.conversation,
+            turn_id=self.turn_id,
+            decision=decision.decision,
+            reasons=decision.reasons,
+            agent=self.request.claim.agent,
+            upstream_session_id=UpstreamSessionId(session),
+            turn_number=self.turn_number,
+            recognition=recognition,
+            price=price_in(decision.inputs),
+            freshness=freshness_in(decision.inputs),
         )
 
     def notice(self, kind: str, text: str, **about: str) -> None:
@@ -685,115 +691,3 @@ def _tree_digest(live: LiveTurn) -> str:
     from upthread.runtime.working_tree.digest import tree_digest  # noqa: PLC0415
 
     return tree_digest(Path(live.request.open.working_directory))
-
-
-class Account:
-    """Of one turn in this process.
-
-    `spent` is what its prompts took that are over, None before the first; `usage` what of it its
-    agent counted. `allowed` is what may be spent in all, and was before this process took the turn
-    up; None where nothing limits it.
-    `stopped` says why the running prompt was cancelled that would have passed that.
-    """
-
-    def __init__(self) -> None:
-        self.spent: Tokens | None = None
-        self.usage: Usage | None = None
-        self.allowed: Spending | None = None
-        self.stopped: TurnParked | None = None
-        self._recorder: Recorder | None = None
-        self._prompt_characters = 0
-        self._is_noted = False
-        self._in_flight: Tokens | None = None
-
-    def begin(self, recorder: Recorder) -> None:
-        """Count what the next prompt takes, as its recorder hears it."""
-        self._recorder, self.stopped, self._is_noted = recorder, None, False
-        self._in_flight = None
-
-    def note(self, result: PromptResult, *, prompt_characters: int, reply_characters: int) -> None:
-        """Add what a prompt took, as its agent told it: once for each prompt."""
-        if self._is_noted:
-            return
-        took = spent_on_prompt(
-            self._counted,
-            characters=prompt_characters + reply_characters,
-            read=result.tokens_in,
-            written=result.tokens_out,
-            held=result.tokens_used,
-        )
-        self._add(took)
-        told = usage_of_prompt(
-            self._counted.usage, read=result.tokens_in, written=result.tokens_out
-        )
-        self._use(told)
-        self._add_in_flight()
-        self._prompt_characters, self._is_noted = prompt_characters, True
-
-    def note_cut_off(self) -> None:
-        """Add what a prompt took that was left without an answer, as far as it was told."""
-        # Not once more what an answer has told already.
-        if self._counted.usage.requests and not self._is_noted:
-            self._add(Tokens(count=self._counted.tokens, is_estimate=True))
-            # The request that was cut off is in no figure: what it took nobody has told.
-            self._use(unfinished(self._counted.usage))
-            self._add_in_flight()
-
-    def _add_in_flight(self) -> None:
-        """Add the request that had left when the prompt was stopped: no agent tells of it."""
-        if self._in_flight is not None:
-            self._add(self._in_flight)
-            self._in_flight = None
-
-    def _add(self, took: Tokens) -> None:
-        self.spent = added((self.spent, took)) if self.spent else took
-
-    def _use(self, usage: Usage | None) -> None:
-        self.usage = together(self.usage, usage)
-
-    @property
-    def _counted(self) -> Counted:
-        return self._recorder.counted if self._recorder else NOTHING_COUNTED
-
-    def is_passing(self) -> bool:
-        """Whether the running prompt would pass what may be spent; `stopped` then says so. Once."""
-        recorder, allowed = self._recorder, self.allowed
-        if recorder is None or allowed is None or self.stopped is not None:
-            return False
-        taken = recorder.counted.tokens + (self.spent.count if self.spent else 0)
-        next_read = recorder.next_read
-        # A turn that has come to its end is not stopped.
-        if next_read is None or not passes(allowed, taken=taken, next_read=next_read):
-            return False
-        detail = stopped_in_words(allowed, taken=taken, next_read=next_read)
-        self.stopped = TurnParked(reason=TOKENS_MAX, detail=detail)
-        self._in_flight = Tokens(count=next_read, is_estimate=True)
-        return True
-
-    def told_in(self, last: Last) -> Last:
-        """Return a turn's last event, which tells of its tokens."""
-        if self.spent is None:
-            return last
-        return structs.replace(
-            last,
-            tokens_spent=self.spent.count,
-            is_spent_estimated=self.spent.is_estimate,
-            usage=self.usage,
-        )
-
-    def fixed(self, *, known: Tokens | None, is_new: bool, reply_characters: int) -> Tokens | None:
-        """Return what the agent reads before our words.
-
-        It is seen in a session that `is_new`, and as it was `known` in one that is not.
-        """
-        recorder, first_read = self._recorder, self._counted.usage.first_read
-        if is_new and recorder is not None:
-            # What a session holds has its reply in it; what its first request read has not.
-            reply = 0 if first_read is not None else reply_characters
-            known = fixed_part(
-                first_read=first_read,
-                # A summary is shorter than what was read at first, and tells nothing of it.
-                held=None if recorder.own.was_compacted else recorder.own.tokens_used,
-                characters=self._prompt_characters + reply,
-            )
-        return known

@@ -25,7 +25,7 @@ from upthread.core.events import (
     TurnEvent,
     TurnIntended,
 )
-from upthread.core.quotas import TurnQuota
+from upthread.core.quotas import within_quota
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.turns.recognition import UNANSWERED, StoredTurn
 from upthread.core.turns.recorder import Recorder
@@ -51,7 +51,7 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.errors import QuotaExceededError, StoreError
+from upthread.errors import StoreError
 from upthread.runtime.record.turn_views import last_attached, turn_view
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.delegation import OwnSessions
@@ -291,13 +291,7 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
             # What was read is of the one session: what names none is its own.
             guarantees_owner=True,
         )
-        quota = TurnQuota()
-        for event in self.turn.events:
-            try:
-                quota.take(event)
-            # The call is over, and what it said until then is worth having.
-            except QuotaExceededError:
-                break
+        for event in within_quota(self.turn.events):
             recorder.record(event, at_ms=self.at_ms)
         said = recorder.finish(at_ms=self.at_ms)
         conversation_id = self.claim.conversation.conversation_id
@@ -310,8 +304,7 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
             known=store.examined(conversation_id, upstream_session_id=session),
             unseen_after_ns=written_at_ns,
         )
-        examiner.notice(said)
-        return (*said, *examiner.look(at_ms=self.at_ms))
+        return examiner.with_files(said, at_ms=self.at_ms)
 
     @property
     def link(self) -> Link:

@@ -1,4 +1,4 @@
-"""What is recorded of a turn while its agent works: its events, and the files that it examined.
+"""What is recorded of a turn while its agent works: its events, files and tokens.
 
 What the agent says goes into the store in batches, while it is said: one commit a batch, one thread
 hop a commit. `take` is awaited by the adapter, so a store that is slow slows the agent down instead
@@ -23,7 +23,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import anyio
 from msgspec import Struct, structs
@@ -45,11 +45,28 @@ from upthread.core.decision.freshness import (
     examination_of,
     known_after,
 )
-from upthread.core.events import AgentEvent
+from upthread.core.decision.words import (
+    TOKENS_MAX,
+    Spending,
+    Tokens,
+    fixed_part,
+)
+from upthread.core.events import AgentEvent, TurnEnded, TurnParked, Usage
 from upthread.core.names import shown
 from upthread.core.quotas import TurnQuota
 from upthread.core.roles.role import Role
 from upthread.core.turns.recorder import Recorder, child_named
+from upthread.core.turns.spent_tokens import (
+    NOTHING_COUNTED,
+    Counted,
+    added,
+    passes,
+    spent_on_prompt,
+    stopped_in_words,
+    together,
+    unfinished,
+    usage_of_prompt,
+)
 from upthread.core.types import (
     ConversationId,
     Durability,
@@ -65,6 +82,8 @@ from upthread.errors import UpstreamError
 from upthread.runtime.system import System, now_ns
 from upthread.runtime.working_tree.repository import git_facts
 from upthread.store.base import Store
+
+Last = TypeVar("Last", TurnEnded, TurnParked)
 
 PIECE_BYTES: Final = 1024 * 1024
 BINARY_LOOK_BYTES: Final = 8_000
@@ -304,6 +323,11 @@ class Examiner:
             found.update((path, self._examined(path, due.how)) for path in self._paths_of(due))
         return self._kept(found.values(), at_ms)
 
+    def with_files(self, said: Sequence[Write], *, at_ms: int) -> tuple[Write, ...]:
+        """Return what was said with the writes that keep its files. Blocking."""
+        self.notice(said)
+        return (*said, *self.look(at_ms=at_ms))
+
     def _notice(self, part: Part) -> None:
         if isinstance(part, ToolCallPart):
             # From the last sign before it: a command may run before its call reaches us.
@@ -533,3 +557,115 @@ def held_elsewhere(session: UpstreamSessionId, named_as: str, holder: str = "") 
         hint="it was not used: one upstream session has one conversation",
         upstream_session_id=session,
     )
+
+
+class Account:
+    """Of one turn in this process.
+
+    `spent` is what its prompts took that are over, None before the first; `usage` what of it its
+    agent counted. `allowed` is what may be spent in all, and was before this process took the turn
+    up; None where nothing limits it.
+    `stopped` says why the running prompt was cancelled that would have passed that.
+    """
+
+    def __init__(self) -> None:
+        self.spent: Tokens | None = None
+        self.usage: Usage | None = None
+        self.allowed: Spending | None = None
+        self.stopped: TurnParked | None = None
+        self._recorder: Recorder | None = None
+        self._prompt_characters = 0
+        self._is_noted = False
+        self._in_flight: Tokens | None = None
+
+    def begin(self, recorder: Recorder) -> None:
+        """Count what the next prompt takes, as its recorder hears it."""
+        self._recorder, self.stopped, self._is_noted = recorder, None, False
+        self._in_flight = None
+
+    def note(self, result: PromptResult, *, prompt_characters: int, reply_characters: int) -> None:
+        """Add what a prompt took, as its agent told it: once for each prompt."""
+        if self._is_noted:
+            return
+        took = spent_on_prompt(
+            self._counted,
+            characters=prompt_characters + reply_characters,
+            read=result.tokens_in,
+            written=result.tokens_out,
+            held=result.tokens_used,
+        )
+        self._add(took)
+        told = usage_of_prompt(
+            self._counted.usage, read=result.tokens_in, written=result.tokens_out
+        )
+        self._use(told)
+        self._add_in_flight()
+        self._prompt_characters, self._is_noted = prompt_characters, True
+
+    def note_cut_off(self) -> None:
+        """Add what a prompt took that was left without an answer, as far as it was told."""
+        # Not once more what an answer has told already.
+        if self._counted.usage.requests and not self._is_noted:
+            self._add(Tokens(count=self._counted.tokens, is_estimate=True))
+            # The request that was cut off is in no figure: what it took nobody has told.
+            self._use(unfinished(self._counted.usage))
+            self._add_in_flight()
+
+    def _add_in_flight(self) -> None:
+        """Add the request that had left when the prompt was stopped: no agent tells of it."""
+        if self._in_flight is not None:
+            self._add(self._in_flight)
+            self._in_flight = None
+
+    def _add(self, took: Tokens) -> None:
+        self.spent = added((self.spent, took)) if self.spent else took
+
+    def _use(self, usage: Usage | None) -> None:
+        self.usage = together(self.usage, usage)
+
+    @property
+    def _counted(self) -> Counted:
+        return self._recorder.counted if self._recorder else NOTHING_COUNTED
+
+    def is_passing(self) -> bool:
+        """Whether the running prompt would pass what may be spent; `stopped` then says so. Once."""
+        recorder, allowed = self._recorder, self.allowed
+        if recorder is None or allowed is None or self.stopped is not None:
+            return False
+        taken = recorder.counted.tokens + (self.spent.count if self.spent else 0)
+        next_read = recorder.next_read
+        # A turn that has come to its end is not stopped.
+        if next_read is None or not passes(allowed, taken=taken, next_read=next_read):
+            return False
+        detail = stopped_in_words(allowed, taken=taken, next_read=next_read)
+        self.stopped = TurnParked(reason=TOKENS_MAX, detail=detail)
+        self._in_flight = Tokens(count=next_read, is_estimate=True)
+        return True
+
+    def told_in(self, last: Last) -> Last:
+        """Return a turn's last event, which tells of its tokens."""
+        if self.spent is None:
+            return last
+        return structs.replace(
+            last,
+            tokens_spent=self.spent.count,
+            is_spent_estimated=self.spent.is_estimate,
+            usage=self.usage,
+        )
+
+    def fixed(self, *, known: Tokens | None, is_new: bool, reply_characters: int) -> Tokens | None:
+        """Return what the agent reads before our words.
+
+        It is seen in a session that `is_new`, and as it was `known` in one that is not.
+        """
+        recorder, first_read = self._recorder, self._counted.usage.first_read
+        if is_new and recorder is not None:
+            # What a session holds has its reply in it; what its first request read has not.
+            reply = 0 if first_read is not None else reply_characters
+            known = fixed_part(
+                first_read=first_read,
+                # A summary is shorter than what was read at first, and tells nothing of it.
+                held=None if recorder.own.was_compacted else recorder.own.tokens_used,
+                characters=self._prompt_characters + reply,
+            )
+        return known

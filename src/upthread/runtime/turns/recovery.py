@@ -34,6 +34,9 @@ from upthread.core.events import (
     PromptRecognised,
     PromptSent,
     SessionAttached,
+    TextReceived,
+    ToolCallAnnounced,
+    ToolCallUpdated,
     TurnEnded,
     TurnEvent,
     TurnParked,
@@ -195,6 +198,29 @@ def read_in_store(live: LiveTurn) -> Recognised | None:
         return None
     judged = _judged(live, _prompt_of_session(live), found.events)
     return structs.replace(judged, written_at_ns=found.written_at_ns)
+
+
+def with_reply(live: LiveTurn, tail: Sequence[AgentEvent], reply: str) -> tuple[AgentEvent, ...]:
+    """Return what a turn did with its reply, which the agent's store may not have yet.
+
+    Calls without an end are left out then: they have ended, and their ends are not written yet.
+    """
+    redactor = live.request.redactor
+    text = "".join(event.text for event in tail if isinstance(event, TextReceived))
+    said = redactor.redact(reply) if redactor else reply
+    if not reply or reply in text or said in text:
+        return tuple(tail)
+    ended = {
+        event.call_id
+        for event in tail
+        if isinstance(event, ToolCallUpdated) and event.status in {"completed", "failed"}
+    }
+    kept = (
+        event
+        for event in tail
+        if not isinstance(event, ToolCallAnnounced | ToolCallUpdated) or event.call_id in ended
+    )
+    return (*kept, TextReceived(upstream_session_id=live.current_session, text=reply))
 
 
 def failure_in_store(live: LiveTurn) -> StoredFailure | None:
@@ -365,7 +391,7 @@ def _sent_to(session: UpstreamSessionId | None, events: Iterable[TurnEvent]) -> 
 
 def recorder_of_rest(live: LiveTurn) -> Recorder:
     """Return a recorder that goes on where recording stopped, knowing children and open calls."""
-    return Recorder(
+    recorder = Recorder(
         conversation=live.conversation,
         turn_id=live.turn_id,
         link=live.require_link(),
@@ -373,9 +399,11 @@ def recorder_of_rest(live: LiveTurn) -> Recorder:
         # What is read back is of the session that was asked for: what names none is its own.
         guarantees_owner=True,
         quarantined=live.quarantined(),
-        open_calls=open_calls(live.messages(after_seq=live.intended.prompt_seq)),
         children=known_children(live.store, live.conversation, cut_off=live.turn_id),
     )
+    for part in open_calls(live.messages(after_seq=live.intended.prompt_seq)):
+        recorder.own.expect(part)
+    return recorder
 
 
 def known_children(
