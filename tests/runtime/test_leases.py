@@ -98,7 +98,7 @@ def require_fenced(first: UpthreadProcess, world: World) -> None:
     assert world.agents() == ()
 
 
-@pytest.mark.parametrize("number", spread(range(3, 8)))
+@pytest.mark.parametrize("number", spread(range(2, 7)))
 async def test_a_prompt_stopped_at_any_commit_is_fenced_there_when_it_wakes(world, number):
     at = AtCommit(number=number, when="before", signal_number=signal.SIGSTOP)
     first = world.start("tell", "spec-42/planner", SAY_REPORT, at_commit=at)

@@ -262,7 +262,7 @@ class ExternalTurns:
         return opening(self.store, key, main_id, now_ms=self.system.now_ms())
 
     def held_calls(self) -> Iterator[tuple[Lease, Holder, TurnId]]:
-        """Yield the leases that are held for agents' processes, each with its holder and call's turn."""
+        """Yield the leases that agents' processes hold, each with its holder and call's turn."""
         for lease in self.store.held_leases(self.project_id):
             if lease.holder and lease.holder.call is not None:
                 yield lease, lease.holder, TurnId(lease.holder.call)
