@@ -128,8 +128,7 @@ class AdoptingProject(Assembly):
         # One that the conversation has left behind is whole: nobody goes on in it here.
         if claim.link is None or claim.link.upstream_session_id != upstream:
             return 0
-        last = claim.last[1] if claim.last else None
-        found = self._preparing.lacked(key.role, claim.link, last)
+        found = self._preparing.lacked(key.role, claim.link, claim.last)
         if found.fault:
             raise StoreError(
                 f"what {shown(upstream)} holds could not be compared: {found.fault}",
@@ -204,6 +203,7 @@ class AdoptingProject(Assembly):
             fences=(fence,),
             turns=0,
             messages=0,
+            last_id=None,
             last=None,
             is_prompted=False,
         )

@@ -23,6 +23,7 @@ from msgspec import Struct, structs
 
 from upthread.core.decision.words import READ_BACK
 from upthread.core.events import (
+    AgentsCall,
     AttachFailed,
     PromptRecognised,
     PromptSent,
@@ -172,6 +173,15 @@ class TurnView(Struct, frozen=True, kw_only=True):
     was_absent: bool = False
     ended: TurnEnded | None = None
     parked: TurnParked | None = None
+
+    @property
+    def call(self) -> AgentsCall | None:
+        """The call of an agent's own tool that began it, None for any other turn."""
+        return self.intended.call if self.intended else None
+
+    def is_in(self, session: str | None) -> bool:
+        """Return whether it is attached to this session."""
+        return self.attached is not None and self.attached.upstream_session_id == session
 
     @property
     def may_send(self) -> bool:
@@ -325,10 +335,8 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
             return structs.replace(view, recognised=Recognition(event.recognition))
         # Another session has not got the prompt that left for the one before.
         case SessionAttached():
-            same = view.attached and view.attached.upstream_session_id == event.upstream_session_id
-            return structs.replace(
-                view, attached=event, is_prompted=view.is_prompted and bool(same)
-            )
+            is_prompted = view.is_prompted and view.is_in(event.upstream_session_id)
+            return structs.replace(view, attached=event, is_prompted=is_prompted)
         case RecoveryStarted() if parked is not None:
             # After a person's word it may leave as after the first send.
             sends = min(view.sends, 1)

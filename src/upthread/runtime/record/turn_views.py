@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from upthread.core.decision.freshness import Reading, reading_of
 from upthread.core.decision.rollover import REFUSALS_MAX, says_not_started
 from upthread.core.decision.words import Tokens
-from upthread.core.events import AgentsCall, RunEvent, SessionAttached, StepStarted, TurnEvent
+from upthread.core.events import RunEvent, SessionAttached, StepStarted, TurnEvent
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import RunView
 from upthread.core.runs.stops import OURS, Source
@@ -131,25 +131,19 @@ def last_attached(store: Store, link: Link | None) -> SessionAttached:
 
 def is_of_sub_agent(store: Store, link: Link | None) -> bool:
     """Return whether a link's session is a sub-agent's, which a hook saw at work. Blocking."""
-    return call_of(_last_attached(store, link)) is not None
+    return _last_attached(store, link).call is not None
 
 
 def main_session_of(store: Store, link: Link) -> str:
     """Return the main session that a sub-agent's was started in, empty for any other. Blocking."""
-    call = call_of(_last_attached(store, link))
+    call = _last_attached(store, link).call
     return call.main_session if call else ""
-
-
-def call_of(view: TurnView) -> AgentsCall | None:
-    """Return the call of an agent's own tool that began a turn, None for any other turn."""
-    return view.intended.call if view.intended else None
 
 
 def _last_attached(store: Store, link: Link | None) -> TurnView:
     """Return the newest turn that was in a link's session, an empty one where none is known."""
     for _, view in views_newest_first(store, link.conversation_id) if link else ():
-        attached = view.attached
-        if link and attached and attached.upstream_session_id == link.upstream_session_id:
+        if link and view.is_in(link.upstream_session_id):
             return view
     return TurnView()
 
@@ -229,7 +223,7 @@ def source_of(view: TurnView, *, at_ms: tuple[int, ...], log_of: LogOf) -> Sourc
 
     `at_ms` are moments of the turn, the first its beginning: a log has a file a day.
     """
-    if call_of(view) is not None:
+    if view.call is not None:
         return Source(is_persons_own=True)
     stored = view.intended.inputs if view.intended else None
     agent = stored.get("agent") if isinstance(stored, Mapping) else None
@@ -305,7 +299,7 @@ def unseen(store: Store, conversations: Sequence[Conversation]) -> Unseen:
         calls += sum(outlines for _, outlines in kept.values())
         for turn in store.turns(conversation.conversation_id):
             view = turn_view(store, turn.conversation_id, turn.turn_id)
-            call = call_of(view)
+            call = view.call
             # A turn of ours has each of its calls on record; so has one that was read back.
             is_stamped = view.ended is not None and bool(view.ended.session_stamp)
             began_none = view.ended is not None and view.sent is None

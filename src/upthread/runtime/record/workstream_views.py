@@ -242,8 +242,8 @@ class Overview:
         is_step = newest is not None and turn is not None and turn.run_id == newest.run_id
         verdict = _verdict(run, key.role, tree)
         chain = self._store.links(conversation_id)
-        begun = last.intended.call if last and last.intended else None
-        call_agent = begun.agent if begun else ""
+        call = last.call if last else None
+        call_agent = call.agent if call else ""
         moved_at_ms = events[-1].recorded_at_ms if events else None
         facts = RoleFacts(
             workstream=key.workstream,

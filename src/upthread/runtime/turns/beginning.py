@@ -128,7 +128,7 @@ def attach_external(
 
 
 def _version(live: LiveTurn) -> str:
-    call = live.intended.call
+    call = live.view.call
     if call is None:
         return ""
     try:
@@ -166,7 +166,7 @@ def found_child(live: LiveTurn) -> tuple[Write, ...] | None:
 
     Raises StoreError for a store that cannot be read.
     """
-    call = live.view.intended.call if live.view.intended else None
+    call = live.view.call
     if call is None or live.view.sent is not None:
         return None
     sought = CutOffCall(agent=call.agent, main_session=call.main_session, call_id=call.call_id)
@@ -199,9 +199,8 @@ def end_open_turn(live: LiveTurn) -> bool:
 
 def catch_up(live: LiveTurn) -> None:
     """Record what an agent did that outlived its cancelled turn. Blocking."""
-    ended, attached, link = live.view.ended, live.view.attached, live.link
-    session = attached.upstream_session_id if attached else None
-    if ended is None or link is None or session != link.upstream_session_id:
+    ended, link = live.view.ended, live.link
+    if ended is None or link is None or not live.view.is_in(link.upstream_session_id):
         return  # another session has taken its place
     try:
         stamp = live.request.own_sessions.stamp(link.agent, link.upstream_session_id)
@@ -222,9 +221,9 @@ def looked_at(live: LiveTurn) -> tuple[Lacked, Decision | None]:
 
 def lacked(live: LiveTurn) -> Lacked:
     """Return what the record lacks of the session."""
-    request, last = live.request, live.claim.last
+    request = live.request
     # The claim has the last turn as it was found; here it may have been ended since.
-    newest = live.view if live.view.events else last[1] if last else None
+    newest = live.view if live.view.events else live.claim.last
     return look(live.store, request.own_sessions, live.link, newest, redactor=request.redactor)
 
 
@@ -255,19 +254,17 @@ def decided_on_open(live: LiveTurn) -> Decision:
 
 def continued(live: LiveTurn) -> Decision:
     """Decide whether a turn may continue, by its session's profile and by tokens. Blocking."""
-    inputs, tokens_max = live.inputs, live.request.options.tokens_max
-    assert inputs is not None
+    tokens_max = live.request.options.tokens_max
     if tokens_max is not None:
         # What a session holds is what the next request of it reads at the least.
         held = live.view.parked.tokens_held if live.view.parked else None
         resume = Tokens(count=held, is_estimate=False) if held is not None else None
-        price = structs.replace(inputs.price, resume=resume)
-        live.inputs = inputs = structs.replace(inputs, price=price)
+        live.learn(price=structs.replace(live.inputs.price, resume=resume))
         live.account.allowed = allowed(live, tokens_max, RESUME)
     # The turn stays in its session, whatever the role wants of the next prompt.
     return decide(
         structs.replace(
-            inputs,
+            live.inputs,
             other_profile=_elsewhere(live),
             spending=live.account.allowed,
             continuity="resume",
@@ -285,9 +282,8 @@ def decided(live: LiveTurn, found: Lacked) -> Decision:
     """Return how the prompt is to be sent. What is refused leaves all as it was. Blocking."""
     request = live.request
     inputs = structs.replace(
-        live.claim.inputs(request.claim),
+        live.claim.inputs(request),
         is_fresh_asked=wants_fresh(request.task.text) or request.options.is_fresh,
-        condition_now=request.condition,
         **found.as_inputs,
     )
     live.inputs = _gathered(live, inputs, is_counted=False)
@@ -300,7 +296,7 @@ def decided(live: LiveTurn, found: Lacked) -> Decision:
     if tokens_max is not None and decision.decision != REFUSE:
         # Only now, and decided again: what a turn takes at least depends on how it attaches.
         live.account.allowed = allowed(live, tokens_max, decision.decision)
-        live.inputs = structs.replace(live.inputs, spending=live.account.allowed)
+        live.learn(spending=live.account.allowed)
         decision = decide(live.inputs)
     return decision
 
@@ -360,7 +356,6 @@ def intent(
 
 def allowed(live: LiveTurn, tokens_max: int, decision: str) -> Spending:
     """Return what may be spent and was, and what a turn decided so would take at least."""
-    assert live.inputs is not None
     count = live.request.spent
     return Spending(
         tokens_max=tokens_max,
@@ -435,8 +430,8 @@ def _rests_on_count(inputs: HandshakeInputs, cache: CacheState) -> bool:
 def _last_worked(store: Store, link: Link) -> TurnView | None:
     """Return the newest turn that came to its end in this session, None before any."""
     for _, view in views_newest_first(store, link.conversation_id):
-        is_same = view.attached and view.attached.upstream_session_id == link.upstream_session_id
         # One that was cancelled or cut off kept none: the end before it is what is compared with.
+        is_same = view.is_in(link.upstream_session_id)
         if is_same and view.ended is not None and view.ended.surroundings is not None:
             return view
     return None
@@ -551,10 +546,9 @@ def _kept(worked: TurnView | None) -> Price | None:
 
 def _held_when_parked(view: TurnView | None, link: Link) -> int | None:
     """Return what a session held when its newest turn parked, None where that told nothing."""
-    if view is None or view.parked is None or view.attached is None:
+    if view is None or view.parked is None or not view.is_in(link.upstream_session_id):
         return None
-    is_same = view.attached.upstream_session_id == link.upstream_session_id
-    return view.parked.tokens_held if is_same else None
+    return view.parked.tokens_held
 
 
 def price_without_session(store: Store, subject: Subject, *, turns: int) -> Price:

@@ -48,14 +48,14 @@ from upthread.runtime.record.turn_views import (
     views_newest_first,
 )
 from upthread.runtime.system import System
-from upthread.runtime.turns.delegation import ClaimRequest
+from upthread.runtime.turns.delegation import ClaimRequest, TellRequest
 from upthread.store.base import Store
 
 SIBLINGS_MAX = 64
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """A leased conversation as it stands. `last` is its newest turn, None before the first.
+    """A leased conversation as it stands. `last` is its newest turn, None before any.
 
     `is_prompted` is whether a prompt of ours ever left for its session. `opens` is what mints the
     conversation, where that is left to the commit of the turn's intent.
@@ -71,26 +71,23 @@ class Claim(Struct, frozen=True, kw_only=True):
     fences: tuple[Fence, ...]
     turns: int
     messages: int
-    last: tuple[TurnId, TurnView] | None
+    last_id: TurnId | None
+    last: TurnView | None
     is_prompted: bool
     session_host: str | None = None
     is_of_sub_agent: bool = False
     opens: tuple[Write, ...] = ()
 
-    @property
-    def last_id(self) -> TurnId | None:
-        """The newest turn's id, None before the first."""
-        return self.last[0] if self.last else None
-
-    def inputs(self, request: ClaimRequest) -> HandshakeInputs:
+    def inputs(self, tell: TellRequest) -> HandshakeInputs:
         """Return what the handshake decides on, as far as the claim knows it."""
+        request = tell.claim
         # Of a session that a hook saw the host is not on record: it counts as here.
         is_here = self.session_host in {None, request.host}
         facts = RecordFacts(
             conversation_id=self.conversation.conversation_id,
             turns=self.turns,
             link=self.link,
-            last=self.last[1] if self.last else None,
+            last=self.last,
             other_host=None if is_here else self.session_host,
         )
         inputs = facts.inputs(
@@ -98,6 +95,7 @@ class Claim(Struct, frozen=True, kw_only=True):
             agent=request.agent,
             callers=request.callers,
             depth_max=request.depth_max,
+            condition_now=tell.condition,
         )
         return structs.replace(
             inputs,
@@ -280,13 +278,14 @@ class Conversations:
     ) -> Claim:
         """Return a known conversation as it stands, with its open link. Blocking."""
         conversation_id = conversation.conversation_id
-        last = next(views_newest_first(self._store, conversation_id), None)
+        last_id, last = next(views_newest_first(self._store, conversation_id), (None, None))
         return Claim(
             conversation=conversation,
             link=link,
             fences=fences,
-            turns=turn_count(self._store, conversation_id, last[1] if last else None),
+            turns=turn_count(self._store, conversation_id, last),
             messages=self._store.message_count(conversation_id),
+            last_id=last_id,
             last=last,
             is_prompted=_is_prompted(link, views_newest_first(self._store, conversation_id)),
         )
@@ -380,9 +379,7 @@ def _is_prompted(link: Link | None, views: Iterable[tuple[TurnId, TurnView]]) ->
     """Look back to the newest turn that prompted the session, or the one that made it."""
     for _, view in views:
         attached = view.attached
-        if link is None or attached is None:
-            continue
-        if attached.upstream_session_id != link.upstream_session_id:
+        if link is None or attached is None or not view.is_in(link.upstream_session_id):
             continue
         is_absent = view.recognised is Recognition.ABSENT
         if view.sent is not None and view.is_prompted and not is_absent:

@@ -12,9 +12,9 @@ ends is the driver's to say.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import anyio
 from msgspec import Struct, structs
@@ -122,7 +122,8 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection) -> None
         await _note_version(live, connection)
         able = connection.capabilities
         if not (able.can_resume or able.can_load):
-            await _decide_again_with(live, attaches_none=True)
+            live.learn(attaches_none=True)
+            await live.commit(live.decided_again())
             decision = live.intended.decision
         elif able.can_load and _is_to_compare(live):
             attached = await _load_and_compare(live, connection)
@@ -140,7 +141,7 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection) -> None
         # By itself, synced, and before anything is sent: an id that is lost is a lost session.
         able = connection.capabilities
         is_of_process = not (able.can_resume or able.can_load)
-        await live.read(lambda: _bank(live, event, is_of_process=is_of_process))
+        await live.in_thread(_bank, event, is_of_process)
     else:  # its id is on record: a crash before the prompt is sent attaches it again
         live.hold(event)
     _notify_version(live, connection.capabilities)
@@ -189,15 +190,8 @@ def elsewhere_in_words(live: LiveTurn) -> str:
 
 def _is_to_compare(live: LiveTurn) -> bool:
     """Whether only the agent can tell what its session holds, and has not just failed to."""
-    assert live.inputs is not None
     is_read = live.request.own_sessions.is_read(live.require_link().agent)
     return not (is_read or _is_banked(live) or live.inputs.not_compared)
-
-
-async def _decide_again_with(live: LiveTurn, **known: Any) -> None:
-    assert live.inputs is not None
-    live.inputs = structs.replace(live.inputs, **known)
-    await live.commit(live.decided_again())
 
 
 async def _load_and_compare(live: LiveTurn, connection: AgentConnection) -> Attached | None:
@@ -205,9 +199,9 @@ async def _load_and_compare(live: LiveTurn, connection: AgentConnection) -> Atta
 
     Returns the session that was loaded for that, None where it is still to be resumed.
     """
-    link, last, redactor = live.require_link(), live.claim.last, live.request.redactor
-    session, able, attached = link.upstream_session_id, connection.capabilities, None
-    history = await live.read(lambda: _stored(live, able.store))
+    session, able = live.require_link().upstream_session_id, connection.capabilities
+    attached = None
+    history = await live.in_thread(_stored, able.store)
     try:
         if not history:
             async with telling_of_wait(live, f"open session {session}"):
@@ -221,10 +215,13 @@ async def _load_and_compare(live: LiveTurn, connection: AgentConnection) -> Atta
             # So that the agent is started once more; then it resumes the session.
             error.was_killed = True
         raise
-    view = last[1] if last else None
-    found = await live.read(lambda: look_at_replay(live.store, link, view, history, redactor))
-    await _report_lacked(live, found)
+    await _report_lacked(live, await live.in_thread(_lacked_in_replay, history))
     return attached
+
+
+def _lacked_in_replay(live: LiveTurn, history: Sequence[AgentEvent]) -> Lacked:
+    link, redactor = live.require_link(), live.request.redactor
+    return look_at_replay(live.store, link, live.claim.last, history, redactor)
 
 
 def _stored(live: LiveTurn, store: str) -> tuple[AgentEvent, ...]:
@@ -238,7 +235,8 @@ def _stored(live: LiveTurn, store: str) -> tuple[AgentEvent, ...]:
 async def _report_lacked(live: LiveTurn, found: Lacked) -> None:
     if found != NOTHING_LACKED:
         tell_of_lacking(live, found)
-        await _decide_again_with(live, **found.as_inputs)
+        live.learn(**found.as_inputs)
+        await live.commit(live.decided_again())
 
 
 def _is_banked(live: LiveTurn) -> bool:
@@ -246,23 +244,23 @@ def _is_banked(live: LiveTurn) -> bool:
     attached = live.view.attached
     if attached is None or attached.how != "new" or live.is_elsewhere or live.is_given_up:
         return False
-    return attached.upstream_session_id == live.current_session
+    return live.view.is_in(live.current_session)
 
 
 async def _note_version(live: LiveTurn, connection: AgentConnection) -> None:
     """Keep that the agent is another version; it tells so only once it runs."""
-    inputs = live.inputs
-    was = inputs.surroundings.agent_version if inputs and inputs.surroundings else ""
+    surroundings = live.inputs.surroundings
+    was = surroundings.agent_version if surroundings else ""
     now = connection.capabilities.version
-    if inputs is None or not was or was == now:
+    if not was or was == now:
         return
-    changed = structs.replace(inputs.freshness, agent_version=Shift(was=was, now=now))
-    live.inputs = structs.replace(inputs, freshness=changed)
+    shift = Shift(was=was, now=now)
+    live.learn(freshness=structs.replace(live.inputs.freshness, agent_version=shift))
     if decide(live.inputs).reasons != live.intended.reasons:
         await live.commit(live.decided_again())
 
 
-def _bank(live: LiveTurn, event: SessionAttached, *, is_of_process: bool) -> None:
+def _bank(live: LiveTurn, event: SessionAttached, is_of_process: bool) -> None:  # noqa: FBT001  # see in_thread
     """Close the old link and bank the new upstream id, in one commit. Blocking.
 
     `is_of_process` is whether the agent opens no session again: its ids may begin anew each time.
@@ -272,8 +270,7 @@ def _bank(live: LiveTurn, event: SessionAttached, *, is_of_process: bool) -> Non
     # each other's words, and an agent that names another's lies (ADR 63).
     owner = live.store.owner(live.conversation.key.project_id, session)
     because = live.intended.reasons[0]
-    known = live.inputs
-    was_empty = bool(known and known.is_session_empty and because in (*LOST, SESSION_EMPTY))
+    was_empty = live.inputs.is_session_empty and because in (*LOST, SESSION_EMPTY)
     if was_empty and session == live.current_session:  # the agent gave its empty one once more
         live.commit_here(event)
         return
@@ -358,7 +355,7 @@ def _notify_version(live: LiveTurn, agent: Capabilities) -> None:
     Not again while the conversation goes on in the version that was told.
     """
     notice = live.request.version_notice(agent.calls_itself, agent.version)
-    was = live.inputs.surroundings if live.inputs else None
+    was = live.inputs.surroundings
     if notice is not None and not (was and was.agent_version == agent.version):
         live.request.listener.notice(notice)
 
@@ -429,7 +426,7 @@ class _Beforehand(NamedTuple):
 
 async def send(live: LiveTurn, connection: AgentConnection) -> Answer | None:
     """Send the turn's prompt to the session that is attached; None where it is not all kept."""
-    begun = await live.read(lambda: _begun(live))
+    begun = await live.in_thread(_begun)
     if begun is None:
         return None
     text, beforehand, is_past_told = begun
@@ -441,7 +438,7 @@ async def send(live: LiveTurn, connection: AgentConnection) -> Answer | None:
 
 async def stream(live: LiveTurn, connection: AgentConnection, text: str) -> Answer:
     """Let a prompt leave that is committed, and record the reply while it comes."""
-    beforehand = await live.read(lambda: _beforehand(live))
+    beforehand = await live.in_thread(_beforehand)
     return await _stream(live, connection, text, beforehand)
 
 

@@ -227,15 +227,13 @@ class ExternalTurns:
         links = self.store.links(conversation.conversation_id)
         link = links[-1] if links and links[-1].ended_because is None else None
         claim = self.conversations.claim_of(conversation, link, ())
-        if claim.last is None or claim.last[0] != turn_id or claim.last[1].is_over:
-            return None
-        call = claim.last[1].intended.call if claim.last[1].intended else None
-        if call is None:
+        last, call = claim.last, claim.last.call if claim.last else None
+        if last is None or call is None or claim.last_id != turn_id or last.is_over:
             return None
         key = conversation.key
         address = Address(workstream=key.workstream, role=key.role, slot=max(key.slot, MAIN_SLOT))
         live = self.live(self._request_of(address, Task(text=""), call), claim)
-        live.take_up(*claim.last)
+        live.take_up(turn_id, last)
         # The session of this call may be the first with its agent.
         is_same = link is not None and link.agent == call.agent
         live.agent_version = link.agent_version if link and is_same else ""
@@ -271,7 +269,7 @@ class ExternalTurns:
         """Yield each open call: who holds it, its turn, and the call."""
         for _, holder, turn_id in self.held_calls():
             live = self.open_turn(turn_id)
-            call = live.intended.call if live else None
+            call = live.view.call if live else None
             if live is not None and call is not None:
                 yield holder, live, call
 
@@ -319,8 +317,8 @@ class ExternalTurns:
             return None
         stored = live.intended.inputs
         assert isinstance(stored, Mapping)
-        was, session = inputs_from(stored), live.link.upstream_session_id
-        live.inputs = structs.replace(was, freshness=freshness_in(stored), session_lost=lost)
+        live.inputs, session = inputs_from(stored), live.link.upstream_session_id
+        live.learn(freshness=freshness_in(stored), session_lost=lost)
         live.hold(AttachFailed(upstream_session_id=session, outcome=lost, detail=""))
         live.hold(live.decided_again())
         context = self._context(live)
@@ -343,7 +341,7 @@ class ExternalTurns:
     ) -> Begun:
         """Begin after the conversation's last turn, which stays open if the call is sent back."""
         live = self.live(request, claim)
-        is_open = claim.last is not None and claim.last[1].ended is None
+        is_open = claim.last is not None and claim.last.ended is None
         if asked.reach is not None and is_open:
             decision = beginning.decided(live, NOTHING_LACKED)
             if sent := self._sent_back(live, decision, asked.reach):
@@ -401,7 +399,6 @@ class ExternalTurns:
         A model that delegates again all the same gets a new sub-agent, with the briefing.
         """
         link, inputs, call = live.link, live.inputs, call_of(live.request)
-        assert inputs is not None
         is_wanted = live.request.claim.role.continuity == "resume" and not inputs.is_fresh_asked
         if not is_wanted or link is None or main_session_of(self.store, link) != call.main_session:
             return None
@@ -428,10 +425,10 @@ class ExternalTurns:
         """
         live = self.live(request, claim)
         live.take = self._taking(request, claim.conversation, lease)
-        if claim.last is None or claim.last[1].ended is not None:
+        if claim.last is None or claim.last_id is None or claim.last.ended is not None:
             return live
         # Ended in a commit of its own, because its actions are read before anything is decided.
-        live.take_up(*claim.last)
+        live.take_up(claim.last_id, claim.last)
         beginning.end_open_turn(live)
         return self._afresh(live)
 
@@ -568,7 +565,7 @@ class ExternalTurns:
         attached = live.view.attached
         # Two hooks run at once: that of the start may come after that of the answer.
         is_told = attached is not None and (attached.is_background or not is_background)
-        if is_told and attached is not None and attached.upstream_session_id == session:
+        if is_told and live.view.is_in(session):
             return
         writes = attach_external(live, UpstreamSessionId(session), is_background=is_background)
         live.commit_here(writes=writes)
@@ -585,8 +582,7 @@ class ExternalTurns:
         if live is None:
             return None
         writes: tuple[Write, ...] = ()
-        attached = live.view.attached
-        if told.session and (attached is None or attached.upstream_session_id != told.session):
+        if told.session and not live.view.is_in(told.session):
             writes = attach_external(live, UpstreamSessionId(told.session))
         if told.outcome is Outcome.CANCELLED and live.view.sent is not None:
             if writes:
@@ -725,7 +721,7 @@ class ExternalTurns:
     def _failed(self, turn_id: TurnId) -> bool:
         """End a call that failed without a hook being told; returns whether it did."""
         live = self.open_turn(turn_id)
-        call = live.intended.call if live else None
+        call = live.view.call if live else None
         if live is None or call is None or call.agent not in SILENT:
             return False
         failure = failure_in_store(live)

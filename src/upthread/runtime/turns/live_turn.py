@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import msgspec
 from msgspec import structs
@@ -25,7 +25,7 @@ from upthread.core.decision.freshness import (
     Freshness,
 )
 from upthread.core.decision.handshake import decide
-from upthread.core.decision.model import HandshakeInputs, freshness_in, price_in
+from upthread.core.decision.model import freshness_in, price_in
 from upthread.core.decision.rollover import is_refused_for_good
 from upthread.core.decision.rules import DECIDED_FOR, OLDER_SESSION, SESSION_EMPTY
 from upthread.core.decision.words import (
@@ -79,6 +79,7 @@ from upthread.store.base import Store
 if TYPE_CHECKING:
     from upthread.runtime.permissions import Gate
 
+Given = TypeVarTuple("Given")
 Result = TypeVar("Result")
 
 
@@ -108,7 +109,7 @@ class LiveTurn:
         self.refused_link: Link | None = None
         self.is_start_due = False
         self.lost_profile = ""
-        self.inputs: HandshakeInputs | None = None
+        self.inputs = claim.inputs(request)
         self.environment: Callable[[], Mapping[str, str]] = dict[str, str]
         """The running agent's, as far as it is seen."""
         self.agent_version = ""
@@ -167,12 +168,12 @@ class LiveTurn:
             redactor=request.redactor,
         )
 
-    async def read(self, query: Callable[[], Result]) -> Result:
-        """Ask the store all that is to be known next, off the event loop: one hop, one moment."""
+    async def in_thread(self, step: Callable[[LiveTurn, *Given], Result], *given: *Given) -> Result:
+        """Do a step of the turn off the event loop: one hop, and one moment of the store."""
 
         def at_one_moment() -> Result:
             with self.store.moment():
-                return query()
+                return step(self, *given)
 
         return await self.system.in_thread(at_one_moment)
 
@@ -245,9 +246,8 @@ class LiveTurn:
         """Whether another agent, or another host, is to go on than the session's."""
         if self.link is None or self.link.agent != self.request.claim.agent:
             return self.link is not None
-        is_on_other_host = self.inputs is not None and self.inputs.other_host is not None
         # Of the session that was claimed: one that this turn has made since is on this host.
-        return is_on_other_host and self.holds_claimed_link
+        return self.inputs.other_host is not None and self.holds_claimed_link
 
     @property
     def has_moved(self) -> bool:
@@ -290,9 +290,12 @@ class LiveTurn:
         """Report a notice to the turn's listener; `about` names its subject, for programs."""
         self.request.listener.notice(Notice(kind=kind, text=text, about=about))
 
+    def learn(self, **known: Any) -> None:
+        """Decide from now on with these inputs as well."""
+        self.inputs = structs.replace(self.inputs, **known)
+
     def decided_again(self) -> TurnIntended:
         """Return the turn's intent as it is decided with what is known by now."""
-        assert self.inputs is not None
         decision = decide(self.inputs)
         return structs.replace(
             self.intended,
@@ -332,9 +335,9 @@ class LiveTurn:
     @property
     def has_last_turn_ended(self) -> bool:
         """Whether the conversation's last turn, as it was claimed, had come to its end."""
-        if self.claim.last is None:
+        last = self.claim.last
+        if last is None:
             return True
-        last = self.claim.last[1]
         is_heard = not (last.was_unheard or last.may_be_unheard)
         return last.ended is not None and not last.was_cut_off and is_heard
 
@@ -354,7 +357,7 @@ class LiveTurn:
         if self.link is None or self.has_output(words) or outcome not in turns.REFUSES_TO_OPEN:
             return False
         own, turn_id = self.conversation_id, self.turn_id
-        before = await self.read(
+        before = await self.system.in_thread(
             lambda: refusals_in_row(self.store, own, turn_id=turn_id, sends=sends)
         )
         is_slow = outcome is Outcome.TIMED_OUT
@@ -382,7 +385,7 @@ class LiveTurn:
         """Whether the session is told what was said before; a briefing takes its place."""
         if self.telling in {FIRST, START_FRESH}:
             return False
-        last = self.claim.last[1].ended if self.claim.last else None
+        last = self.claim.last.ended if self.claim.last else None
         return must_inject(
             self.request.settings.injection(self.request.claim.agent),
             is_same_session=self.telling not in NEW_SESSION_DECISIONS,
@@ -599,15 +602,14 @@ def _stamp(live: LiveTurn) -> str:
     if live.link is None or live.view.attached is None:
         return ""
     # With a stamp the next prompt would take what was never compared for the same.
-    if live.inputs is not None and (live.inputs.not_compared or live.inputs.turns_gone):
+    if live.inputs.not_compared or live.inputs.turns_gone:
         return ""
     try:
         session = live.link.upstream_session_id
         stamp = live.request.own_sessions.stamp(live.link.agent, session)
     except StoreError:
         return ""  # then it is read before the next prompt, which says what is wrong
-    before = live.claim.last[1] if live.claim.last else None
-    return "" if stamp == stamp_at_end(before, session) else stamp
+    return "" if stamp == stamp_at_end(live.claim.last, session) else stamp
 
 
 def parked_event(live: LiveTurn, because: TurnParked) -> TurnParked:

@@ -199,12 +199,11 @@ def as_recorded(events: Iterable[AgentEvent], redactor: Redactor | None) -> tupl
 
 def stamp_at_end(last: TurnView | None, session: UpstreamSessionId) -> str:
     """Return what a session was known by at the end of its conversation's turn, else empty."""
-    if last is None or last.attached is None or last.ended is None:
-        return ""
     # What another session ended with says nothing of this one.
-    is_same = last.attached.upstream_session_id == session
+    if last is None or last.ended is None or not last.is_in(session):
+        return ""
     # What the session said last may be written after the turn has ended.
-    return last.ended.session_stamp.removesuffix(UNANSWERED) if is_same else ""
+    return last.ended.session_stamp.removesuffix(UNANSWERED)
 
 
 def read_back(

@@ -231,7 +231,7 @@ def failure_in_store(live: LiveTurn) -> StoredFailure | None:
 
 def _session_in_store(live: LiveTurn) -> StoredSession | None:
     """Return the session that the prompt went to, or its call's, as the agent's store has it."""
-    link, call = live.link, live.view.intended.call if live.view.intended else None
+    link, call = live.link, live.view.call
     if link is None or live.view.sent is None:
         return None
     own, session = live.request.own_sessions, link.upstream_session_id

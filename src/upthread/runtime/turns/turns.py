@@ -14,7 +14,7 @@ What is decided is in the core; what people see, in surfaces.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar, assert_never
+from typing import TypeVar, TypeVarTuple, assert_never
 
 import anyio
 from msgspec import structs
@@ -192,14 +192,13 @@ async def _fail(live: LiveTurn, error: UpstreamError) -> None:
     detail = _with_session(live, str(error))
     if view.is_over:
         return
-    if closed := await live.read(lambda: closed_in_words(live)):
+    if closed := await live.in_thread(closed_in_words):
         outcome, detail = Outcome.UNKNOWN, f"{closed}; {detail}"
     is_kept = live.is_given_up and live.link is not None
     if live.is_given_up:
         detail = _both_refused(live, detail)
     if is_kept:
-        assert live.inputs is not None
-        live.inputs = structs.replace(live.inputs, session_lost=None, is_refused=False)
+        live.learn(session_lost=None, is_refused=False)
         await live.commit(live.decided_again())
         tell_kept(live)
     # Ended here, the next prompt would be sent beside one that may have arrived.
@@ -233,7 +232,7 @@ async def _end_cancelled(live: LiveTurn) -> None:
             if live.answer is not None:
                 await _conclude(live, live.answer)
             else:
-                await live.read(lambda: _end_given_up(live))
+                await live.in_thread(_end_given_up)
         except FencedError:
             return  # the holder that took over goes on with the turn; this is why we are here
 
@@ -256,7 +255,7 @@ def _end_given_up(live: LiveTurn) -> None:
 
 
 async def _end(live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> None:
-    await live.read(lambda: end_here(live, ended, writes))
+    await live.in_thread(end_here, ended, writes)
 
 
 # --- attaching -----------------------------------------------------------------------------
@@ -269,16 +268,16 @@ async def _attach(live: LiveTurn, connection: AgentConnection) -> bool:
     is_sent = live.view.sends and not connection.capabilities.can_hold
     if is_sent and live.intended.decision in NEW_SESSION_DECISIONS:
         # A new session would be sent what the old one may have acted on.
-        parked = await live.read(lambda: parked_unheld(live))
+        parked = await live.in_thread(parked_unheld)
         if parked is not None:
             await live.commit(parked)
             return False
-    compared = live.inputs and live.inputs.not_compared
+    compared = live.inputs.not_compared
     try:
         await attach_as_decided(live, connection)
     except UpstreamError as error:
         # Loaded to be compared alone: the next process resumes it, and may well.
-        if live.inputs and live.inputs.not_compared != compared:
+        if live.inputs.not_compared != compared:
             raise
         return await _decide_again(live, error)
     return False
@@ -301,8 +300,9 @@ async def _decide_again(live: LiveTurn, error: UpstreamError) -> bool:
     # also say of what they may not read that it is gone, or damaged.
     is_lost = outcome in LOST and live.link is not None and live.view.may_send
     # Said of a new session, it is that one's failure.
-    is_old = is_lost and not live.is_given_up
-    if not is_old or await live.read(lambda: bool(closed_in_words(live))):
+    if not is_lost or live.is_given_up:
+        raise error
+    if await live.in_thread(closed_in_words):
         raise error
     # Agents find a session in the directory that it was opened in (OpenCode over ACP, 1.18.33).
     if outcome is Outcome.MISSING and live.has_moved:
@@ -334,20 +334,19 @@ async def _roll_over(
     Its link ends when the agent has made another session: a store that is not there may come
     back. Only what is spoilt ends at once.
     """
-    assert live.inputs is not None
-    if elsewhere := await live.read(lambda: elsewhere_in_words(live)):
+    if elsewhere := await live.in_thread(elsewhere_in_words):
         parked = parked_event(live, TurnParked(reason=OTHER_PROFILE, detail=elsewhere))
         await live.commit(parked, writes=writes)
         return
     link = live.require_link()
     lost = None if is_refused else outcome
-    live.inputs = structs.replace(live.inputs, session_lost=lost, is_refused=is_refused)
+    live.learn(session_lost=lost, is_refused=is_refused)
     ends: tuple[Write, ...] = ()
     if is_refused:
         live.refused_link = link
     if outcome in SPOILT:
         live.link = None
-        live.inputs = structs.replace(live.inputs, current_agent=None)
+        live.learn(current_agent=None)
         ends = (link_end(link, outcome, live.now_ms()),)
     failed = AttachFailed(
         upstream_session_id=link.upstream_session_id, outcome=outcome, detail=detail
@@ -404,7 +403,7 @@ async def _conclude(live: LiveTurn, answer: Answer) -> bool:
     is_refused = result.outcome is Outcome.UNKNOWN
     if is_refused and await live.is_refused_again(result.outcome, result.detail, sends=1):
         recovery = Recovery.ROLL_OVER
-    if recovery in SENDS_AGAIN and await live.read(lambda: _parks_in_doubt(live, result, answer)):
+    if recovery in SENDS_AGAIN and await live.in_thread(_parks_in_doubt, result, answer):
         return False
     # After the retry within this attempt, which needs no engine.
     if recovery not in SENDS_AGAIN and _is_interruption(live, result):
@@ -414,7 +413,7 @@ async def _conclude(live: LiveTurn, answer: Answer) -> bool:
         case Recovery.NONE:
             # A caller that is cancelled before the commit begins has its answer all the same.
             live.answer = answer if result.outcome is Outcome.OK else None
-            await live.read(lambda: _end_answered(live, result, answer))
+            await live.in_thread(_end_answered, result, answer)
         case Recovery.ROLL_OVER if result.outcome is Outcome.UNKNOWN:
             await _replace_refused(live, result.detail, writes=answer.writes)
         case Recovery.ROLL_OVER | Recovery.RELAY:
@@ -513,13 +512,13 @@ async def _continue_by_history(live: LiveTurn, connection: AgentConnection) -> A
         # Of an agent that only resumes nobody can tell whether it got its prompt: the turn
         # parks until a person says to go on.
         attached = await attach(connection, decision=RESUME, current=current, wants_history=True)
-    message, found = await live.read(lambda: recognised_replay(live, attached.history))
+    message, found = await live.in_thread(recognised_replay, attached.history)
     known = PromptRecognised(recognition=found.recognition)
     # Before anything leaves: whoever takes over from here ends this process first, by its pid.
     await live.commit(attached_event(live, connection, attached))
     notify_started(live, recognition=found.recognition)
     if found.recognition is Recognition.COMPLETE:
-        await live.read(lambda: adopt(live, found))
+        await live.in_thread(adopt, found)
         return None
     # Never guessed: sent once more, a prompt that had arrived would be carried out twice.
     if found.recognition is Recognition.UNDECIDABLE or not live.view.may_send:
@@ -527,9 +526,9 @@ async def _continue_by_history(live: LiveTurn, connection: AgentConnection) -> A
         await live.commit(known, TurnParked(reason=UNDECIDABLE, detail=detail))
         return None
     # Where each call is asked about first, what is in doubt is held back at that call instead.
-    if not connection.capabilities.can_hold and await live.read(lambda: holds_back(live, found)):
+    if not connection.capabilities.can_hold and await live.in_thread(holds_back, found):
         return None
-    text = await live.read(lambda: continuation_of(live, message, found))
+    text = await live.in_thread(continuation_of, message, found)
     return await stream(live, connection, text)
 
 
@@ -560,6 +559,7 @@ def _both_refused(live: LiveTurn, words: str) -> str:
     return f"{first.partition(f' ({STDERR_END}')[0]}{NEW_REFUSED}{words}"
 
 
+Given = TypeVarTuple("Given")
 Result = TypeVar("Result")
 
 
@@ -599,7 +599,7 @@ class Turns:
                 await live.commit(TurnParked(reason=Outcome.TIMED_OUT, detail=CUT_OFF))
                 return result_of(live)
             # Before it is taken up: what is refused stays parked as it was.
-            decision = await live.read(lambda: beginning.continued(live))
+            decision = await live.in_thread(beginning.continued)
             await self._require_allowed(live, decision)
             # Before its history is read: an agent that outlived its upthread may still write to it.
             await self._end_leftover_agent(live.view)
@@ -610,38 +610,35 @@ class Turns:
     # --- before --------------------------------------------------------------------------------
 
     def _take_over(self, live: LiveTurn, turn_id: TurnId | None) -> None:
-        last = live.claim.last
+        last_id, last = live.claim.last_id, live.claim.last
         address = live.claim.conversation.key.address
-        if last is None or last[1].ended or (turn_id is not None and last[0] != turn_id):
+        if last is None or last_id is None or last.ended or turn_id not in {None, last_id}:
             raise UsageError(
                 f"{address} has no turn to go on with: its last turn has ended",
                 hint=f"look at its reply: {command('upthread', 'show', address)}",
                 address=address,
             )
-        live.take_up(*last)
-        live.inputs = structs.replace(
-            live.claim.inputs(live.request.claim), condition_now=live.request.condition
-        )
+        live.take_up(last_id, last)
 
     async def _end_interrupted(self, live: LiveTurn) -> LiveTurn:
         """End a turn that a crash or a park left open: the new prompt takes its place.
 
         Returns the turn that is to begin: one whose last turn has ended well, where it had.
         """
-        if live.claim.last is None:
+        turn_id, view = live.claim.last_id, live.claim.last
+        if turn_id is None or view is None:
             return live
-        turn_id, view = live.claim.last
         if view.ended is not None:
             if view.was_left_open and view.sent:
                 live.take_up(turn_id, view)
-                await live.read(lambda: beginning.catch_up(live))
+                await live.in_thread(beginning.catch_up)
             return live
-        decision = await live.read(lambda: beginning.decided_on_open(live))
+        decision = await live.in_thread(beginning.decided_on_open)
         # A prompt that is refused leaves the turn open.
         await self._require_allowed(live, decision)
         await self._end_leftover_agent(view)
         live.take_up(turn_id, view)
-        if not await live.read(lambda: beginning.end_open_turn(live)):
+        if not await live.in_thread(beginning.end_open_turn):
             return live
         live.notice("reply_taken_over", RECOGNISED[Recognition.COMPLETE])
         claim = await self._conversations.looked_at_again(live.request.claim, live.claim)
@@ -664,18 +661,23 @@ class Turns:
         In one hop; where the agent's session has what the record lacks, that is read back first.
         Raises RefusedError.
         """
-        found, decision = await self._meant(live, lambda: beginning.looked_at(live))
+        found, decision = await self._meant(live, beginning.looked_at)
         tell_of_lacking(live, found)
         if decision is None:
-            live = again = await self._caught_up(live, found)
-            decision = await self._meant(live, lambda: beginning.decided_and_meant(again, found))
+            live = await self._caught_up(live, found)
+            decision = await self._meant(live, beginning.decided_and_meant, found)
         await self._require_allowed(live, decision)
         return live
 
-    async def _meant(self, live: LiveTurn, query: Callable[[], Result]) -> Result:
+    async def _meant(
+        self,
+        live: LiveTurn,
+        step: Callable[[LiveTurn, *Given], Result],
+        *given: *Given,
+    ) -> Result:
         """Return what a call returns that may commit the intent, and end a turn so given up."""
         try:
-            return await live.read(query)
+            return await live.in_thread(step, *given)
         except anyio.get_cancelled_exc_class():
             # Committed all the same, unless this is the turn before, which has ended.
             if live.view.intended is not None and not live.view.is_over:
@@ -687,7 +689,7 @@ class Turns:
         request = live.request
         # Before, since ending the last turn has moved the numbers; after, since reading back has.
         claim = await self._conversations.looked_at_again(request.claim, live.claim)
-        await live.read(lambda: beginning.record_read_back(live, claim, found))
+        await live.in_thread(beginning.record_read_back, claim, found)
         claim = await self._conversations.looked_at_again(request.claim, claim)
         caught_up = live.afresh(claim)
         caught_up.has_unheard = not live.has_last_turn_ended
