@@ -9,7 +9,7 @@ from upthread.agents.base import PermissionAnswer, PermissionRequest
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.turns.effects import Effect, EffectState, Settlement
 from upthread.core.types import ToolCallPart, UpstreamSessionId
-from upthread.runtime.permissions import ANSWERED_BY_UPTHREAD, Gate, PermissionPolicy
+from upthread.runtime.permissions import ANSWERED_BY_UPTHREAD, Gate
 
 pytestmark = pytest.mark.anyio
 SECRET = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
@@ -59,8 +59,7 @@ class Desk:
     ) -> None:
         self.kept: list[PermissionRequest] = []
         self.asked: list[PermissionRequest] = []
-        policy = PermissionPolicy(rules=rules or {}, ask_person=self.ask, tree=tree)
-        self.gate = Gate(policy, outward_patterns=(), **more)
+        self.gate = Gate(rules=rules or {}, ask_person=self.ask, tree=tree, **more)
         self.gate.expect(known=known, keep=self.keep)
 
     async def keep(self, request: PermissionRequest) -> None:
@@ -143,7 +142,7 @@ async def test_what_nobody_could_answer_parks_and_is_no_intent():
     async def keep(request: PermissionRequest) -> None:
         kept.append(request)
 
-    gate = Gate(PermissionPolicy(), outward_patterns=())
+    gate = Gate()
     gate.expect(known=(), keep=keep)
     assert (await gate.answer(PUSH)).option_id is None
     assert gate.parked.reason == "permission"

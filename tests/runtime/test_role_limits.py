@@ -15,7 +15,7 @@ from upthread.agents.base import NOBODY, PermissionAnswer, PermissionRequest
 from upthread.core.roles.limits import RoleLimits
 from upthread.core.roles.role import limits_of_codex, limits_of_front_matter
 from upthread.core.types import UpstreamSessionId
-from upthread.runtime.permissions import Gate, PermissionPolicy
+from upthread.runtime.permissions import Gate
 from upthread.runtime.turns.delegation import Listener, Notice
 
 pytestmark = pytest.mark.anyio
@@ -93,13 +93,12 @@ def gate(limits: RoleLimits, answers: list[str] | None = None, tree: str = "/") 
         return PermissionAnswer(option_id=option_id, answered_by="Ada")
 
     kinds = ("edit", "execute", "fetch", "other", "read", "search", "think")
-    policy = PermissionPolicy(
+    return Gate(
         rules=dict.fromkeys(kinds, "allow"),
         ask_person=None if answers is None else person,
         tree=tree,
         limits=limits,
     )
-    return Gate(policy, outward_patterns=())
 
 
 ASKS = limits_of_front_matter({"permission": {"bash": "ask"}}, "a")
@@ -136,8 +135,7 @@ async def test_who_is_to_ask_nobody_is_refused_what_would_be_asked():
     of = limits_of_front_matter({"permission": {"bash": "ask"}, "permissionMode": "dontAsk"}, "a")
     held = await gate(of, []).hold(asked("bash", command="ls"))
     assert (held.runs, held.ends_turn) == (False, False)
-    policy = PermissionPolicy(limits=of)
-    answer = await policy.answer(asked("Read", path="a"))
+    answer = await Gate(limits=of).answer(asked("Read", path="a"))
     assert (answer.option_id, answer.answered_by) == ("no", "role asks nobody")
 
 

@@ -453,10 +453,7 @@ class AgentCalls:
 
     def held(self, agent: str, session: str, request: PermissionRequest) -> str:
         """Return why a call must not run, by the guard that `tell` has; empty where it may."""
-        from upthread.runtime.permissions import (  # noqa: PLC0415  # other events need none
-            Gate,
-            PermissionPolicy,
-        )
+        from upthread.runtime.permissions import Gate  # noqa: PLC0415  # other events need none
         from upthread.runtime.record.effects import WorkstreamEffects  # noqa: PLC0415  # as above
 
         self.recover_dead()
@@ -467,8 +464,7 @@ class AgentCalls:
         patterns = self._settings.outward_patterns
         asking = (turn_id_of(call) for call, child, *_ in self._open_calls() if child == session)
         own_turn = next(asking, None)
-        policy, redactor = PermissionPolicy(tree=self._root), self._redactor
-        gate = Gate(policy, outward_patterns=patterns, redactor=redactor)
+        gate = Gate(tree=self._root, outward_patterns=patterns, redactor=self._redactor)
         was_done, in_doubt = dict[str, str](), dict[str, str]()
         for name in dict.fromkeys((workstream, *own)):
             effects = WorkstreamEffects(

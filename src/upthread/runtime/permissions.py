@@ -20,7 +20,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from msgspec import Struct, field, structs
+from msgspec import structs
 
 from upthread.agents.base import (
     NOBODY,
@@ -40,6 +40,7 @@ from upthread.core.turns.turn import HELD_BACK
 
 PermissionRule: TypeAlias = Rule
 AskPerson: TypeAlias = Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
+Keep: TypeAlias = Callable[[PermissionRequest], Awaitable[None]]
 
 _ALLOWS: Final = ("allow_once",)
 """A rule is about one call. What holds for ever the agent would not ask about again."""
@@ -52,53 +53,210 @@ _NO: Final = re.compile(
 )
 """What ids of options are called; see `plain_options`."""
 
+ANSWERED_BY_UPTHREAD = "upthread: done already, or may have been"
+NEEDS_PERMISSION = "permission"
 
-class PermissionPolicy(Struct, frozen=True, kw_only=True):
-    """Rules by tool kind (ACP's), and a person to ask, None where there is none.
+_HELD_BACK = "this may have been done already; it is held back until a person has looked"
+_IN_DOUBT = "`{}` may do it again, and is held until a person has settled `{}`"
+_WAS_DONE = "a person has looked: this was done already; do not do it again, and go on"
+_NOT_THE_ROLES = "the role's file does not allow this ({}); do not try it again"
+_SAID_NO = "this was not permitted; do not try it again"
+_NOBODY_SAID = "nobody was there to permit this"
 
-    `tree` is the directory worked in. To change what is outside of it, or git's own files in it,
-    is asked about whatever the rules allow; None where nothing is known of a tree. `limits` are the
-    role's.
+_ALLOW, _REJECT = "allow", "reject"
+_OPTIONS = ((_ALLOW, "allow_once"), (_REJECT, "reject_once"))
+"""What a person is offered of a call that the agent does not ask about."""
+
+
+class Gate:
+    """Answers an agent's requests during one turn; `parked` says what no rule could answer.
+
+    `rules` are by tool kind (ACP's), `ask_person` is None where there is no person to ask. `tree`
+    is the directory worked in. To change what is outside of it, or git's own files in it, is asked
+    about whatever the rules allow; None where nothing is known of a tree. `limits` are the role's.
+    Known effects are as they were recorded, so a request is compared as it would be: without what
+    `redactor` takes for a secret.
     """
 
-    rules: Mapping[str, PermissionRule] = field(default_factory=dict[str, PermissionRule])
-    ask_person: AskPerson | None = None
-    tree: str | None = None
-    limits: RoleLimits = NO_LIMITS
+    def __init__(
+        self,
+        *,
+        rules: Mapping[str, PermissionRule] | None = None,
+        ask_person: AskPerson | None = None,
+        tree: str | None = None,
+        limits: RoleLimits = NO_LIMITS,
+        outward_patterns: Sequence[str] = (),
+        redactor: Redactor | None = None,
+    ) -> None:
+        self.parked: TurnParked | None = None
+        self.was_dismissed = False
+        """Whether a person ended the turn instead of answering."""
+        self._rules = rules or {}
+        self._ask_person = ask_person
+        self._tree = tree
+        self._limits = limits
+        self._patterns = tuple(outward_patterns)
+        self._redactor = redactor
+        self._known: tuple[Effect, ...] = ()
+        self._keep: Keep | None = None
+        self._kept: set[str] = set()
+        self._allowed: dict[str, PermissionAnswer] = {}
+
+    def expect(self, *, known: tuple[Effect, ...], keep: Keep | None = None) -> None:
+        """Before a prompt leaves: what must not be done again, and how an intent is kept."""
+        self.parked = None
+        self.was_dismissed = False
+        self._known = known
+        self._keep = keep
+        # A person's word was for one call of one prompt.
+        self._allowed.clear()
+
+    async def hold(self, request: PermissionRequest) -> CallAnswer | None:
+        """Return what is answered of a call that is about to run, None to let it run.
+
+        One that counts is kept, synced, before it does: also where the agent never asks.
+        """
+        word, limit = self._limited(request)
+        # First: what the role may never do is no question to a person, done before or not.
+        if word == "deny":
+            why = _NOT_THE_ROLES.format(limit)
+            return CallAnswer(answered_by=f"role {limit}", why=why, ends_turn=False)
+        refused, counts = self.refused(request)
+        if refused is not None:
+            return refused
+        answer = await self._asked(request) if word == "ask" else None
+        if counts and (answer is None or answer.runs):
+            await self._keep_once(request)
+        return answer
+
+    def refused(self, request: PermissionRequest) -> tuple[CallAnswer | None, bool]:
+        """Return why a call must not run that may have been done, and whether it counts at all."""
+        effect, counts = self._judged(request)
+        if effect is None:
+            return None, counts
+        # Refused, and not parked: a person has looked already, and the agent can go on without it.
+        if effect.settled is Settlement.DONE:
+            why = _WAS_DONE
+            return CallAnswer(answered_by=ANSWERED_BY_UPTHREAD, why=why, ends_turn=False), counts
+        self._park_held_back(effect, request)
+        return CallAnswer(answered_by=ANSWERED_BY_UPTHREAD, why=_HELD_BACK), counts
+
+    async def _asked(self, request: PermissionRequest) -> CallAnswer:
+        """Ask a person what the role's file says is to be asked, whatever the agent does."""
+        given = await self._ask(structs.replace(request, options=_OPTIONS))
+        if given.answered_by == NOBODY:
+            self._park_unallowed(request)
+            return CallAnswer(answered_by=NOBODY, why=_NOBODY_SAID)
+        if given.option_id == _ALLOW:
+            # The agent may ask about it as well, under its own settings: one call is one question.
+            self._allowed[request.call_id or ""] = given
+            return CallAnswer(answered_by=given.answered_by, runs=True)
+        is_no = given.option_id == _REJECT
+        self.was_dismissed |= not is_no
+        return CallAnswer(answered_by=given.answered_by, why=_SAID_NO, ends_turn=not is_no)
 
     async def answer(self, request: PermissionRequest) -> PermissionAnswer:
+        """Return the answer and who gave it; None cancels the turn, which then parks."""
+        effect, counts = self._judged(request)
+        if effect is not None:
+            is_refused = effect.settled is Settlement.DONE
+            option_id = _option(request, "reject_once") if is_refused else None
+            # Nobody has settled it, or no refusal is offered: it can only be stopped (ADR 136).
+            if option_id is None:
+                self._park_held_back(effect, request)
+            return PermissionAnswer(option_id=option_id, answered_by=ANSWERED_BY_UPTHREAD)
+        answer = await self._answered(request)
+        if answer.answered_by == NOBODY:
+            self._park_unallowed(request)
+        elif counts:
+            await self._keep_once(request)
+        self.was_dismissed |= answer.option_id is None
+        return answer
+
+    def _park_held_back(self, effect: Effect, request: PermissionRequest) -> None:
+        asked = " ".join(self._as_recorded(request).title.split())
+        held = _IN_DOUBT.format(asked[:TITLE_CHARACTERS_MAX], effect.title_in_words)
+        is_same = asked == effect.title_in_words
+        detail = effect.in_words if is_same else f"{held} ({effect.outcome_in_words})"
+        self.parked = TurnParked(reason=HELD_BACK, detail=detail)
+
+    def _park_unallowed(self, request: PermissionRequest) -> None:
+        detail = f"{request.title} ({request.tool_kind}): nobody was there to allow it"
+        self.parked = TurnParked(reason=NEEDS_PERMISSION, detail=detail)
+
+    def _judged(self, request: PermissionRequest) -> tuple[Effect | None, bool]:
+        """Return the effect because of which a call must not run, and whether the call counts."""
+        will_happen = self._as_recorded(request)
+        actions = will_happen.actions(self._patterns)
+        is_safe = self._is_repeatable(request)
+        effect = must_hold_back(will_happen, self._known, actions=actions, is_repeatable=is_safe)
+        return effect, bool(actions) or not is_safe
+
+    def _is_repeatable(self, request: PermissionRequest) -> bool:
+        """Return whether a call may run twice, and changes files of the tree alone."""
+        places = request.foreseen.changed_if_repeatable(request.tool)
+        return places is not None and not self._leads_out(places)
+
+    async def _keep_once(self, request: PermissionRequest) -> None:
+        """Keep an intent. A call that is held and asked about as well is kept once."""
+        # Without an id two calls cannot be told apart: each is kept.
+        if self._keep is None or (request.call_id and request.call_id in self._kept):
+            return
+        self._kept.add(request.call_id or "")
+        await self._keep(request)
+
+    def _as_recorded(self, request: PermissionRequest) -> Foreseen:
+        will_happen = request.foreseen
+        if self._redactor is None:
+            return will_happen
+        redactor = self._redactor
+        return foreseen(
+            structs.replace(
+                told,
+                title=redactor.redact(told.title or ""),
+                arguments=redactor.redact_json(told.arguments),
+            )
+            for told in will_happen.tellings
+        )
+
+    # --- by the rules, the role and a person ---------------------------------------------------
+
+    async def _answered(self, request: PermissionRequest) -> PermissionAnswer:
         """Return the answer and who gave it; `answered_by` is NOBODY when nobody could."""
-        rule, in_words = judged(request.foreseen.kinds, self.rules)
+        rule, in_words = judged(request.foreseen.kinds, self._rules)
         said_by = "rule"
         # A rule that lets edit files let an agent write the person's own configuration (ADR 62).
         if rule == "allow" and self._reaches_out(request):
             rule = "ask"
-        word, limit = self.limited(request)
+        word, limit = self._limited(request)
         # A role's file only tightens: it may come with a repository (ADR 80).
         if STRICTNESS[word] > STRICTNESS[rule]:
             rule, in_words, said_by = word, limit, "role"
-        if rule == "ask" and self.limits.asks_nobody:
+        if rule == "ask" and self._limits.asks_nobody:
             rule, in_words, said_by = "deny", "asks nobody", "role"
         kinds = _REJECTS if rule == "deny" else _ALLOWS
         option_id = None if rule == "ask" else _option_of(request, kinds)
         # Denied without an option that says no, the request is cancelled, as ACP has it (ADR 62).
         if rule == "deny" or option_id is not None:
             return PermissionAnswer(option_id=option_id, answered_by=f"{said_by} {in_words}")
-        return await self.asked(request)
+        given = self._allowed.get(request.call_id) if request.call_id else None
+        if given is not None:  # a person was asked about it when it was held
+            return structs.replace(given, option_id=_option(plain_options(request), "allow_once"))
+        return await self._ask(request)
 
-    async def asked(self, request: PermissionRequest) -> PermissionAnswer:
+    async def _ask(self, request: PermissionRequest) -> PermissionAnswer:
         """Return a person's answer; `answered_by` is NOBODY where there is none to ask."""
-        if self.ask_person is None:
+        if self._ask_person is None:
             return await nobody_answers(request)
-        return await self.ask_person(plain_options(request))
+        return await self._ask_person(plain_options(request))
 
-    def limited(self, request: PermissionRequest) -> tuple[Rule, str]:
+    def _limited(self, request: PermissionRequest) -> tuple[Rule, str]:
         """Return what the role's limits say of a call, and which of them. Looks at links."""
-        if not self.limits.are_any:
+        if not self._limits.are_any:
             return "allow", ""
         call = self._as_limited(request)
-        word, limit = limited(self.limits, call, is_sandboxed=request.is_sandboxed)
-        is_denied = word == "ask" and self.limits.asks_nobody
+        word, limit = limited(self._limits, call, is_sandboxed=request.is_sandboxed)
+        is_denied = word == "ask" and self._limits.asks_nobody
         return ("deny", f"{limit}, and it asks nobody") if is_denied else (word, limit)
 
     def _as_limited(self, request: PermissionRequest) -> LimitedCall:
@@ -106,7 +264,7 @@ class PermissionPolicy(Struct, frozen=True, kw_only=True):
         known = called_with(
             will_happen, tool=request.tool, reads_by_commands=request.reads_by_commands
         )
-        tree = self.tree or ""
+        tree = self._tree or ""
         places = (name for place in known.places for name in files.names_from(tree, place))
         said = places_of(will_happen)
         return LimitedCall(
@@ -120,14 +278,14 @@ class PermissionPolicy(Struct, frozen=True, kw_only=True):
     def _reaches_out(self, request: PermissionRequest) -> bool:
         """Return whether something is changed that is no file of the tree's. Looks at links."""
         will_happen = request.foreseen
-        is_changing = self.tree is not None and bool(will_happen.kinds & CHANGING)
-        return is_changing and self.leads_out(places_of(will_happen))
+        is_changing = self._tree is not None and bool(will_happen.kinds & CHANGING)
+        return is_changing and self._leads_out(places_of(will_happen))
 
-    def leads_out(self, places: Sequence[str]) -> bool:
+    def _leads_out(self, places: Sequence[str]) -> bool:
         """Return whether a path is not in the tree, or is git's own. Without a tree each one is."""
-        if self.tree is None:
+        if self._tree is None:
             return bool(places)
-        return any(files.is_beyond(self.tree, place) for place in places)
+        return any(files.is_beyond(self._tree, place) for place in places)
 
 
 def _option_of(request: PermissionRequest, kinds: Sequence[str]) -> str | None:
@@ -160,180 +318,6 @@ def _contradicts(option_id: str, kind: str) -> bool:
     if kind.startswith("reject"):
         return says_yes and not says_no
     return kind.startswith("allow") and says_no and not says_yes
-
-
-# --- the gate of one turn ----------------------------------------------------------------------
-
-
-Keep: TypeAlias = Callable[[PermissionRequest], Awaitable[None]]
-
-ANSWERED_BY_UPTHREAD = "upthread: done already, or may have been"
-NEEDS_PERMISSION = "permission"
-
-_HELD_BACK = "this may have been done already; it is held back until a person has looked"
-_IN_DOUBT = "`{}` may do it again, and is held until a person has settled `{}`"
-_WAS_DONE = "a person has looked: this was done already; do not do it again, and go on"
-_NOT_THE_ROLES = "the role's file does not allow this ({}); do not try it again"
-_SAID_NO = "this was not permitted; do not try it again"
-_NOBODY_SAID = "nobody was there to permit this"
-
-_ALLOW, _REJECT = "allow", "reject"
-_OPTIONS = ((_ALLOW, "allow_once"), (_REJECT, "reject_once"))
-"""What a person is offered of a call that the agent does not ask about."""
-
-
-class Gate:
-    """Answers an agent's requests during one turn; `parked` says what no rule could answer.
-
-    Known effects are as they were recorded, so a request is compared as it would be: without what
-    `redactor` takes for a secret.
-    """
-
-    def __init__(
-        self,
-        policy: PermissionPolicy,
-        *,
-        outward_patterns: Sequence[str],
-        redactor: Redactor | None = None,
-    ) -> None:
-        self.parked: TurnParked | None = None
-        self.was_dismissed = False
-        """Whether a person ended the turn instead of answering."""
-        self._policy = policy
-        self._patterns = tuple(outward_patterns)
-        self._redactor = redactor
-        self._known: tuple[Effect, ...] = ()
-        self._keep: Keep | None = None
-        self._kept: set[str] = set()
-        self._allowed: dict[str, PermissionAnswer] = {}
-
-    def expect(self, *, known: tuple[Effect, ...], keep: Keep | None = None) -> None:
-        """Before a prompt leaves: what must not be done again, and how an intent is kept."""
-        self.parked = None
-        self.was_dismissed = False
-        self._known = known
-        self._keep = keep
-        # A person's word was for one call of one prompt.
-        self._allowed.clear()
-
-    async def hold(self, request: PermissionRequest) -> CallAnswer | None:
-        """Return what is answered of a call that is about to run, None to let it run.
-
-        One that counts is kept, synced, before it does: also where the agent never asks.
-        """
-        word, limit = self._policy.limited(request)
-        # First: what the role may never do is no question to a person, done before or not.
-        if word == "deny":
-            why = _NOT_THE_ROLES.format(limit)
-            return CallAnswer(answered_by=f"role {limit}", why=why, ends_turn=False)
-        refused, counts = self.refused(request)
-        if refused is not None:
-            return refused
-        answer = await self._asked(request) if word == "ask" else None
-        if counts and (answer is None or answer.runs):
-            await self._keep_once(request)
-        return answer
-
-    def refused(self, request: PermissionRequest) -> tuple[CallAnswer | None, bool]:
-        """Return why a call must not run that may have been done, and whether it counts at all."""
-        effect, counts = self._judged(request)
-        if effect is None:
-            return None, counts
-        # Refused, and not parked: a person has looked already, and the agent can go on without it.
-        if effect.settled is Settlement.DONE:
-            why = _WAS_DONE
-            return CallAnswer(answered_by=ANSWERED_BY_UPTHREAD, why=why, ends_turn=False), counts
-        self._park_held_back(effect, request)
-        return CallAnswer(answered_by=ANSWERED_BY_UPTHREAD, why=_HELD_BACK), counts
-
-    async def _asked(self, request: PermissionRequest) -> CallAnswer:
-        """Ask a person what the role's file says is to be asked, whatever the agent does."""
-        given = await self._policy.asked(structs.replace(request, options=_OPTIONS))
-        if given.answered_by == NOBODY:
-            self._park_unallowed(request)
-            return CallAnswer(answered_by=NOBODY, why=_NOBODY_SAID)
-        if given.option_id == _ALLOW:
-            # The agent may ask about it as well, under its own settings: one call is one question.
-            self._allowed[request.call_id or ""] = given
-            return CallAnswer(answered_by=given.answered_by, runs=True)
-        is_no = given.option_id == _REJECT
-        self.was_dismissed |= not is_no
-        return CallAnswer(answered_by=given.answered_by, why=_SAID_NO, ends_turn=not is_no)
-
-    async def answer(self, request: PermissionRequest) -> PermissionAnswer:
-        """Return the answer and who gave it; None cancels the turn, which then parks."""
-        effect, counts = self._judged(request)
-        if effect is not None:
-            is_refused = effect.settled is Settlement.DONE
-            option_id = _option(request, "reject_once") if is_refused else None
-            # Nobody has settled it, or no refusal is offered: it can only be stopped (ADR 136).
-            if option_id is None:
-                self._park_held_back(effect, request)
-            return PermissionAnswer(option_id=option_id, answered_by=ANSWERED_BY_UPTHREAD)
-        answer = await self._policy_for(request).answer(request)
-        if answer.answered_by == NOBODY:
-            self._park_unallowed(request)
-        elif counts:
-            await self._keep_once(request)
-        self.was_dismissed |= answer.option_id is None
-        return answer
-
-    def _policy_for(self, request: PermissionRequest) -> PermissionPolicy:
-        """Who was asked about a call when it was held is not asked about it again."""
-        given = self._allowed.get(request.call_id) if request.call_id else None
-        if given is None:
-            return self._policy
-
-        async def as_before(asked: PermissionRequest) -> PermissionAnswer:
-            return structs.replace(given, option_id=_option(asked, "allow_once"))
-
-        return structs.replace(self._policy, ask_person=as_before)
-
-    def _park_held_back(self, effect: Effect, request: PermissionRequest) -> None:
-        asked = " ".join(self._as_recorded(request).title.split())
-        held = _IN_DOUBT.format(asked[:TITLE_CHARACTERS_MAX], effect.title_in_words)
-        is_same = asked == effect.title_in_words
-        detail = effect.in_words if is_same else f"{held} ({effect.outcome_in_words})"
-        self.parked = TurnParked(reason=HELD_BACK, detail=detail)
-
-    def _park_unallowed(self, request: PermissionRequest) -> None:
-        detail = f"{request.title} ({request.tool_kind}): nobody was there to allow it"
-        self.parked = TurnParked(reason=NEEDS_PERMISSION, detail=detail)
-
-    def _judged(self, request: PermissionRequest) -> tuple[Effect | None, bool]:
-        """Return the effect because of which a call must not run, and whether the call counts."""
-        will_happen = self._as_recorded(request)
-        actions = will_happen.actions(self._patterns)
-        is_safe = self._is_repeatable(request)
-        effect = must_hold_back(will_happen, self._known, actions=actions, is_repeatable=is_safe)
-        return effect, bool(actions) or not is_safe
-
-    def _is_repeatable(self, request: PermissionRequest) -> bool:
-        """Return whether a call may run twice, and changes files of the tree alone."""
-        places = request.foreseen.changed_if_repeatable(request.tool)
-        return places is not None and not self._policy.leads_out(places)
-
-    async def _keep_once(self, request: PermissionRequest) -> None:
-        """Keep an intent. A call that is held and asked about as well is kept once."""
-        # Without an id two calls cannot be told apart: each is kept.
-        if self._keep is None or (request.call_id and request.call_id in self._kept):
-            return
-        self._kept.add(request.call_id or "")
-        await self._keep(request)
-
-    def _as_recorded(self, request: PermissionRequest) -> Foreseen:
-        will_happen = request.foreseen
-        if self._redactor is None:
-            return will_happen
-        redactor = self._redactor
-        return foreseen(
-            structs.replace(
-                told,
-                title=redactor.redact(told.title or ""),
-                arguments=redactor.redact_json(told.arguments),
-            )
-            for told in will_happen.tellings
-        )
 
 
 def _option(request: PermissionRequest, kind: str) -> str | None:

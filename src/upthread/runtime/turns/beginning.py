@@ -102,7 +102,7 @@ def attach_external(
 
     The next commit has both: the prompt left when the agent began the session.
     """
-    view, agent = live.view, live.request.claim.agent
+    view, agent = live.view, live.agent
     live.agent_version = live.agent_version or _version(live)
     is_new = live.link is None or live.link.upstream_session_id != session
     was_new = view.attached is not None and view.attached.how == "new"
@@ -113,7 +113,7 @@ def attach_external(
             how="new" if is_new or was_new else "resumed",
             agent=agent,
             agent_host=live.host,
-            agent_profile=live.request.own_sessions.profile(agent, agent, {}),
+            agent_profile=live.own_sessions.profile(agent, agent, {}),
             is_background=is_background,
         )
     )
@@ -133,7 +133,7 @@ def _version(live: LiveTurn) -> str:
         return ""
     try:
         main = UpstreamSessionId(call.main_session)
-        return live.request.own_sessions.version(call.agent, main)
+        return live.own_sessions.version(call.agent, main)
     except StoreError:
         return ""
 
@@ -170,7 +170,7 @@ def found_child(live: LiveTurn) -> tuple[Write, ...] | None:
     if call is None or live.view.sent is not None:
         return None
     sought = CutOffCall(agent=call.agent, main_session=call.main_session, call_id=call.call_id)
-    found = live.request.own_sessions.of_call(sought)
+    found = live.own_sessions.of_call(sought)
     session = found.upstream_session_id if found is not None else session_of(live)
     return attach_external(live, session) if session else None
 
@@ -203,7 +203,7 @@ def catch_up(live: LiveTurn) -> None:
     if ended is None or link is None or not live.view.is_in(link.upstream_session_id):
         return  # another session has taken its place
     try:
-        stamp = live.request.own_sessions.stamp(link.agent, link.upstream_session_id)
+        stamp = live.own_sessions.stamp(link.agent, link.upstream_session_id)
     except StoreError:
         return  # the person is told why once the record is compared with the session
     # While it is the same, nothing was added since the turn ended.
@@ -275,7 +275,7 @@ def continued(live: LiveTurn) -> Decision:
 
 def _elsewhere(live: LiveTurn) -> str:
     """Return the other profile that has the session, empty for none."""
-    return other_profile(live.store, live.request.own_sessions, live.link)
+    return other_profile(live.store, live.own_sessions, live.link)
 
 
 def decided(live: LiveTurn, found: Lacked) -> Decision:

@@ -156,9 +156,9 @@ def attached_event(
     live: LiveTurn, connection: AgentConnection, attached: Attached
 ) -> SessionAttached:
     """Return the event that names the session and the process that serves it."""
-    process, agent = connection.process, live.request.claim.agent
+    process, agent = connection.process, live.agent
     live.agent_version = connection.capabilities.version
-    profile, chose_profile = live.request.own_sessions.profile_in(agent, connection)
+    profile, chose_profile = live.own_sessions.profile_in(agent, connection)
     return SessionAttached(
         upstream_session_id=attached.upstream_session_id,
         how=attached.how,
@@ -179,7 +179,7 @@ def elsewhere_in_words(live: LiveTurn) -> str:
     """
     link = live.require_link()
     session, profile = link.upstream_session_id, last_attached(live.store, link).agent_profile
-    without = live.request.own_sessions.profile_without
+    without = live.own_sessions.profile_without
     own = without(link.agent, session, profile, live.environment())
     said = f"{link.agent} ran with {own} and has no session {session} there: {profile} has it"
     if own:
@@ -190,7 +190,7 @@ def elsewhere_in_words(live: LiveTurn) -> str:
 
 def _is_to_compare(live: LiveTurn) -> bool:
     """Whether only the agent can tell what its session holds, and has not just failed to."""
-    is_read = live.request.own_sessions.is_read(live.require_link().agent)
+    is_read = live.own_sessions.is_read(live.require_link().agent)
     return not (is_read or _is_banked(live) or live.inputs.not_compared)
 
 
@@ -228,7 +228,7 @@ def _stored(live: LiveTurn, store: str) -> tuple[AgentEvent, ...]:
     """Return the session as a store has it, nothing where that cannot be read. Blocking."""
     link, found = live.require_link(), None
     with suppress(StoreError):
-        found = live.request.own_sessions.read(link.agent, link.upstream_session_id, store)
+        found = live.own_sessions.read(link.agent, link.upstream_session_id, store)
     return found.events if found else ()
 
 
@@ -310,7 +310,7 @@ def closed_in_words(live: LiveTurn) -> str:
     """Return why the session's file may not be read, with the cure; empty if it may. Blocking."""
     try:
         if link := live.link:
-            live.request.own_sessions.read(link.agent, link.upstream_session_id, link.agent)
+            live.own_sessions.read(link.agent, link.upstream_session_id, link.agent)
     except StoreError as error:
         is_closed = isinstance(error.__cause__, PermissionError)
         return f"{error.message} (change who may read it)" if is_closed else ""
@@ -362,7 +362,7 @@ def _notify_version(live: LiveTurn, agent: Capabilities) -> None:
 
 def _notify_limits(live: LiveTurn, agent: Capabilities) -> None:
     """Tell what of the role's limits the agent may pass by."""
-    role, name = live.request.claim.role, live.request.claim.agent
+    role, name = live.request.claim.role, live.agent
     unheld = unheld_in_words(
         role.limits, agent=name, can_hold=agent.can_hold, is_sandboxed=agent.has_sandbox
     )
@@ -376,7 +376,7 @@ async def telling_of_wait(
     live: LiveTurn, wanted: str, *, is_prompted: bool = False
 ) -> AsyncGenerator[Callable[[], None]]:
     """Tell the listener what is waited for, until the block or the given call ends it."""
-    agent, options = live.request.claim.agent, live.request.open
+    agent, options = live.agent, live.request.open
     most_s, setting, told_at_s = options.start_timeout_s, "start_timeout_s", WAIT_TOLD_AT_S
     if is_prompted:
         most_s, setting = options.prompt_timeout_s, "prompt_timeout_s"
@@ -559,7 +559,7 @@ def _hearing(live: LiveTurn, has_spoken: Callable[[], None]) -> Callable[[AgentE
             notify_if_due(live)
         live.request.listener.event(event)
         if isinstance(event, UnknownReceived) and event.progress not in {"", progress}:
-            progress, agent = event.progress, live.request.claim.agent
+            progress, agent = event.progress, live.agent
             live.notice("agent_retries", f"{agent}: {progress}", agent=agent)
 
     return hear
@@ -595,7 +595,7 @@ def judged(live: LiveTurn, answer: Answer) -> PromptResult:
         # Silence after a call is no sign: sent again, what the call did would be done twice.
         is_reply_empty=not live.reply.strip() and not live.has_worked,
     )
-    is_on = live.request.settings.rolls_over_when_empty(live.request.claim.agent)
+    is_on = live.request.settings.rolls_over_when_empty(live.agent)
     detectors = detectors_with(empty_reply=is_on)
     detector = poison(signs, detectors=detectors)
     return (

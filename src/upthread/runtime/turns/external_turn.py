@@ -478,7 +478,7 @@ class ExternalTurns:
         context = context_for(
             role=live.role_told, task=live.request.task, decision=live.telling, past=past
         )
-        agent = AGENTS.get(live.request.claim.agent)
+        agent = AGENTS.get(live.agent)
         # Otherwise our text becomes the title of the sub-agent's session.
         pieces = (context, agent.request_heading if agent and context else "")
         return "\n\n".join(filter(None, pieces))
@@ -781,7 +781,7 @@ def _was_stopped(live: LiveTurn, call: AgentsCall) -> bool:
     """Return whether a person stopped a call's main session, as its store says. Blocking."""
     try:
         main = UpstreamSessionId(call.main_session)
-        found = live.request.own_sessions.read(call.agent, main, call.agent)
+        found = live.own_sessions.read(call.agent, main, call.agent)
     except StoreError:
         return False
     return bool(found and found.failure and found.failure.outcome is Outcome.CANCELLED)

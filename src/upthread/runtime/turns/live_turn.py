@@ -99,6 +99,8 @@ class LiveTurn:
     def __init__(self, *, request: TellRequest, claim: Claim, store: Store, system: System) -> None:
         self.request = request
         self.claim = claim
+        self.agent = request.claim.agent
+        self.own_sessions = request.own_sessions
         self.conversation = claim.conversation
         self.conversation_id = claim.conversation.conversation_id
         self.account = Account()
@@ -150,20 +152,14 @@ class LiveTurn:
     @cached_property
     def gate(self) -> Gate:
         """What answers the agent's requests in this turn."""
-        from upthread.runtime.permissions import (  # noqa: PLC0415  # a hook asks for none
-            Gate,
-            PermissionPolicy,
-        )
+        from upthread.runtime.permissions import Gate  # noqa: PLC0415  # a hook asks for none
 
         request = self.request
-        policy = PermissionPolicy(
+        return Gate(
             rules=request.settings.permissions,
             ask_person=request.ask_person,
             tree=request.open.working_directory,
             limits=request.claim.role.limits,
-        )
-        return Gate(
-            policy,
             outward_patterns=request.settings.outward_patterns,
             redactor=request.redactor,
         )
@@ -228,7 +224,7 @@ class LiveTurn:
             conversation_id=self.conversation_id,
             seq=len(self.store.links(self.conversation_id)) + 1,
             upstream_session_id=session,
-            agent=self.request.claim.agent,
+            agent=self.agent,
             agent_version=self.agent_version,
             working_directory=self.request.open.working_directory,
             opened_because=because,
@@ -244,7 +240,7 @@ class LiveTurn:
     @property
     def is_elsewhere(self) -> bool:
         """Whether another agent, or another host, is to go on than the session's."""
-        if self.link is None or self.link.agent != self.request.claim.agent:
+        if self.link is None or self.link.agent != self.agent:
             return self.link is not None
         # Of the session that was claimed: one that this turn has made since is on this host.
         return self.inputs.other_host is not None and self.holds_claimed_link
@@ -278,7 +274,7 @@ class LiveTurn:
             turn_id=self.turn_id,
             decision=decision.decision,
             reasons=decision.reasons,
-            agent=self.request.claim.agent,
+            agent=self.agent,
             upstream_session_id=UpstreamSessionId(session),
             turn_number=self.turn_number,
             recognition=recognition,
@@ -387,7 +383,7 @@ class LiveTurn:
             return False
         last = self.claim.last.ended if self.claim.last else None
         return must_inject(
-            self.request.settings.injection(self.request.claim.agent),
+            self.request.settings.injection(self.agent),
             is_same_session=self.telling not in NEW_SESSION_DECISIONS,
             has_last_turn_ended=self.has_last_turn_ended and not self.has_unheard,
             was_compacted=(last is not None and last.was_compacted)
@@ -606,7 +602,7 @@ def _stamp(live: LiveTurn) -> str:
         return ""
     try:
         session = live.link.upstream_session_id
-        stamp = live.request.own_sessions.stamp(live.link.agent, session)
+        stamp = live.own_sessions.stamp(live.link.agent, session)
     except StoreError:
         return ""  # then it is read before the next prompt, which says what is wrong
     return "" if stamp == stamp_at_end(live.claim.last, session) else stamp

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from upthread.core.acts import ADOPTED
 from upthread.core.commands import OpenTurn, RecordParts, RecordTurnEvent, Write
@@ -209,124 +209,87 @@ def stamp_at_end(last: TurnView | None, session: UpstreamSessionId) -> str:
 def read_back(
     store: Store, claim: Claim, found: Lacked, *, new_id: Callable[[], str], at_ms: int
 ) -> tuple[Write, ...]:
-    """Return the writes that put what was lacking on record, for one commit."""
+    """Return the writes that put what was lacking on record, for one commit. Blocking."""
+    conversation_id, link = claim.conversation.conversation_id, claim.link
+    assert link is not None
+    session = link.upstream_session_id
+    known = store.examined(conversation_id, upstream_session_id=session)
     writes: list[Write] = []
-    next_seq = claim.messages + 1
-    for number, turn in enumerate(found.turns):
-        is_last = number == len(found.turns) - 1
-        recorded = _ReadBack(
-            claim=claim,
-            turn=turn,
-            turn_id=TurnId(new_id()),
-            prompt_seq=next_seq,
-            # It is that of the whole session as it was
-            # read, so it holds at the end of the last one.
-            stamp=found.stamp if is_last else "",
-            at_ms=at_ms,
-        )
-        writes += recorded.writes(store, written_at_ns=found.written_at_ns)
-        next_seq = _after(writes, claim, next_seq)
-    return tuple(writes)
-
-
-def _after(writes: Sequence[Write], claim: Claim, next_seq: int) -> int:
-    own = claim.conversation.conversation_id
-    recorded = (
-        each.seq + 1
-        for each in writes
-        # What sub-agents said has numbers in their own conversations.
-        if isinstance(each, RecordParts) and each.conversation_id == own
-    )
-    return max(recorded, default=next_seq)
-
-
-class _ReadBack(Struct, frozen=True, kw_only=True):
-    """One turn that only the agent's session had."""
-
-    claim: Claim
-    turn: StoredTurn
-    turn_id: TurnId
-    prompt_seq: int
-    stamp: str
-    at_ms: int
-
-    def writes(self, store: Store, *, written_at_ns: int) -> Iterator[Write]:
-        conversation, link = self.claim.conversation, self.link
-        yield OpenTurn(
-            turn_id=self.turn_id,
-            conversation_id=conversation.conversation_id,
-            opened_at_ms=self.at_ms,
-        )
-        yield RecordParts(
-            conversation_id=conversation.conversation_id,
-            seq=self.prompt_seq,
-            first_ordinal=0,
-            speaker=Speaker.USER,
-            turn_id=self.turn_id,
-            upstream_session_id=link.upstream_session_id,
-            recorded_at_ms=self.at_ms,
-            parts=(TextPart(text=self.turn.prompt),),
-        )
-        yield from self._done(store, written_at_ns)
-        for seq, event in enumerate(self._life(store), start=1):
-            yield RecordTurnEvent(
-                conversation_id=conversation.conversation_id,
-                turn_id=self.turn_id,
-                seq=seq,
-                event=event,
-                recorded_at_ms=self.at_ms,
-            )
-
-    def _done(self, store: Store, written_at_ns: int) -> tuple[Write, ...]:
-        """Return what was said and done after the prompt, with the files that it names. Blocking.
-
-        More than a turn may hold is left out, from the event on that goes past the limit.
-        """
+    prompt_seq = claim.messages + 1
+    for turn in found.turns:
+        turn_id = TurnId(new_id())
         recorder = Recorder(
-            conversation=self.claim.conversation,
-            turn_id=self.turn_id,
-            link=self.link,
-            next_seq=self.prompt_seq + 1,
+            conversation=claim.conversation,
+            turn_id=turn_id,
+            link=link,
+            next_seq=prompt_seq + 1,
             # What was read is of the one session: what names none is its own.
             guarantees_owner=True,
         )
-        for event in within_quota(self.turn.events):
-            recorder.record(event, at_ms=self.at_ms)
-        said = recorder.finish(at_ms=self.at_ms)
-        conversation_id = self.claim.conversation.conversation_id
-        session = self.link.upstream_session_id
+        for event in within_quota(turn.events):
+            recorder.record(event, at_ms=at_ms)
         examiner = Examiner(
-            root=self.link.working_directory,
+            root=link.working_directory,
             conversation_id=conversation_id,
-            turn_id=self.turn_id,
+            turn_id=turn_id,
             upstream_session_id=session,
-            known=store.examined(conversation_id, upstream_session_id=session),
-            unseen_after_ns=written_at_ns,
+            known=known,
+            unseen_after_ns=found.written_at_ns,
         )
-        return examiner.with_files(said, at_ms=self.at_ms)
+        prompt = RecordParts(
+            conversation_id=conversation_id,
+            seq=prompt_seq,
+            first_ordinal=0,
+            speaker=Speaker.USER,
+            turn_id=turn_id,
+            upstream_session_id=session,
+            recorded_at_ms=at_ms,
+            parts=(TextPart(text=turn.prompt),),
+        )
+        opened = OpenTurn(turn_id=turn_id, conversation_id=conversation_id, opened_at_ms=at_ms)
+        # The stamp is that of the whole session as it was read: it holds at the end of the last.
+        stamp = found.stamp if turn is found.turns[-1] else ""
+        writes += (
+            opened,
+            prompt,
+            *examiner.with_files(recorder.finish(at_ms=at_ms), at_ms=at_ms),
+            *_life(store, claim, turn, prompt, stamp),
+        )
+        prompt_seq = recorder.own.next_seq
+    return tuple(writes)
 
-    @property
-    def link(self) -> Link:
-        assert self.claim.link is not None
-        return self.claim.link
 
-    def _life(self, store: Store) -> Iterator[TurnEvent]:
-        link, usage = self.link, self.turn.usage
-        yield TurnIntended(decision=RESUME, reasons=(READ_BACK,), prompt_seq=self.prompt_seq)
-        yield SessionAttached(
+def _life(
+    store: Store, claim: Claim, turn: StoredTurn, opened: RecordParts, stamp: str
+) -> Iterator[RecordTurnEvent]:
+    """Yield the events of a turn whose prompt is `opened`, as if it had been driven here."""
+    link, usage = claim.link, turn.usage
+    assert link is not None
+    # The person may have closed the agent in the middle of it: its end is then not known.
+    is_whole = is_finished(turn)
+    events: tuple[TurnEvent, ...] = (
+        TurnIntended(decision=RESUME, reasons=(READ_BACK,), prompt_seq=opened.seq),
+        SessionAttached(
             upstream_session_id=link.upstream_session_id,
             how="resumed",
             agent=link.agent,
-            agent_host=self.claim.session_host,
+            agent_host=claim.session_host,
             agent_profile=last_attached(store, link).agent_profile,
-        )
-        yield PromptSent(prompt_seq=self.prompt_seq)
-        # The person may have closed the agent in the middle of it: its end is then not known.
-        is_whole = is_finished(self.turn)
-        yield TurnEnded(
+        ),
+        PromptSent(prompt_seq=opened.seq),
+        TurnEnded(
             outcome=Outcome.OK if is_whole else Outcome.UNKNOWN,
             detail="" if is_whole else UNFINISHED,
             tokens_used=usage.tokens_used if usage else None,
             tokens_window=usage.tokens_window if usage else None,
-            session_stamp=self.stamp,
+            session_stamp=stamp,
+        ),
+    )
+    for seq, event in enumerate(events, start=1):
+        yield RecordTurnEvent(
+            conversation_id=opened.conversation_id,
+            turn_id=opened.turn_id,
+            seq=seq,
+            event=event,
+            recorded_at_ms=opened.recorded_at_ms,
         )

@@ -234,7 +234,7 @@ def _session_in_store(live: LiveTurn) -> StoredSession | None:
     link, call = live.link, live.view.call
     if link is None or live.view.sent is None:
         return None
-    own, session = live.request.own_sessions, link.upstream_session_id
+    own, session = live.own_sessions, link.upstream_session_id
     if call is None:
         return own.read(link.agent, session, link.agent)
     main, call_id = call.main_session, call.call_id

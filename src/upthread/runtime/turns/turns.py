@@ -152,7 +152,7 @@ async def _drive_agents(live: LiveTurn) -> None:
                 raise
             was_killed = True
             text = f"{error.message}; it is started once more"
-            live.notice("started_again", text, agent=live.request.claim.agent)
+            live.notice("started_again", text, agent=live.agent)
         # A new session is asked of another process, and not of a moment later.
         if (was_killed or not live.is_given_up) and not live.is_over:
             await anyio.sleep(RETRY_AFTER_S)
@@ -318,7 +318,7 @@ async def _replace_refused(live: LiveTurn, words: str, *, writes: Sequence[Write
         return
     # Ours first: a line is cut where the agent said much.
     text = f"refused again, so the agent is asked for a new session: {words}"
-    live.notice("refused_again", text, agent=live.request.claim.agent, detail=words)
+    live.notice("refused_again", text, agent=live.agent, detail=words)
 
 
 async def _roll_over(
