@@ -26,8 +26,8 @@ from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.types import Decision, JsonValue, Link, Outcome
 from upthread.errors import StoreError
 from upthread.runtime.record.turn_views import (
-    is_of_sub_agent,
     last_attached,
+    main_session_of,
     reading_in,
     refusals_in_row,
 )
@@ -198,7 +198,7 @@ class Whys:
     def _opens_only_within(self, view: RoleView) -> bool:
         if view.link is None or opens_sub_agents(self._settings, view.link.agent):
             return False
-        return is_of_sub_agent(self._store, view.link)
+        return bool(main_session_of(self._store, view.link))
 
     def _known(self, view: RoleView, role: Role, agent: str) -> HandshakeInputs:
         """Return what the record says before a prompt to `role` through `agent`. Blocking."""

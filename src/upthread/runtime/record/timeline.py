@@ -21,7 +21,6 @@ from typing import Final, TypeAlias, TypeGuard, overload
 
 from msgspec import Struct, field, structs
 
-from upthread.core import types
 from upthread.core.acts import settlements_in
 from upthread.core.codec import encode_json
 from upthread.core.commands import RecordAct, RecordDecision
@@ -44,20 +43,29 @@ from upthread.core.turns.effects import (
 from upthread.core.turns.spent_tokens import spent_on_turn, together, took_by_prompt
 from upthread.core.turns.turn import TurnView, fold
 from upthread.core.types import (
+    CHILD_SLOT,
     FRAMEWORK_PREFIX,
     Conversation,
     ConversationId,
+    ErasedPart,
+    Link,
     Message,
     Part,
+    RunId,
+    Speaker,
+    ToolCallPart,
+    ToolResultPart,
+    TurnId,
     UnknownPart,
+    UpstreamSessionId,
 )
 from upthread.runtime.record.turn_views import run_events, turn_events
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.store.base import Store
 from upthread.store.reads import Quarantined, Run, Turn
 
-_Asked: TypeAlias = types.ToolCallPart | types.ErasedPart
-_Result: TypeAlias = types.ToolResultPart | types.ErasedPart
+_Asked: TypeAlias = ToolCallPart | ErasedPart
+_Result: TypeAlias = ToolResultPart | ErasedPart
 
 _CALLED: Final = "tool_call"
 _RETURNED: Final = "tool_result"
@@ -68,9 +76,9 @@ class Said(Struct, frozen=True, kw_only=True):
 
     seq: int
     at_ms: int
-    speaker: types.Speaker
-    upstream_session_id: types.UpstreamSessionId | None
-    part: types.Part
+    speaker: Speaker
+    upstream_session_id: UpstreamSessionId | None
+    part: Part
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
@@ -85,7 +93,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     call_id: str
     at_ms: int
     ended_at_ms: int | None = None
-    upstream_session_id: types.UpstreamSessionId | None = None
+    upstream_session_id: UpstreamSessionId | None = None
     asked: _Asked | None = None
     result: _Result | None = None
     answer: str = ""
@@ -95,21 +103,21 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """What it was, as the agent called it; empty where that is not on record."""
-        if not isinstance(self.asked, types.ToolCallPart):
+        if not isinstance(self.asked, ToolCallPart):
             return ""
         return self.asked.title or self.asked.tool_kind
 
     @property
     def tool_kind(self) -> str:
         """ACP's kind, `other` where it is not on record."""
-        return self.asked.tool_kind if isinstance(self.asked, types.ToolCallPart) else "other"
+        return self.asked.tool_kind if isinstance(self.asked, ToolCallPart) else "other"
 
     @property
     def status(self) -> str:
         """completed, failed or unknown; `erased` where the result was, `open` without one."""
         if self.result is None:
             return "open"
-        return self.result.status if isinstance(self.result, types.ToolResultPart) else "erased"
+        return self.result.status if isinstance(self.result, ToolResultPart) else "erased"
 
 
 Item: TypeAlias = Said | ToolCall
@@ -150,13 +158,13 @@ class TurnNode(Struct, frozen=True, kw_only=True, dict=True):
     person's own, as for effects.
     """
 
-    turn_id: types.TurnId
-    run_id: types.RunId | None
+    turn_id: TurnId
+    run_id: RunId | None
     number: int
     opened_at_ms: int
     view: TurnView
     events: tuple[TurnEvent, ...]
-    messages: tuple[types.Message, ...]
+    messages: tuple[Message, ...]
     quarantined: tuple[Quarantined, ...]
     settlements: dict[str, Settlement]
     outward_patterns: Sequence[str]
@@ -202,7 +210,7 @@ class TurnNode(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def prompt(self) -> str:
         """The text of its first prompt."""
-        return next((m.text for m in self.messages if m.speaker is types.Speaker.USER), "")
+        return next((m.text for m in self.messages if m.speaker is Speaker.USER), "")
 
     @property
     def last_at_ms(self) -> int:
@@ -236,10 +244,10 @@ class Branch(Struct, frozen=True, kw_only=True):
     `verdict` is its last one and whether that still holds. `depth` is 0 where no other called it.
     """
 
-    conversation: types.Conversation
-    chain: tuple[types.Link, ...]
+    conversation: Conversation
+    chain: tuple[Link, ...]
     turns: Sequence[TurnNode]
-    child_messages: Iterable[types.Message]
+    child_messages: Iterable[Message]
     refusals: tuple[RecordDecision, ...]
     acts: tuple[RecordAct, ...]
     messages: int
@@ -253,7 +261,7 @@ class Branch(Struct, frozen=True, kw_only=True):
     @property
     def is_child(self) -> bool:
         """Whether it is a sub-agent's that nobody configured."""
-        return self.conversation.key.slot == types.CHILD_SLOT
+        return self.conversation.key.slot == CHILD_SLOT
 
     @property
     def name(self) -> str:
@@ -313,7 +321,7 @@ class Timeline(Struct, frozen=True, kw_only=True):
         return self.workstream.workstream.workstream
 
     @property
-    def faults(self) -> tuple[tuple[types.Conversation, int], ...]:
+    def faults(self) -> tuple[tuple[Conversation, int], ...]:
         """Each conversation that does not verify, with the message where it begins."""
         return tuple(
             (branch.conversation, branch.first_unverified_seq)
@@ -342,7 +350,7 @@ def decided(intended: TurnIntended | RecordDecision, *, was_refused: bool = Fals
 
 
 def items_of(
-    messages: Sequence[types.Message],
+    messages: Sequence[Message],
     *,
     said: dict[str, Settlement] | None = None,
     patterns: Sequence[str] = (),
@@ -372,14 +380,14 @@ class _Known(Struct, kw_only=True):
 
     effects: dict[str, Effect]
     answers: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    results: dict[str, tuple[types.Message, _Result]] = field(
-        default_factory=dict[str, "tuple[types.Message, _Result]"]
+    results: dict[str, tuple[Message, _Result]] = field(
+        default_factory=dict[str, tuple[Message, _Result]]
     )
     asked: set[str] = field(default_factory=set[str])
     told: set[str] = field(default_factory=set[str])
 
 
-def _items(message: types.Message, known: _Known) -> Iterator[Item]:
+def _items(message: Message, known: _Known) -> Iterator[Item]:
     for part in message.parts:
         if (asked := _call(part)) is not None:
             # An id that comes twice has one result, which the first is shown with.
@@ -402,7 +410,7 @@ def _items(message: types.Message, known: _Known) -> Iterator[Item]:
 
 
 def _call_item(
-    message: types.Message,
+    message: Message,
     known: _Known,
     *,
     asked: _Asked | None = None,
@@ -411,7 +419,7 @@ def _call_item(
 ) -> ToolCall:
     part = asked or result
     call_id = (part.call_id if part else None) or ""
-    ended: types.Message | None = message
+    ended: Message | None = message
     if asked is not None:
         ended, result = known.results.get(call_id, (None, None)) if is_first else (None, None)
     answer, answered_by = known.answers.get(call_id, ("", ""))
@@ -429,7 +437,7 @@ def _call_item(
     )
 
 
-def _is_told_with_a_call(part: types.Part, known: _Known) -> bool:
+def _is_told_with_a_call(part: Part, known: _Known) -> bool:
     given = answered_permissions(part)
     return bool(given) and all(
         call_id in known.asked and known.answers[call_id] == (answer, _answered_by(part))
@@ -437,20 +445,20 @@ def _is_told_with_a_call(part: types.Part, known: _Known) -> bool:
     )
 
 
-def _call(part: types.Part) -> _Asked | None:
-    if isinstance(part, types.ToolCallPart):
+def _call(part: Part) -> _Asked | None:
+    if isinstance(part, ToolCallPart):
         return part
-    return part if isinstance(part, types.ErasedPart) and part.kind == _CALLED else None
+    return part if isinstance(part, ErasedPart) and part.kind == _CALLED else None
 
 
-def _result(part: types.Part) -> _Result | None:
-    if isinstance(part, types.ToolResultPart):
+def _result(part: Part) -> _Result | None:
+    if isinstance(part, ToolResultPart):
         return part
-    return part if isinstance(part, types.ErasedPart) and part.kind == _RETURNED else None
+    return part if isinstance(part, ErasedPart) and part.kind == _RETURNED else None
 
 
-def _answered_by(part: types.Part) -> str:
-    raw = part.raw if isinstance(part, types.UnknownPart) else None
+def _answered_by(part: Part) -> str:
+    raw = part.raw if isinstance(part, UnknownPart) else None
     return str(raw.get("answered_by", "")) if isinstance(raw, Mapping) else ""
 
 

@@ -129,12 +129,7 @@ def last_attached(store: Store, link: Link | None) -> SessionAttached:
     )
 
 
-def is_of_sub_agent(store: Store, link: Link | None) -> bool:
-    """Return whether a link's session is a sub-agent's, which a hook saw at work. Blocking."""
-    return _last_attached(store, link).call is not None
-
-
-def main_session_of(store: Store, link: Link) -> str:
+def main_session_of(store: Store, link: Link | None) -> str:
     """Return the main session that a sub-agent's was started in, empty for any other. Blocking."""
     call = _last_attached(store, link).call
     return call.main_session if call else ""

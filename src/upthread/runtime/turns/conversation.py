@@ -42,8 +42,8 @@ from upthread.runtime.lease import (
     cure_of,
 )
 from upthread.runtime.record.turn_views import (
-    is_of_sub_agent,
     last_attached,
+    main_session_of,
     turn_count,
     views_newest_first,
 )
@@ -255,7 +255,7 @@ class Conversations:
                 if request.host
                 else None,
                 is_of_sub_agent=not request.opens_sub_agents
-                and is_of_sub_agent(self._store, claim.link),
+                and bool(main_session_of(self._store, claim.link)),
             )
 
     def standing(self, key: ConversationKey, fences: tuple[Fence, ...]) -> Claim:

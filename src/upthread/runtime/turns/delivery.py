@@ -38,7 +38,7 @@ from upthread.core.events import (
 from upthread.core.quotas import RESET_S_MAX, require_session, require_tokens
 from upthread.core.roles.limits import unheld_in_words
 from upthread.core.turns.effects import Effect
-from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, context_for
+from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.turns.recorder import KnownChild, Recorder
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.turns.turn import RESTORED
@@ -49,6 +49,7 @@ from upthread.runtime.turns.live_turn import LiveTurn, link_end
 from upthread.runtime.turns.older_record import look_at_replay
 from upthread.runtime.turns.recording import Answer, Examiner, Recording, held_elsewhere
 from upthread.runtime.turns.recovery import (
+    context_of,
     effects_before,
     effects_of_turn,
     examiner_of,
@@ -452,16 +453,9 @@ def _begun(live: LiveTurn) -> tuple[str, _Beforehand, bool] | None:
         return None
     # Also where it is not told: what a session could have been told is on record (ADR 13).
     prior = prior_of(live)
-    is_injected = live.must_inject
-    past = past_of(live, prior, is_prior_injected=is_injected)
-    context = context_for(
-        role=live.request.claim.role,
-        task=live.request.task,
-        decision=live.telling,
-        past=past,
-    )
-    message, writes = _prompt_message(live, context)
-    sent = sent_event(message.seq, prior, is_injected=is_injected)
+    past = past_of(live, prior)
+    message, writes = _prompt_message(live, context_of(live, past))
+    sent = sent_event(message.seq, prior, is_injected=live.must_inject)
     # Before it leaves: whoever finds the turn then asks the agent's history what
     # became of it, and never sends a prompt a second time that may have arrived.
     live.commit_here(sent, writes=writes)

@@ -48,7 +48,6 @@ from upthread.core.names import Address, key_of
 from upthread.core.quotas import within_quota
 from upthread.core.turns.prompt import (
     Task,
-    context_for,
 )
 from upthread.core.turns.recognition import Recognised
 from upthread.core.turns.replayed_history import NOTHING_LACKED, unrecorded
@@ -85,8 +84,9 @@ from upthread.runtime.turns import beginning
 from upthread.runtime.turns.beginning import RESUMING, attach_external, find_child, found_child
 from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim, Conversations, opening
 from upthread.runtime.turns.delegation import TellRequest, TurnStarted
-from upthread.runtime.turns.live_turn import LiveTurn, end_here, ended_event, parked_event
+from upthread.runtime.turns.live_turn import LiveTurn, end_here, end_with, parked_event
 from upthread.runtime.turns.recovery import (
+    context_of,
     examiner_of,
     failure_in_store,
     past_of,
@@ -344,7 +344,7 @@ class ExternalTurns:
         is_open = claim.last is not None and claim.last.ended is None
         if asked.reach is not None and is_open:
             decision = beginning.decided(live, NOTHING_LACKED)
-            if sent := self._sent_back(live, decision, asked.reach):
+            if sent := self._sent_back(live, decision, asked):
                 return sent
             if self._was_sent_back(live):
                 asked = structs.replace(asked, reach=None)
@@ -386,21 +386,21 @@ class ExternalTurns:
         if decision.decision == REFUSE:
             self._refuse(live, decision)
             return Begun(started=live.started(decision, ""), hint=decision.hint)
-        if asked.reach is not None and (sent := self._sent_back(live, decision, asked.reach)):
+        if sent := self._sent_back(live, decision, asked):
             return sent
         context = self._intend(live, decision)
         return Begun(started=live.started(decision, session or ""), context=context)
 
-    def _sent_back(
-        self, live: LiveTurn, decision: Decision, reach: Callable[[str], str]
-    ) -> Begun | None:
+    def _sent_back(self, live: LiveTurn, decision: Decision, asked: AskedOf) -> Begun | None:
         """Refuse a call once whose sub-agent the model can write to; None where that is not so.
 
         A model that delegates again all the same gets a new sub-agent, with the briefing.
         """
         link, inputs, call = live.link, live.inputs, call_of(live.request)
         is_wanted = live.request.claim.role.continuity == "resume" and not inputs.is_fresh_asked
-        if not is_wanted or link is None or main_session_of(self.store, link) != call.main_session:
+        if asked.reach is None or link is None or not is_wanted:
+            return None
+        if main_session_of(self.store, link) != call.main_session:
             return None
         could = decide(structs.replace(inputs, takes_no_session=False))
         if could.decision not in RESUMING or self._was_sent_back(live):
@@ -408,7 +408,7 @@ class ExternalTurns:
         told_with = {**decision.inputs, **_words_of(live.request)}
         back = Decision(decision=REFUSE, reasons=(SENT_BACK,), inputs=told_with)
         self._refuse(live, back)
-        told = _TOLD_BACK.format(live.conversation.key.role, reach(link.upstream_session_id))
+        told = _TOLD_BACK.format(live.conversation.key.role, asked.reach(link.upstream_session_id))
         return Begun(started=live.started(back, ""), told=told)
 
     def would_resume(self, request: TellRequest, conversation: Conversation, link: Link) -> bool:
@@ -474,10 +474,7 @@ class ExternalTurns:
         return context
 
     def _context(self, live: LiveTurn) -> str:
-        past = past_of(live, prior_of(live), is_prior_injected=live.must_inject)
-        context = context_for(
-            role=live.role_told, task=live.request.task, decision=live.telling, past=past
-        )
+        context = context_of(live, past_of(live, prior_of(live)))
         agent = AGENTS.get(live.agent)
         # Otherwise our text becomes the title of the sub-agent's session.
         pieces = (context, agent.request_heading if agent and context else "")
@@ -673,8 +670,7 @@ class ExternalTurns:
             )
             live.commit_here(parked_event(live, because), writes=writes)
             return
-        ended = ended_event(live, result, writes=writes)
-        end_here(live, ended, writes)
+        end_with(live, result, writes)
 
     def cancel_open(self, holder: Holder, main_session: str, *, has_ended: bool = False) -> None:
         """End the calls of a main session that a person broke off, those in the background apart.

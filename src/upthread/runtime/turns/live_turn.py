@@ -581,6 +581,13 @@ def ended_event(
     return live.account.told_in(ended)
 
 
+def end_with(
+    live: LiveTurn, result: PromptResult, writes: Sequence[Write], late_events: int = 0
+) -> None:
+    """Commit the end of a turn as its prompt ended. Blocking."""
+    end_here(live, ended_event(live, result, writes=writes, late_events=late_events), writes)
+
+
 def end_here(live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> None:
     """Commit the end of the turn, with what follows from it. Blocking."""
     follow_up = live.request.at_end(live.turn_id, ended, live.reply)

@@ -51,6 +51,7 @@ from upthread.core.turns.effects import Effect, effects_of, held
 from upthread.core.turns.prompt import (
     EFFECTS_DONE_HEADING,
     NEW_SESSION_DECISIONS,
+    context_for,
     continuation,
     effects_block,
     is_continuation,
@@ -505,7 +506,7 @@ def prior_of(live: LiveTurn) -> PriorContext:
     )
 
 
-def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: bool) -> str:
+def past_of(live: LiveTurn, prior: PriorContext) -> str:
     """Return what a session is told of the past; empty for one that remembers it.
 
     A conversation that goes on in another session hears what was said last; one that starts fresh
@@ -515,6 +516,7 @@ def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: bool) -> 
     past = damage = effects = ""
     is_fresh = live.telling == START_FRESH
     is_new = live.telling in NEW_SESSION_DECISIONS
+    is_prior_injected = live.must_inject
     if is_prior_injected or is_new or live.view.sends:
         newest = live.store.messages(live.conversation_id, newest=REPLAYED_MESSAGES_MAX)
         prompt_seq = live.intended.prompt_seq
@@ -533,14 +535,18 @@ def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: bool) -> 
         # Sent once already in this turn, it may have been acted on before its session was lost.
         is_told = bool(past) or bool(live.view.sends)
         effects = _effects_told(live, newest if is_told else ())
-    is_updated = live.telling == RESUME_WITH_UPDATE
-    is_role_told = live.request.call is not None
-    update = (
-        render_update(live.freshness, role=live.role_told, is_role_told=is_role_told)
-        if is_updated
-        else ""
-    )
+    update = ""
+    if live.telling == RESUME_WITH_UPDATE:
+        is_role_told = live.request.call is not None
+        update = render_update(live.freshness, role=live.role_told, is_role_told=is_role_told)
     return "\n\n".join(piece for piece in (past, damage, effects, update) if piece)
+
+
+def context_of(live: LiveTurn, past: str) -> str:
+    """Return what goes before the prompt, with what is told of the past."""
+    return context_for(
+        role=live.role_told, task=live.request.task, decision=live.telling, past=past
+    )
 
 
 def _briefing_of_past(live: LiveTurn) -> str:

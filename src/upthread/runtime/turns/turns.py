@@ -71,7 +71,6 @@ from upthread.runtime.turns.delivery import (
 from upthread.runtime.turns.live_turn import (
     LiveTurn,
     end_here,
-    ended_event,
     link_end,
     parked_event,
     result_of,
@@ -413,7 +412,7 @@ async def _conclude(live: LiveTurn, answer: Answer) -> bool:
         case Recovery.NONE:
             # A caller that is cancelled before the commit begins has its answer all the same.
             live.answer = answer if result.outcome is Outcome.OK else None
-            await live.in_thread(_end_answered, result, answer)
+            await live.in_thread(end_with, result, answer.writes, answer.late_events)
         case Recovery.ROLL_OVER if result.outcome is Outcome.UNKNOWN:
             await _replace_refused(live, result.detail, writes=answer.writes)
         case Recovery.ROLL_OVER | Recovery.RELAY:
@@ -463,17 +462,6 @@ def _parks_in_doubt(live: LiveTurn, result: PromptResult, answer: Answer) -> boo
     because = TurnParked(reason=HELD_BACK, detail=f"{detail} ({effect.outcome_in_words})")
     live.commit_here(parked_event(live, because))
     return True
-
-
-def _end_answered(live: LiveTurn, result: PromptResult, answer: Answer) -> None:
-    """Commit the end of a turn that has its answer. Blocking."""
-    ended = ended_event(
-        live,
-        result,
-        writes=answer.writes,
-        late_events=answer.late_events,
-    )
-    end_here(live, ended, answer.writes)
 
 
 async def _retry(live: LiveTurn, answer: Answer) -> None:
