@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -64,6 +64,10 @@ ENTRIES_AT_ONCE: Final = 500
 
 _REPLACED: Final[JsonValue] = {"replaced": True}
 """Ends a generation. Whoever appends to it in this moment conflicts with it, and looks again."""
+
+
+OwnTurn: TypeAlias = tuple[ConversationId, TurnId]
+"""The turn of this process in a conversation."""
 
 
 class NewEntry(Struct, frozen=True, kw_only=True):
@@ -123,7 +127,7 @@ class EntryLog:
         self.commit = store.commit
         self._kind = FRAMEWORK_PREFIX + framework
         self._redacted = redacted
-        self._turn: tuple[ConversationId, TurnId] | None = None
+        self._turn: OwnTurn | None = None
         self._own: ConversationId | None = None
         self._proved: ConversationId | None = None
 
@@ -180,14 +184,12 @@ class EntryLog:
             if message.text:
                 yield message.text
 
-    def append(
-        self, entries: Sequence[NewEntry], *, after: Stands | None = None
-    ) -> tuple[int, ...]:
-        """Append values and return their numbers. With `after` only where the log still stands so.
+    def append(self, entries: Sequence[NewEntry], *, after: Stands | None = None) -> None:
+        """Append values. With `after` only where the log still stands so.
 
         Raises ConflictError where it does not; UsageError for another framework's conversation.
         """
-        return append_together((Append(log=self, entries=entries, after=after),))[0]
+        append_together((Append(log=self, entries=entries, after=after),))
 
     def rewrite(self, kept: Callable[[Sequence[Entry]], Sequence[NewEntry]]) -> None:
         """Begin anew with what `kept` makes of all entries; what was there before is erased.
@@ -211,8 +213,8 @@ class EntryLog:
                     continue
                 return
 
-    def prepared(self, append: Append) -> Prepared:
-        """Return what appending is written as, as the conversation stands now.
+    def prepared(self, append: Append) -> tuple[Sequence[Write], OwnTurn]:
+        """Return what appending is written as, as the conversation stands now, and its turn.
 
         For `append_together`, which writes it, and then has the turn remembered by `follow`.
         """
@@ -227,15 +229,11 @@ class EntryLog:
         conversation_id = conversation.conversation_id
         turn_id, turn = self._turn_in(conversation_id, last)
         said = self._said(conversation_id, turn_id, last, append.entries)
-        return Prepared(
-            writes=(*opening, *turn, *said),
-            turn=(conversation_id, turn_id),
-            seqs=tuple(range(last + 1, last + 1 + len(append.entries))),
-        )
+        return (*opening, *turn, *said), (conversation_id, turn_id)
 
-    def follow(self, written: Prepared) -> None:
+    def follow(self, turn: OwnTurn) -> None:
         """Go on in the turn that an append was written under, in a conversation of our own."""
-        self._turn, self._own = written.turn, written.turn[0]
+        self._turn, self._own = turn, turn[0]
 
     # --- below: one conversation, as the port has it ---------------------------------------------
 
@@ -348,10 +346,10 @@ class Append(Struct, frozen=True, kw_only=True):
     after: Stands | None = None
 
 
-def append_together(appends: Sequence[Append]) -> tuple[tuple[int, ...], ...]:
+def append_together(appends: Sequence[Append]) -> None:
     """Append to several logs of one record in one commit: all of it, or nothing (L2).
 
-    Returns the numbers for each. Raises as `EntryLog.append` does.
+    Raises as `EntryLog.append` does.
     """
     wanted = [each for each in appends if each.entries]
     while wanted:
@@ -359,26 +357,16 @@ def append_together(appends: Sequence[Append]) -> tuple[tuple[int, ...], ...]:
         with log.lock:
             prepared = [each.log.prepared(each) for each in wanted]
             try:
-                log.commit([write for each in prepared for write in each.writes])
+                log.commit([write for writes, _ in prepared for write in writes])
             except ConflictError:
                 # Another process was first: its entry stands, ours comes after it, unless ours was
                 # made for the log as it stood.
                 if any(each.after is not None for each in wanted):
                     raise
                 continue
-            for each, done in zip(wanted, prepared, strict=True):
-                each.log.follow(done)
-            seqs = iter(done.seqs for done in prepared)
-            return tuple(next(seqs) if each.entries else () for each in appends)
-    return ((),) * len(appends)
-
-
-class Prepared(Struct, frozen=True, kw_only=True):
-    """The writes of an append, the turn they are under, and the numbers its entries will have."""
-
-    writes: tuple[Write, ...]
-    turn: tuple[ConversationId, TurnId]
-    seqs: tuple[int, ...]
+            for each, (_, turn) in zip(wanted, prepared, strict=True):
+                each.log.follow(turn)
+            return
 
 
 def _turn(

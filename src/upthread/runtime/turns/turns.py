@@ -71,6 +71,7 @@ from upthread.runtime.turns.delivery import (
 from upthread.runtime.turns.live_turn import (
     LiveTurn,
     end_here,
+    end_with,
     link_end,
     parked_event,
     result_of,
