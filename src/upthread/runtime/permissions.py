@@ -188,14 +188,11 @@ class Gate:
         """Return the effect because of which a call must not run, and whether the call counts."""
         will_happen = self._as_recorded(request)
         actions = will_happen.actions(self._patterns)
-        is_safe = self._is_repeatable(request)
+        # What may run twice, and changes files of the tree alone.
+        places = request.foreseen.changed_if_repeatable(request.tool)
+        is_safe = places is not None and not self._leads_out(places)
         effect = must_hold_back(will_happen, self._known, actions=actions, is_repeatable=is_safe)
         return effect, bool(actions) or not is_safe
-
-    def _is_repeatable(self, request: PermissionRequest) -> bool:
-        """Return whether a call may run twice, and changes files of the tree alone."""
-        places = request.foreseen.changed_if_repeatable(request.tool)
-        return places is not None and not self._leads_out(places)
 
     async def _keep_once(self, request: PermissionRequest) -> None:
         """Keep an intent. A call that is held and asked about as well is kept once."""
@@ -226,7 +223,8 @@ class Gate:
         rule, in_words = judged(request.foreseen.kinds, self._rules)
         said_by = "rule"
         # A rule that lets edit files let an agent write the person's own configuration (ADR 62).
-        if rule == "allow" and self._reaches_out(request):
+        is_changing = self._tree is not None and bool(request.foreseen.kinds & CHANGING)
+        if rule == "allow" and is_changing and self._leads_out(places_of(request.foreseen)):
             rule = "ask"
         word, limit = self._limited(request)
         # A role's file only tightens: it may come with a repository (ADR 80).
@@ -275,14 +273,11 @@ class Gate:
             is_beyond=any(files.is_beyond(tree, place) for place in (*said, *known.places)),
         )
 
-    def _reaches_out(self, request: PermissionRequest) -> bool:
-        """Return whether something is changed that is no file of the tree's. Looks at links."""
-        will_happen = request.foreseen
-        is_changing = self._tree is not None and bool(will_happen.kinds & CHANGING)
-        return is_changing and self._leads_out(places_of(will_happen))
-
     def _leads_out(self, places: Sequence[str]) -> bool:
-        """Return whether a path is not in the tree, or is git's own. Without a tree each one is."""
+        """Return whether a path is not in the tree, or is git's own. Without a tree each one is.
+
+        Looks at links.
+        """
         if self._tree is None:
             return bool(places)
         return any(files.is_beyond(self._tree, place) for place in places)

@@ -156,7 +156,11 @@ def effects_of(
                     message, call, calls.get(call.call_id), outward_patterns
                 )
             elif isinstance(part, types.ToolResultPart) and part.call_id in calls:
-                calls[part.call_id] = _received(calls[part.call_id], part)
+                calls[part.call_id] = structs.replace(
+                    calls[part.call_id],
+                    state=_STATE_OF_STATUS.get(part.status, EffectState.UNKNOWN),
+                    is_delegation=part.child_conversation_id is not None,
+                )
     # After all results: what comes later in a turn says whether the agent saw it fail.
     for call_id in _failed_unseen(messages) & calls.keys():
         calls[call_id] = structs.replace(calls[call_id], state=EffectState.UNKNOWN)
@@ -315,14 +319,6 @@ def _intent(
         actions=tuple(dict.fromkeys(actions)),
         turn_id=message.turn_id,
         tellings=(*(before.tellings if before else ()), part),
-    )
-
-
-def _received(effect: Effect, part: types.ToolResultPart) -> Effect:
-    return structs.replace(
-        effect,
-        state=_STATE_OF_STATUS.get(part.status, EffectState.UNKNOWN),
-        is_delegation=part.child_conversation_id is not None,
     )
 
 

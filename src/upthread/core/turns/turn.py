@@ -175,6 +175,11 @@ class TurnView(Struct, frozen=True, kw_only=True):
     parked: TurnParked | None = None
 
     @property
+    def command(self) -> TurnCommand:
+        """What to do next with it."""
+        return NEXT_COMMAND[self.state]
+
+    @property
     def call(self) -> AgentsCall | None:
         """The call of an agent's own tool that began it, None for any other turn."""
         return self.intended.call if self.intended else None
@@ -203,7 +208,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
     @property
     def is_over(self) -> bool:
         """Whether no command is left for it."""
-        return NEXT_COMMAND[self.state] is TurnCommand.NOTHING
+        return self.command is TurnCommand.NOTHING
 
     @property
     def was_cut_off(self) -> bool:

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.roles.reports import Report
 from upthread.core.runs import pipeline as pipelines
-from upthread.core.runs.pipeline import RunView, VerdictView, holds
+from upthread.core.runs.pipeline import Handed, RunView, VerdictView, holds
 from upthread.core.runs.stops import OURS, Ending, Source, ending_of
 from upthread.core.states import (
     RoleFacts,
@@ -240,7 +240,8 @@ class Overview:
         holder = self._holder(lease_name_of(conversation))
         run = newest.view if newest else None
         is_step = newest is not None and turn is not None and turn.run_id == newest.run_id
-        verdict = _verdict(run, key.role, tree)
+        handed = run.handed.get(key.role) if run else None
+        verdict = _verdict(run, handed, tree)
         chain = self._store.links(conversation_id)
         call = last.call if last else None
         call_agent = call.agent if call else ""
@@ -257,7 +258,7 @@ class Overview:
             moved_at_ms=moved_at_ms,
             run=run if is_step else None,
             # Of that very turn: a later prompt to the role passes none.
-            verdict=verdict if turn and _handed_by(run, key.role) == turn.turn_id else None,
+            verdict=verdict if turn and handed and handed.turn_id == turn.turn_id else None,
             source=self._source(last, (turn.opened_at_ms, moved_at_ms)) if turn else OURS,
         )
         return RoleView(
@@ -313,7 +314,7 @@ class Overview:
             run=run,
             is_held=self._holder(lease) is not None,
             moved_at_ms=newest.moved_at_ms,
-            verdict=_verdict(run, run.last.role, tree) if run.last else None,
+            verdict=_verdict(run, run.handed.get(run.last.role), tree) if run.last else None,
         )
         return of_run(facts)
 
@@ -339,14 +340,9 @@ def _current_generations(conversations: tuple[Conversation, ...]) -> tuple[Conve
     return tuple(newest.values())
 
 
-def _handed_by(run: RunView | None, role: str) -> str:
-    """Return the turn that handed back a role's report, empty without one."""
-    handed = run.handed.get(role) if run else None
-    return handed.turn_id if handed else ""
-
-
-def _verdict(run: RunView | None, role: str, tree: Callable[[], str] | None) -> VerdictView | None:
-    handed = run.handed.get(role) if run else None
+def _verdict(
+    run: RunView | None, handed: Handed | None, tree: Callable[[], str] | None
+) -> VerdictView | None:
     if run is None or handed is None or handed.report.verdict is None:
         return None
     # A verdict on reports alone holds whatever the tree is, and asks no git.

@@ -459,7 +459,6 @@ def _begun(live: LiveTurn) -> tuple[str, _Beforehand, bool] | None:
     # Before it leaves: whoever finds the turn then asks the agent's history what
     # became of it, and never sends a prompt a second time that may have arrived.
     live.commit_here(sent, writes=writes)
-    live.advance_past(writes)
     return message.sent_text, _beforehand(live), bool(past)
 
 
@@ -581,7 +580,8 @@ def judged(live: LiveTurn, answer: Answer) -> PromptResult:
     if result.outcome is not Outcome.OK or attached is None or attached.how == "new":
         return result
     signs = PoisonSigns(
-        was_interrupted=live.was_interrupted_before,
+        # One that is taken on is no other turn before this one.
+        was_interrupted=not live.has_last_turn_ended and live.claim.last_id != live.turn_id,
         prompt_characters=answer.prompt_characters,
         duration_s=answer.duration_s,
         tokens_in=result.tokens_in,

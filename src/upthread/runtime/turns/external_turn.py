@@ -88,13 +88,13 @@ from upthread.runtime.turns.live_turn import LiveTurn, end_here, end_with, parke
 from upthread.runtime.turns.recovery import (
     context_of,
     examiner_of,
-    failure_in_store,
     past_of,
     prior_of,
     read_in_store,
     recognised_in_store,
     recorder_of_rest,
     rest_of,
+    session_in_store,
     with_reply,
 )
 from upthread.store.base import Store
@@ -720,10 +720,11 @@ class ExternalTurns:
         call = live.view.call if live else None
         if live is None or call is None or call.agent not in SILENT:
             return False
-        failure = failure_in_store(live)
-        if failure is not None:
-            self.end(call, CallEnded(outcome=failure.outcome, detail=failure.detail))
-        return failure is not None
+        found = session_in_store(live)
+        if found is None or found.failure is None:
+            return False
+        self.end(call, CallEnded(outcome=found.failure.outcome, detail=found.failure.detail))
+        return True
 
     def _recover(self, turn_id: TurnId, lease: Lease, dead: Holder) -> None:
         """Read a call back in one commit, which frees its conversation.

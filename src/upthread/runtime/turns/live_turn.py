@@ -337,11 +337,6 @@ class LiveTurn:
         is_heard = not (last.was_unheard or last.may_be_unheard)
         return last.ended is not None and not last.was_cut_off and is_heard
 
-    @property
-    def was_interrupted_before(self) -> bool:
-        """Whether another turn before this one was cut off. One that is taken on is no other."""
-        return not self.has_last_turn_ended and self.claim.last_id != self.turn_id
-
     async def is_refused_again(
         self, outcome: Outcome, words: str, *, sends: int, stderr: str = ""
     ) -> bool:
@@ -456,6 +451,7 @@ class LiveTurn:
         if self.take:
             self.fences += (self.take.fence,)
         self.take, self.give = None, ()
+        self.advance_past(writes)
         for event in events:
             self.view = turns.apply(self.view, event)
 

@@ -61,7 +61,6 @@ from upthread.core.turns.recognition import (
     CutOffCall,
     EarlierPrompt,
     Recognised,
-    StoredFailure,
     StoredSession,
     recognise,
 )
@@ -128,7 +127,6 @@ def continuation_of(live: LiveTurn, message: Message, found: Recognised) -> str:
         is_injected=is_absent and _sent(live).is_prior_injected,
     )
     live.commit_here(_known(live, found), again, writes=(*tail, live.recorded(prompt)))
-    live.advance_to(prompt.seq + 1)
     return text
 
 
@@ -194,7 +192,7 @@ def recognised_in_store(live: LiveTurn) -> Recognised | None:
 
 def read_in_store(live: LiveTurn) -> Recognised | None:
     """As `recognised_in_store`; raises StoreError for a store that cannot be read. Blocking."""
-    found = _session_in_store(live)
+    found = session_in_store(live)
     if found is None:
         return None
     judged = _judged(live, _prompt_of_session(live), found.events)
@@ -224,13 +222,7 @@ def with_reply(live: LiveTurn, tail: Sequence[AgentEvent], reply: str) -> tuple[
     return (*kept, TextReceived(upstream_session_id=live.current_session, text=reply))
 
 
-def failure_in_store(live: LiveTurn) -> StoredFailure | None:
-    """Return how a call failed, where the agent's store says so and no hook does. Blocking."""
-    found = _session_in_store(live)
-    return found.failure if found else None
-
-
-def _session_in_store(live: LiveTurn) -> StoredSession | None:
+def session_in_store(live: LiveTurn) -> StoredSession | None:
     """Return the session that the prompt went to, or its call's, as the agent's store has it."""
     link, call = live.link, live.view.call
     if link is None or live.view.sent is None:

@@ -174,7 +174,7 @@ async def _drive_agent(live: LiveTurn) -> None:
 
 async def _carry_out(live: LiveTurn, connection: AgentConnection) -> bool:
     """Carry out the next command; returns whether another process must go on."""
-    command = turns.NEXT_COMMAND[live.view.state]
+    command = live.view.command
     if command is TurnCommand.ATTACH:
         return await _attach(live, connection)
     if command is TurnCommand.SEND:
@@ -202,7 +202,7 @@ async def _fail(live: LiveTurn, error: UpstreamError) -> None:
         await live.commit(live.decided_again())
         tell_kept(live)
     # Ended here, the next prompt would be sent beside one that may have arrived.
-    command = turns.NEXT_COMMAND[view.state]
+    command = view.command
     is_in_doubt = command is TurnCommand.RECOGNISE and not live.is_given_up and not closed
     if is_in_doubt and outcome in PASSING and live.may_be_left_open:
         # So that refusals in a row are counted over the attempts of a step.
@@ -225,7 +225,7 @@ async def _end_cancelled(live: LiveTurn) -> None:
         if (
             live.view.is_over
             # Nobody has asked the history yet: whoever goes on does, and sends nothing twice.
-            or turns.NEXT_COMMAND[live.view.state] is TurnCommand.RECOGNISE
+            or live.view.command is TurnCommand.RECOGNISE
         ):
             return
         try:
@@ -353,7 +353,6 @@ async def _roll_over(
     )
     # One commit: between two, a crash would leave a turn that resumes a session that is closed.
     await live.commit(failed, live.decided_again(), writes=(*writes, *ends))
-    live.advance_past(writes)
     if outcome is Outcome.CORRUPTED and detail and not is_refused:
         session = link.upstream_session_id
         text = f"{link.agent} cannot read session {session}: {detail}"
@@ -449,7 +448,6 @@ async def _interrupt(live: LiveTurn, result: PromptResult, writes: Sequence[Writ
 def _parks_in_doubt(live: LiveTurn, result: PromptResult, answer: Answer) -> bool:
     """Park a turn that would be sent again, and may do an action twice by that. Blocking."""
     live.commit_here(writes=answer.writes)
-    live.advance_past(answer.writes)
     answer.writes = ()
     effect = next(iter(held(effects_of_turn(live))), None)
     if effect is None:
@@ -469,8 +467,6 @@ async def _retry(live: LiveTurn, answer: Answer) -> None:
     """Take the turn up again with a new process of the agent, by what its history says."""
     holder = live.system.this_process(live.request.claim.doing).in_words()
     await live.commit(RecoveryStarted(holder=holder), writes=answer.writes)
-    # What it said before it failed has numbers: the continuation comes after it.
-    live.advance_past(answer.writes)
     outcome, detail = answer.result.outcome, answer.result.detail
     why = ": ".join(filter(None, (ROLLOVER[outcome].says, detail)))
     text = f"{why}; the turn is taken up again, once"
