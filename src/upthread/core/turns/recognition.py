@@ -83,13 +83,15 @@ def recognise(
     as it was.
     """
     known = (*(prompt.text for prompt in earlier), sent_text)
-    messages = _user_messages(_own_events(history))
+    children = children_of(history)
+    messages = _user_messages(history, children)
     prompts = [prompt for message in messages for prompt in _told_apart(message, known)]
     places = _places(prompts, known, [each.was_answered for each in earlier], has_older=has_older)
     if places == {_Place.LAST}:
         # With what children said: which sessions are children's only the whole history tells.
         tail = tuple(history[prompts[-1].end :])
-        found = _judge_reply(_own_events(tail, among=history), attended_calls)
+        own = [event for event in tail if event.upstream_session_id not in children]
+        found = _judge_reply(own, attended_calls)
         return structs.replace(found, tail=tail)
     # Redacted, it could not be found by its text, and not be sent again either.
     is_kept = bool(sent_text.strip()) and not has_placeholder(sent_text)
@@ -233,14 +235,6 @@ def folded_prompt(text: str) -> FoldedPrompt:
     return FoldedPrompt(lines, " ".join(lines))
 
 
-def _own_events(
-    events: Sequence[AgentEvent], *, among: Sequence[AgentEvent] | None = None
-) -> list[AgentEvent | None]:
-    """Return the events in their places, those of children taken out."""
-    children = children_of(events if among is None else among)
-    return [None if event.upstream_session_id in children else event for event in events]
-
-
 def children_of(history: Iterable[AgentEvent]) -> frozenset[UpstreamSessionId]:
     """Return the sessions of all children that a history names."""
     return frozenset(
@@ -251,7 +245,7 @@ def children_of(history: Iterable[AgentEvent]) -> frozenset[UpstreamSessionId]:
     )
 
 
-def _judge_reply(tail: Sequence[AgentEvent | None], attended: Collection[str]) -> Recognised:
+def _judge_reply(tail: Sequence[AgentEvent], attended: Collection[str]) -> Recognised:
     calls = _calls(tail)
     effects = tuple((call_id, title, status) for call_id, (title, status) in calls.items())
     is_open = any(status not in CALL_ENDED for _, status in calls.values())
@@ -271,20 +265,20 @@ def _judge_reply(tail: Sequence[AgentEvent | None], attended: Collection[str]) -
     )
 
 
-def _ran(tail: Sequence[AgentEvent | None]) -> Iterator[str]:
+def _ran(tail: Sequence[AgentEvent]) -> Iterator[str]:
     """Yield the calls that failed and ran."""
     for event in tail:
         if isinstance(event, ToolCallUpdated) and event.did_run:
             yield event.call_id
 
 
-def _reply(tail: Sequence[AgentEvent | None]) -> str:
+def _reply(tail: Sequence[AgentEvent]) -> str:
     """Return the text, in paragraphs where something came between, as a recorder has it."""
     pieces: list[str] = []
     previous: TextReceived | None = None
     for event in tail:
         if not isinstance(event, TextReceived):
-            previous = None if event is not None else previous
+            previous = None
             continue
         is_same = previous is not None and previous.message_id == event.message_id
         if pieces and not is_same:
@@ -294,7 +288,7 @@ def _reply(tail: Sequence[AgentEvent | None]) -> str:
     return "".join(pieces)
 
 
-def _says_something_last(tail: Sequence[AgentEvent | None]) -> bool:
+def _says_something_last(tail: Sequence[AgentEvent]) -> bool:
     # Updates and numbers may come after the last word, and say nothing of it.
     telling = [
         event
@@ -304,7 +298,7 @@ def _says_something_last(tail: Sequence[AgentEvent | None]) -> bool:
     return bool(telling) and isinstance(telling[-1], TextReceived)
 
 
-def _calls(tail: Sequence[AgentEvent | None]) -> dict[str, tuple[str, str]]:
+def _calls(tail: Sequence[AgentEvent]) -> dict[str, tuple[str, str]]:
     calls: dict[str, tuple[str, str]] = {}
     for event in tail:
         if isinstance(event, ToolCallAnnounced):
@@ -316,12 +310,14 @@ def _calls(tail: Sequence[AgentEvent | None]) -> dict[str, tuple[str, str]]:
     return calls
 
 
-def _user_messages(events: Sequence[AgentEvent | None]) -> list[_Prompt]:
+def _user_messages(
+    history: Sequence[AgentEvent], children: Collection[UpstreamSessionId]
+) -> list[_Prompt]:
     """Return the user messages; chunks that follow each other under one id are one message."""
     messages: list[_Prompt] = []
     previous: UserTextReplayed | None = None
-    for end, event in enumerate(events, start=1):
-        if event is None:
+    for end, event in enumerate(history, start=1):
+        if event.upstream_session_id in children:
             continue
         if not isinstance(event, UserTextReplayed):
             previous = None

@@ -376,6 +376,9 @@ def _next_visible(text: str, start: int) -> int:
 # --- a replayed history as it would have been recorded --------------------------------------------
 
 
+_WORDS: Final = frozenset({"text", "title", "arguments", "locations", "entries", "raw"})
+"""The fields of events that hold what people, agents and programs said."""
+
 _SPOKEN: Final = (events.UserTextReplayed, events.TextReceived, events.ReasoningReceived)
 
 
@@ -406,36 +409,15 @@ def _text_of(event: events.AgentEvent) -> object:
 
 
 def _redacted(event: events.AgentEvent, redactor: Redactor) -> events.AgentEvent:
-    match event:
-        case events.UserTextReplayed() | events.TextReceived() | events.ReasoningReceived():
-            return structs.replace(event, text=redactor.redact(event.text))
-        case events.ToolCallAnnounced():
-            return structs.replace(
-                event,
-                title=redactor.redact(event.title),
-                arguments=redactor.redact_json(event.arguments),
-                locations=tuple(map(redactor.redact, event.locations)),
-            )
-        case events.ToolCallUpdated():
-            return _redacted_update(event, redactor)
-        case events.PlanChanged(entries=entries):
-            redacted = ((redactor.redact(text), status) for text, status in entries)
-            return structs.replace(event, entries=tuple(redacted))
-        case events.UnknownReceived():
-            return structs.replace(event, raw=redactor.redact_json(event.raw))
-        case _:
-            return event
+    redacted: dict[str, Any] = {}
+    for name in _WORDS.intersection(event.__struct_fields__):
+        value = getattr(event, name)
+        new: Any = redactor.redact_json(value)
+        if isinstance(value, tuple) and isinstance(new, list):
+            new = tuple(map(_as_tuple, new))
+        redacted[name] = new
+    return structs.replace(event, **redacted)
 
 
-def _redacted_update(event: events.ToolCallUpdated, redactor: Redactor) -> events.ToolCallUpdated:
-    def redacted(value: types.JsonValue) -> str | None:
-        return redactor.redact(value) if isinstance(value, str) else None
-
-    locations = event.locations
-    return structs.replace(
-        event,
-        title=redacted(event.title),
-        text=redacted(event.text),
-        arguments=redactor.redact_json(event.arguments),
-        locations=None if locations is None else tuple(map(redactor.redact, locations)),
-    )
+def _as_tuple(member: Any) -> Any:
+    return tuple(member) if isinstance(member, list) else member

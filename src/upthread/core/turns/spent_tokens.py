@@ -47,6 +47,8 @@ NOTHING_SPENT = Tokens(count=0, is_estimate=False)
 
 NO_USAGE: Final = Usage()
 
+_SUMS: Final = ("read", "written", "cached", "cache_written")
+
 
 class Counted(Struct, frozen=True, kw_only=True):
     """What the requests of a prompt took so far, those of its sub-agents with them.
@@ -311,14 +313,12 @@ def together(usage: Usage | None, more: Usage | None) -> Usage | None:
 
 
 def _added(usage: Usage, more: Usage) -> Usage:
+    first = usage if usage.first_read is not None else more
     return Usage(
         requests=usage.requests + more.requests,
-        read=_sum(usage.read, more.read),
-        written=_sum(usage.written, more.written),
-        cached=_sum(usage.cached, more.cached),
-        cache_written=_sum(usage.cache_written, more.cache_written),
-        first_read=usage.first_read if usage.first_read is not None else more.first_read,
-        first_cached=usage.first_cached if usage.first_read is not None else more.first_cached,
+        first_read=first.first_read,
+        first_cached=first.first_cached,
+        **{name: _sum(getattr(usage, name), getattr(more, name)) for name in _SUMS},
     )
 
 
