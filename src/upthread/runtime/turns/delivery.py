@@ -68,44 +68,68 @@ SILENCE_TOLD_AT_S: Final = (60.0, 300.0, 900.0)
 
 
 class Attached(Struct, frozen=True, kw_only=True):
-    """An attached session. `history` is what `load` replayed, None after new or resume."""
+    """An attached session and the process that serves it.
 
-    upstream_session_id: UpstreamSessionId
-    how: str
-    history: tuple[AgentEvent, ...] | None = None
+    `history` is what `load` replayed, None after new or resume.
+    """
+
+    event: SessionAttached
+    history: tuple[AgentEvent, ...] | None
 
 
 async def attach(
+    live: LiveTurn,
     connection: AgentConnection,
     *,
-    decision: str,
-    current: UpstreamSessionId | None,
+    decision: str = RESUME,
     wants_history: bool = False,
 ) -> Attached:
     """Attach as decided; without `wants_history` `resume` is preferred, because `load` replays all.
 
     An agent that only resumes tells no history.
     """
-    if decision in NEW_SESSION_DECISIONS:
-        # Refused where it enters, before it is stored, shown and handed back to the agent (ADR 63).
-        made = require_session(await connection.new_session())
-        return Attached(upstream_session_id=made, how="new")
-    # Without an open link the rules decide for a new session: `none_yet` or `no_session`.
-    assert current is not None
+    current, able, process = live.current_session, connection.capabilities, connection.process
+    is_new = decision in NEW_SESSION_DECISIONS
+    history: tuple[AgentEvent, ...] | None = None
+    async with telling_of_wait(live, "make a session" if is_new else f"open session {current}"):
+        if is_new:
+            # Refused where it enters, before it is stored, shown and handed back (ADR 63).
+            session, how = require_session(await connection.new_session()), "new"
+        else:
+            # Without an open link the rules decide for a new session: `none_yet` or `no_session`.
+            assert current is not None
+            session, how = current, "resumed"
+            if able.can_resume and not (wants_history and able.can_load):
+                await connection.resume_session(current)
+            else:
+                history, how = await _load(connection, current), "loaded"
+    live.agent_version = able.version
+    profile, chose_profile = live.own_sessions.profile_in(live.agent, connection)
+    event = SessionAttached(
+        upstream_session_id=session,
+        how=how,
+        agent=live.agent,
+        agent_pid=process.pid if process else None,
+        agent_started_at_ticks=process.started_at_ticks if process else None,
+        # A pid is one only beside its host: whoever takes over ends this agent there alone.
+        agent_host=live.host,
+        agent_profile=profile,
+        chose_profile=chose_profile,
+    )
+    return Attached(event=event, history=history)
+
+
+async def _load(connection: AgentConnection, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
     able = connection.capabilities
-    if able.can_resume and not (wants_history and able.can_load):
-        await connection.resume_session(current)
-        return Attached(upstream_session_id=current, how="resumed")
     if not able.can_load:
         # Never a new session in its place: the agent would have forgotten all, and nobody be told.
         raise UpstreamError(
-            f"{able.agent} can neither resume nor load the session {current}",
+            f"{able.agent} can neither resume nor load the session {session}",
             outcome=Outcome.UNKNOWN,
             hint="send the next prompt: it goes on in a new session, which is told what was said",
-            upstream_session_id=current,
+            upstream_session_id=session,
         )
-    history = await connection.load_session(current)
-    return Attached(upstream_session_id=current, how="loaded", history=history)
+    return await connection.load_session(session)
 
 
 # --- as decided --------------------------------------------------------------------------------
@@ -129,16 +153,13 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection) -> None
         elif able.can_load and _is_to_compare(live):
             attached = await _load_and_compare(live, connection)
             decision = live.intended.decision
-    is_new = decision in NEW_SESSION_DECISIONS
-    if attached is None or is_new:
-        wanted = "make a session" if is_new else f"open session {live.current_session}"
-        async with telling_of_wait(live, wanted):
-            attached = await attach(connection, decision=decision, current=live.current_session)
-    event = attached_event(live, connection, attached)
+    if attached is None or decision in NEW_SESSION_DECISIONS:
+        attached = await attach(live, connection, decision=decision)
+    event = attached.event
     if live.lost_profile not in {"", event.agent_profile}:
         text = f"the session was in {live.lost_profile}, where it is no longer"
         live.notice("profile_lost", text, profile=live.lost_profile, now=event.agent_profile)
-    if attached.how == "new":
+    if event.how == "new":
         # By itself, synced, and before anything is sent: an id that is lost is a lost session.
         able = connection.capabilities
         is_of_process = not (able.can_resume or able.can_load)
@@ -151,26 +172,6 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection) -> None
     live.is_start_due = live.refused_link is not None
     if not live.is_start_due:
         notify_started(live)
-
-
-def attached_event(
-    live: LiveTurn, connection: AgentConnection, attached: Attached
-) -> SessionAttached:
-    """Return the event that names the session and the process that serves it."""
-    process, agent = connection.process, live.agent
-    live.agent_version = connection.capabilities.version
-    profile, chose_profile = live.own_sessions.profile_in(agent, connection)
-    return SessionAttached(
-        upstream_session_id=attached.upstream_session_id,
-        how=attached.how,
-        agent=agent,
-        agent_pid=process.pid if process else None,
-        agent_started_at_ticks=process.started_at_ticks if process else None,
-        # A pid is one only beside its host: whoever takes over ends this agent there alone.
-        agent_host=live.host,
-        agent_profile=profile,
-        chose_profile=chose_profile,
-    )
 
 
 def elsewhere_in_words(live: LiveTurn) -> str:
@@ -200,15 +201,11 @@ async def _load_and_compare(live: LiveTurn, connection: AgentConnection) -> Atta
 
     Returns the session that was loaded for that, None where it is still to be resumed.
     """
-    session, able = live.require_link().upstream_session_id, connection.capabilities
-    attached = None
+    able, attached = connection.capabilities, None
     history = await live.in_thread(_stored, able.store)
     try:
         if not history:
-            async with telling_of_wait(live, f"open session {session}"):
-                attached = await attach(
-                    connection, decision=RESUME, current=session, wants_history=True
-                )
+            attached = await attach(live, connection, wants_history=True)
             history = attached.history or ()
     except UpstreamError as error:
         if able.can_resume and error.outcome not in LOST:

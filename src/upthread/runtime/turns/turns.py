@@ -31,7 +31,7 @@ from upthread.core.decision.rollover import (
     is_stopping,
     recovery_of,
 )
-from upthread.core.decision.words import OTHER_PROFILE, RECOGNISED, RESUME
+from upthread.core.decision.words import OTHER_PROFILE, RECOGNISED
 from upthread.core.events import (
     AttachFailed,
     PromptRecognised,
@@ -56,7 +56,6 @@ from upthread.runtime.turns.delegation import TellRequest, TurnResult
 from upthread.runtime.turns.delivery import (
     attach,
     attach_as_decided,
-    attached_event,
     closed_in_words,
     elsewhere_in_words,
     judged,
@@ -492,15 +491,13 @@ async def _continue_by_history(live: LiveTurn, connection: AgentConnection) -> A
 
     Raises UpstreamError for a session that cannot be attached.
     """
-    current = live.require_link().upstream_session_id
-    async with telling_of_wait(live, f"open session {current}"):
-        # Of an agent that only resumes nobody can tell whether it got its prompt: the turn
-        # parks until a person says to go on.
-        attached = await attach(connection, decision=RESUME, current=current, wants_history=True)
+    # Of an agent that only resumes nobody can tell whether it got its prompt: the turn parks until
+    # a person says to go on.
+    attached = await attach(live, connection, wants_history=True)
     message, found = await live.in_thread(recognised_replay, attached.history)
     known = PromptRecognised(recognition=found.recognition)
     # Before anything leaves: whoever takes over from here ends this process first, by its pid.
-    await live.commit(attached_event(live, connection, attached))
+    await live.commit(attached.event)
     notify_started(live, recognition=found.recognition)
     if found.recognition is Recognition.COMPLETE:
         await live.in_thread(adopt, found)
