@@ -16,10 +16,9 @@ from upthread.agent_stores.homes import home_of
 from upthread.agents.base import OpenRequest
 from upthread.agents.registry import adapter_for, agents_on_path
 from upthread.core.agents import AGENTS
-from upthread.core.decision.words import RESUME
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import UpstreamError
-from upthread.runtime.turns.delivery import attach
+from upthread.runtime.turns.delivery import open_session
 
 _NEEDED: Final = ("config.toml",)
 """Codex opens a thread only where the thread's model provider is configured (0.171.0)."""
@@ -70,7 +69,7 @@ async def ask_agent(
             session = UpstreamSessionId(each.session_id)
             try:
                 async with adapter_for(agent).open(request) as connection:
-                    await attach(connection, decision=RESUME, current=session)
+                    await open_session(connection, session)
                 opens.append(session)
             except UpstreamError as error:
                 refusals[session] = str(error)

@@ -84,11 +84,8 @@ async def attach(
     decision: str = RESUME,
     wants_history: bool = False,
 ) -> Attached:
-    """Attach as decided; without `wants_history` `resume` is preferred, because `load` replays all.
-
-    An agent that only resumes tells no history.
-    """
-    current, able, process = live.current_session, connection.capabilities, connection.process
+    """Attach as decided; see `open_session`."""
+    current, process = live.current_session, connection.process
     is_new = decision in NEW_SESSION_DECISIONS
     history: tuple[AgentEvent, ...] | None = None
     async with telling_of_wait(live, "make a session" if is_new else f"open session {current}"):
@@ -98,12 +95,9 @@ async def attach(
         else:
             # Without an open link the rules decide for a new session: `none_yet` or `no_session`.
             assert current is not None
-            session, how = current, "resumed"
-            if able.can_resume and not (wants_history and able.can_load):
-                await connection.resume_session(current)
-            else:
-                history, how = await _load(connection, current), "loaded"
-    live.agent_version = able.version
+            history = await open_session(connection, current, wants_history=wants_history)
+            session, how = current, "resumed" if history is None else "loaded"
+    live.agent_version = connection.capabilities.version
     profile, chose_profile = live.own_sessions.profile_in(live.agent, connection)
     event = SessionAttached(
         upstream_session_id=session,
@@ -119,8 +113,18 @@ async def attach(
     return Attached(event=event, history=history)
 
 
-async def _load(connection: AgentConnection, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+async def open_session(
+    connection: AgentConnection, session: UpstreamSessionId, *, wants_history: bool = False
+) -> tuple[AgentEvent, ...] | None:
+    """Resume a session, or load it: then return what the agent replays.
+
+    Without `wants_history` `resume` is preferred, because `load` replays all. An agent that only
+    resumes tells no history.
+    """
     able = connection.capabilities
+    if able.can_resume and not (wants_history and able.can_load):
+        await connection.resume_session(session)
+        return None
     if not able.can_load:
         # Never a new session in its place: the agent would have forgotten all, and nobody be told.
         raise UpstreamError(
