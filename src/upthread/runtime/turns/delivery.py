@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final
 
 import anyio
 from msgspec import Struct, structs
@@ -37,9 +38,8 @@ from upthread.core.events import (
 )
 from upthread.core.quotas import RESET_S_MAX, require_session, require_tokens
 from upthread.core.roles.limits import unheld_in_words
-from upthread.core.turns.effects import Effect
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
-from upthread.core.turns.recorder import KnownChild, Recorder
+from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.turns.turn import RESTORED
 from upthread.core.types import ContextPart, Message, Outcome, UpstreamSessionId
@@ -47,7 +47,7 @@ from upthread.errors import StoreError, UpstreamError
 from upthread.runtime.record.turn_views import last_attached
 from upthread.runtime.turns.live_turn import LiveTurn, link_end
 from upthread.runtime.turns.older_record import look_at_replay
-from upthread.runtime.turns.recording import Answer, Examiner, Recording, held_elsewhere
+from upthread.runtime.turns.recording import Answer, Recording, held_elsewhere
 from upthread.runtime.turns.recovery import (
     context_of,
     effects_before,
@@ -414,40 +414,22 @@ A process that was suspended is cancelled when it wakes, and finds its agent's r
 """
 
 
-class _Beforehand(NamedTuple):
-    """What is read before a prompt leaves: all that is asked while its reply comes.
-
-    `known` are the actions that must not be done again.
-    """
-
-    children: tuple[KnownChild, ...]
-    quarantined: int
-    examiner: Examiner
-    known: tuple[Effect, ...]
-
-
 async def send(live: LiveTurn, connection: AgentConnection) -> Answer | None:
     """Send the turn's prompt to the session that is attached; None where it is not all kept."""
     begun = await live.in_thread(_begun)
     if begun is None:
         return None
-    text, beforehand, is_past_told = begun
+    text, is_past_told = begun
     if live.telling == RESUME_WITH_REPLAY and not is_past_told:
         said = "nothing of what was said is left on record: the new session begins without it"
         live.notice(NOTHING_TO_REPLAY, said)
-    return await _stream(live, connection, text, beforehand)
+    return await stream(live, connection, text)
 
 
-async def stream(live: LiveTurn, connection: AgentConnection, text: str) -> Answer:
-    """Let a prompt leave that is committed, and record the reply while it comes."""
-    beforehand = await live.in_thread(_beforehand)
-    return await _stream(live, connection, text, beforehand)
+def _begun(live: LiveTurn) -> tuple[str, bool] | None:
+    """Commit the prompt as it will leave, and prepare for its reply. Blocking.
 
-
-def _begun(live: LiveTurn) -> tuple[str, _Beforehand, bool] | None:
-    """Commit the prompt as it will leave, and read what is known by then. Blocking.
-
-    With it whether the session is told anything of the past.
+    Returns its text, and whether the session is told anything of the past.
     """
     # Without what redaction took from it, it would be another prompt than the person's.
     if not live.has_whole_prompt():
@@ -460,26 +442,55 @@ def _begun(live: LiveTurn) -> tuple[str, _Beforehand, bool] | None:
     # Before it leaves: whoever finds the turn then asks the agent's history what
     # became of it, and never sends a prompt a second time that may have arrived.
     live.commit_here(sent, writes=writes)
-    return message.sent_text, _beforehand(live), bool(past)
+    prepare(live)
+    return message.sent_text, bool(past)
 
 
-async def _stream(
-    live: LiveTurn, connection: AgentConnection, text: str, beforehand: _Beforehand
-) -> Answer:
+def prepare(live: LiveTurn) -> None:
+    """Read, before a prompt leaves, all that is asked while its reply comes. Blocking."""
+    # Sent for the first time, a turn has done nothing yet that it could do again.
+    is_again = live.view.was_sent_again
+    own = effects_of_turn(live) if is_again else ()
+    live.recorder = Recorder(
+        conversation=live.conversation,
+        turn_id=live.turn_id,
+        link=live.require_link(),
+        next_seq=live.next_seq,
+        call_durability=live.request.durability,
+        # Counted over all sends of the turn, so that nothing is written over; a first has none.
+        quarantined=live.quarantined() if is_again else 0,
+        # Children have conversations already, from this turn or earlier ones.
+        children=known_children(live.store, live.conversation),
+    )
+    live.account.begin(live.recorder)
+    live.recording = Recording(
+        store=live.store,
+        system=live.system,
+        recorder=live.recorder,
+        examiner=examiner_of(live),
+        fences=live.fences,
+        is_own=partial(_is_own_child, live),
+    )
+    # What must not be done again.
+    known = (*effects_before(live), *own)
+    live.gate.expect(known=known, keep=live.recording.intend)
+
+
+async def stream(live: LiveTurn, connection: AgentConnection, text: str) -> Answer:
+    """Let a prompt leave that is prepared for, and record the reply while it comes."""
     async with telling_of_wait(live, "answer", is_prompted=True) as has_spoken:
-        return await _record(live, connection, text, beforehand, has_spoken)
+        return await _record(live, connection, text, _hearing(live, has_spoken))
 
 
 async def _record(
     live: LiveTurn,
     connection: AgentConnection,
     text: str,
-    beforehand: _Beforehand,
-    has_spoken: Callable[[], None],
+    on_event: Callable[[AgentEvent], None],
 ) -> Answer:
-    live.recording = recording = _recording(live, beforehand, _hearing(live, has_spoken))
-    live.gate.expect(known=beforehand.known, keep=recording.intend)
-    session = live.require_link().upstream_session_id
+    recording, session = live.recording, live.require_link().upstream_session_id
+    assert recording is not None, "it was prepared for"
+    recording.on_event = on_event
     results: list[PromptResult] = []
     began_s = anyio.current_time()
 
@@ -515,32 +526,6 @@ async def _record(
     return answer()
 
 
-def _recording(
-    live: LiveTurn, beforehand: _Beforehand, on_event: Callable[[AgentEvent], None]
-) -> Recording:
-    recorder = Recorder(
-        conversation=live.conversation,
-        turn_id=live.turn_id,
-        link=live.require_link(),
-        next_seq=live.next_seq,
-        call_durability=live.request.durability,
-        quarantined=beforehand.quarantined,
-        # Children have conversations already, from this turn or earlier ones.
-        children=beforehand.children,
-    )
-    live.recorder = recorder
-    live.account.begin(recorder)
-    return Recording(
-        store=live.store,
-        system=live.system,
-        recorder=recorder,
-        examiner=beforehand.examiner,
-        fences=live.fences,
-        on_event=on_event,
-        is_own=lambda session: _is_own_child(live, session),
-    )
-
-
 def _hearing(live: LiveTurn, has_spoken: Callable[[], None]) -> Callable[[AgentEvent], None]:
     """Return what hands the events on, and tells once that the agent waits and tries again."""
     progress = ""
@@ -557,19 +542,6 @@ def _hearing(live: LiveTurn, has_spoken: Callable[[], None]) -> Callable[[AgentE
             live.notice("agent_retries", f"{agent}: {progress}", agent=agent)
 
     return hear
-
-
-def _beforehand(live: LiveTurn) -> _Beforehand:
-    # Sent for the first time, a turn has done nothing yet that it could do again.
-    is_again = live.view.was_sent_again
-    own = effects_of_turn(live) if is_again else ()
-    return _Beforehand(
-        children=known_children(live.store, live.conversation),
-        # Counted over all sends of the turn, so that nothing is written over; a first has none.
-        quarantined=live.quarantined() if is_again else 0,
-        examiner=examiner_of(live),
-        known=(*effects_before(live), *own),
-    )
 
 
 def judged(live: LiveTurn, answer: Answer) -> PromptResult:

@@ -437,7 +437,6 @@ class Recording:
         recorder: Recorder,
         examiner: Examiner,
         fences: Sequence[Fence],
-        on_event: Callable[[AgentEvent], None],
         is_own: Callable[[UpstreamSessionId], bool],
     ) -> None:
         self._store = store
@@ -445,7 +444,7 @@ class Recording:
         self._recorder = recorder
         self._examiner = examiner
         self._fences = tuple(fences)
-        self._on_event = on_event
+        self.on_event: Callable[[AgentEvent], None] = lambda _: None
         self._quota = TurnQuota()
         self._is_own = is_own
         self._own: set[UpstreamSessionId] = set()
@@ -463,7 +462,7 @@ class Recording:
         await self._require_own_child(event)
         self._recorder.record(event, at_ms=self._system.now_ms())
         self._is_dirty = True
-        self._on_event(event)
+        self.on_event(event)
         writes = self._recorder.drain()
         self._take_in(writes)
         self._quota.take_parts(len(writes))  # last: what was drained is kept in any case

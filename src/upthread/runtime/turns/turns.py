@@ -44,10 +44,11 @@ from upthread.core.text import command
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import held
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
+from upthread.core.turns.recognition import Recognised
 from upthread.core.turns.replayed_history import Lacked
 from upthread.core.turns.spent_tokens import spending_in_words
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition, TurnCommand
-from upthread.core.types import Decision, Outcome, TurnId
+from upthread.core.types import Decision, Message, Outcome, TurnId
 from upthread.errors import ConfigError, FencedError, QuotaExceededError, UpstreamError, UsageError
 from upthread.runtime.system import System
 from upthread.runtime.turns import beginning
@@ -60,6 +61,7 @@ from upthread.runtime.turns.delivery import (
     elsewhere_in_words,
     judged,
     notify_started,
+    prepare,
     restore_refused,
     send,
     stream,
@@ -510,8 +512,14 @@ async def _continue_by_history(live: LiveTurn, connection: AgentConnection) -> A
     # Where each call is asked about first, what is in doubt is held back at that call instead.
     if not connection.capabilities.can_hold and await live.in_thread(holds_back, found):
         return None
-    text = await live.in_thread(continuation_of, message, found)
+    text = await live.in_thread(_continued, message, found)
     return await stream(live, connection, text)
+
+
+def _continued(live: LiveTurn, message: Message, found: Recognised) -> str:
+    text = continuation_of(live, message, found)
+    prepare(live)
+    return text
 
 
 def _is_interruption(live: LiveTurn, result: PromptResult) -> bool:
