@@ -22,10 +22,9 @@ from upthread.core.commands import (
     OpenLink,
     OpenTurn,
     RecordParts,
-    RecordTurnEvent,
     Write,
 )
-from upthread.core.events import TurnEnded, TurnEvent, TurnIntended
+from upthread.core.events import TurnEnded, TurnIntended
 from upthread.core.history.fork_points import (
     branch_note,
     children_in,
@@ -237,10 +236,10 @@ def _writes(
         },
     )
     ended = TurnEnded(outcome=Outcome.OK, detail=f"from {source}, message {plan.at_message}")
-    events: tuple[TurnEvent, ...] = (intended, ended)
+    opened = OpenTurn(turn_id=turn_id, conversation_id=conversation_id, opened_at_ms=now_ms)
     return (
         *([OpenLink(link=link)] if link else []),
-        OpenTurn(turn_id=turn_id, conversation_id=conversation_id, opened_at_ms=now_ms),
+        opened,
         *(
             RecordParts(
                 conversation_id=conversation_id,
@@ -254,16 +253,7 @@ def _writes(
             )
             for seq, (speaker, parts) in enumerate(spoken, start=1)
         ),
-        *(
-            RecordTurnEvent(
-                conversation_id=conversation_id,
-                turn_id=turn_id,
-                seq=seq,
-                event=event,
-                recorded_at_ms=now_ms,
-            )
-            for seq, event in enumerate(events, start=1)
-        ),
+        *opened.with_events(intended, ended),
     )
 
 

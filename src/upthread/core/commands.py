@@ -84,6 +84,19 @@ class OpenTurn(Struct, frozen=True, kw_only=True):
     run_id: RunId | None = None
     durability: Durability = Durability.PROCESS
 
+    def with_events(self, *events: TurnEvent) -> tuple[RecordTurnEvent, ...]:
+        """Return the writes of all that happens in a turn that is over when it is recorded."""
+        return tuple(
+            RecordTurnEvent(
+                conversation_id=self.conversation_id,
+                turn_id=self.turn_id,
+                seq=seq,
+                event=event,
+                recorded_at_ms=self.opened_at_ms,
+            )
+            for seq, event in enumerate(events, start=1)
+        )
+
 
 class RecordParts(Struct, frozen=True, kw_only=True):
     """Append parts to message `seq` of a conversation, from position `first_ordinal` (0-based).

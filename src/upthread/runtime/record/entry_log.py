@@ -31,11 +31,10 @@ from upthread.core.commands import (
     OpenConversation,
     OpenTurn,
     RecordParts,
-    RecordTurnEvent,
     Write,
 )
 from upthread.core.decision.words import FRAMEWORK
-from upthread.core.events import TurnEnded, TurnEvent, TurnIntended
+from upthread.core.events import TurnEnded, TurnIntended
 from upthread.core.names import shown
 from upthread.core.types import (
     FRAMEWORK_PREFIX,
@@ -375,23 +374,9 @@ def _turn(
     """Return a turn that is over as soon as it is open: upthread has nothing to go on with."""
     turn_id, now_ms = TurnId(system.new_id("trn")), system.now_ms()
     intended = TurnIntended(decision=FRAMEWORK, reasons=(FRAMEWORK,), prompt_seq=last + 1)
-    events: tuple[TurnEvent, ...] = (
-        intended,
-        TurnEnded(outcome=Outcome.OK, detail="driven by a framework"),
-    )
-    return turn_id, (
-        OpenTurn(turn_id=turn_id, conversation_id=conversation_id, opened_at_ms=now_ms),
-        *(
-            RecordTurnEvent(
-                conversation_id=conversation_id,
-                turn_id=turn_id,
-                seq=seq,
-                event=event,
-                recorded_at_ms=now_ms,
-            )
-            for seq, event in enumerate(events, start=1)
-        ),
-    )
+    ended = TurnEnded(outcome=Outcome.OK, detail="driven by a framework")
+    opened = OpenTurn(turn_id=turn_id, conversation_id=conversation_id, opened_at_ms=now_ms)
+    return turn_id, (opened, *opened.with_events(intended, ended))
 
 
 def _name(kind: str) -> str:

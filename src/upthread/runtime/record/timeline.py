@@ -28,7 +28,7 @@ from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.model import freshness_in, price_in
 from upthread.core.decision.words import Price, Tokens, became_in_words
-from upthread.core.events import PromptSent, RunEvent, TurnEvent, TurnIntended, Usage
+from upthread.core.events import RunEvent, TurnEvent, TurnIntended, Usage
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import RunView, VerdictView
 from upthread.core.runs.stops import Stop, stop_in_words
@@ -196,8 +196,7 @@ class TurnNode(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def spent(self) -> Tokens | None:
         """The tokens that it took, None while no prompt has left."""
-        sent = any(isinstance(event, PromptSent) for event in self.events)
-        return spent_on_turn(self.events) if sent else None
+        return spent_on_turn(self.events) if self.view.sent else None
 
     @property
     def usage(self) -> Usage | None:
@@ -221,11 +220,8 @@ class TurnNode(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def stop(self) -> Stop | None:
         """What it came to, None while it has no end."""
-        if self.view.ended is not None:
-            return stop_in_words(self.view.ended.outcome, self.view.ended.detail)
-        if self.view.parked is not None:
-            return stop_in_words(self.view.parked.reason, self.view.parked.detail)
-        return None
+        is_stopped = self.view.ended is not None or self.view.parked is not None
+        return stop_in_words(*self.view.stopped_by) if is_stopped else None
 
     @property
     def outcome(self) -> str:

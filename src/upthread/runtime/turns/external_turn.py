@@ -519,11 +519,10 @@ class ExternalTurns:
             return
         key = structs.replace(key_of(self.project_id, request.claim.address), slot=CHILD_SLOT)
         main, opens = self.main_of(call.agent, call.main_session, key.workstream)
-        child = Conversation(
+        child = structs.replace(
+            main,
             conversation_id=ConversationId(f"con_{digest_of(call.main_session, call.call_id)}"),
             key=structs.replace(key, workstream=main.key.workstream, role=key.role or ROLE_UNKNOWN),
-            generation=1,
-            base_name=main.base_name,
             opened_at_ms=self.system.now_ms(),
             parent_conversation_id=main.conversation_id,
             parent_call_id=call.call_id,

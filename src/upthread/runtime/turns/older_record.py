@@ -8,13 +8,13 @@ missing is recorded as turns, in order, as what they did. Blocking.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
 from upthread.core.acts import ADOPTED
-from upthread.core.commands import OpenTurn, RecordParts, RecordTurnEvent, Write
+from upthread.core.commands import OpenTurn, RecordParts, Write
 from upthread.core.decision.rollover import LOST
 from upthread.core.decision.words import READ_BACK, RESUME
 from upthread.core.events import (
@@ -253,22 +253,22 @@ def read_back(
             opened,
             prompt,
             *examiner.with_files(recorder.finish(at_ms=at_ms), at_ms=at_ms),
-            *_life(store, claim, turn, prompt, stamp),
+            *opened.with_events(*_life(store, claim, turn, prompt_seq, stamp)),
         )
         prompt_seq = recorder.own.next_seq
     return tuple(writes)
 
 
 def _life(
-    store: Store, claim: Claim, turn: StoredTurn, opened: RecordParts, stamp: str
-) -> Iterator[RecordTurnEvent]:
-    """Yield the events of a turn whose prompt is `opened`, as if it had been driven here."""
+    store: Store, claim: Claim, turn: StoredTurn, prompt_seq: int, stamp: str
+) -> tuple[TurnEvent, ...]:
+    """Return the events of a turn as if it had been driven here."""
     link, usage = claim.link, turn.usage
     assert link is not None
     # The person may have closed the agent in the middle of it: its end is then not known.
     is_whole = is_finished(turn)
-    events: tuple[TurnEvent, ...] = (
-        TurnIntended(decision=RESUME, reasons=(READ_BACK,), prompt_seq=opened.seq),
+    return (
+        TurnIntended(decision=RESUME, reasons=(READ_BACK,), prompt_seq=prompt_seq),
         SessionAttached(
             upstream_session_id=link.upstream_session_id,
             how="resumed",
@@ -276,7 +276,7 @@ def _life(
             agent_host=claim.session_host,
             agent_profile=last_attached(store, link).agent_profile,
         ),
-        PromptSent(prompt_seq=opened.seq),
+        PromptSent(prompt_seq=prompt_seq),
         TurnEnded(
             outcome=Outcome.OK if is_whole else Outcome.UNKNOWN,
             detail="" if is_whole else UNFINISHED,
@@ -285,11 +285,3 @@ def _life(
             session_stamp=stamp,
         ),
     )
-    for seq, event in enumerate(events, start=1):
-        yield RecordTurnEvent(
-            conversation_id=opened.conversation_id,
-            turn_id=opened.turn_id,
-            seq=seq,
-            event=event,
-            recorded_at_ms=opened.recorded_at_ms,
-        )
