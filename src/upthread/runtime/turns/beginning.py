@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 
 from upthread.config import Settings
 from upthread.core.codec import encode_json
-from upthread.core.commands import OpenTurn, Write
+from upthread.core.commands import OpenTurn
 from upthread.core.context.briefing import build_briefing
 from upthread.core.context.prior_context import has_prior_context
 from upthread.core.decision.freshness import (
@@ -84,7 +84,14 @@ from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look, other_profile, read_back
 from upthread.runtime.turns.recording import look_again, surroundings
-from upthread.runtime.turns.recovery import prior_of, rest_of, sent_event
+from upthread.runtime.turns.recovery import (
+    NOTHING_RECOGNISED,
+    prior_of,
+    recognised_in_store,
+    record_tail,
+    rest_of,
+    sent_event,
+)
 from upthread.store.base import Store
 
 RESUMING: Final = frozenset({RESUME, RESUME_WITH_UPDATE})
@@ -97,16 +104,17 @@ def attach_external(
     session: UpstreamSessionId,
     *,
     is_background: bool = False,
-) -> tuple[Write, ...]:
-    """Hold the events by which a turn has its session; returns what opens a new link. Blocking.
+) -> None:
+    """Hold the events by which a turn has its session, and what opens a new link. Blocking.
 
-    The next commit has both: the prompt left when the agent began the session.
+    The next commit has them: the prompt left when the agent began the session.
     """
     view, agent = live.view, live.agent
     live.agent_version = live.agent_version or _version(live)
     is_new = live.link is None or live.link.upstream_session_id != session
     was_new = view.attached is not None and view.attached.how == "new"
-    writes = _linked(live, session) if is_new else ()
+    if is_new:
+        _link(live, session)
     live.hold(
         SessionAttached(
             upstream_session_id=session,
@@ -124,7 +132,6 @@ def attach_external(
         is_replay = live.intended.decision == RESUME_WITH_REPLAY
         is_injected = is_replay or any(map(has_prior_context, told))
         live.hold(sent_event(seq, prior, is_injected=is_injected))
-    return writes
 
 
 def _version(live: LiveTurn) -> str:
@@ -138,14 +145,14 @@ def _version(live: LiveTurn) -> str:
         return ""
 
 
-def _linked(live: LiveTurn, session: UpstreamSessionId) -> tuple[Write, ...]:
+def _link(live: LiveTurn, session: UpstreamSessionId) -> None:
     intended = live.intended
     is_begun = live.view.state is not TurnState.INTENDED
     if intended.decision in RESUMING and live.link is not None and not is_begun:
         # The agent began a session of its own in place of the one that it was told of.
         live.hold(structs.replace(intended, decision=FIRST, reasons=(NOT_FOLLOWED,)))
     because = live.intended.reasons[0]
-    return live.new_link(session, because=because, ended_because=because)
+    live.new_link(session, because=because, ended_because=because)
 
 
 def find_child(live: LiveTurn) -> None:
@@ -154,25 +161,27 @@ def find_child(live: LiveTurn) -> None:
     Does nothing for a turn that upthread drives.
     """
     try:
-        writes = found_child(live)
+        is_found = found_child(live)
     except StoreError:
         return  # the turn stays one of which nobody knows whether its prompt arrived
-    if writes is not None:
-        live.commit_here(writes=writes)
+    if is_found:
+        live.commit_here()
 
 
-def found_child(live: LiveTurn) -> tuple[Write, ...] | None:
-    """As `find_child`, held for the next commit; returns its writes, None for nothing to write.
+def found_child(live: LiveTurn) -> bool:
+    """As `find_child`, held for the next commit; returns whether there is one.
 
     Raises StoreError for a store that cannot be read.
     """
     call = live.view.call
     if call is None or live.view.sent is not None:
-        return None
+        return False
     sought = CutOffCall(agent=call.agent, main_session=call.main_session, call_id=call.call_id)
     found = live.own_sessions.of_call(sought)
     session = found.upstream_session_id if found is not None else session_of(live)
-    return attach_external(live, session) if session else None
+    if session:
+        attach_external(live, session)
+    return bool(session)
 
 
 def session_of(live: LiveTurn) -> UpstreamSessionId | None:
@@ -192,9 +201,9 @@ def end_open_turn(live: LiveTurn) -> bool:
     find_child(live)
     outcome = live.outcome_of_park if live.view.parked else Outcome.PROCESS_DIED
     ended = TurnEnded(outcome=outcome, detail="interrupted; a new prompt took its place")
-    rest = rest_of(live, ended)
-    live.commit_here(*rest.known, rest.ended, writes=rest.writes)
-    return rest.is_complete
+    ended = rest_of(live, ended)
+    live.commit_here(ended)
+    return ended.outcome is Outcome.OK
 
 
 def catch_up(live: LiveTurn) -> None:
@@ -209,8 +218,8 @@ def catch_up(live: LiveTurn) -> None:
     # While it is the same, nothing was added since the turn ended.
     if stamp and stamp == ended.session_stamp:
         return
-    rest = rest_of(live, ended)
-    live.store.commit(rest.writes, fences=live.fences)
+    record_tail(live, recognised_in_store(live) or NOTHING_RECOGNISED)
+    live.commit_here()
 
 
 def looked_at(live: LiveTurn) -> tuple[Lacked, Decision | None]:
@@ -236,7 +245,8 @@ def record_read_back(live: LiveTurn, claim: Claim, found: Lacked) -> None:
         new_id=lambda: live.system.new_id("trn"),
         at_ms=live.now_ms(),
     )
-    live.commit_here(writes=writes)
+    live.add(*writes)
+    live.commit_here()
 
 
 def decided_and_meant(live: LiveTurn, found: Lacked) -> Decision:
@@ -318,18 +328,16 @@ def _gathered(live: LiveTurn, inputs: HandshakeInputs, *, is_counted: bool) -> H
 
 def _intend(live: LiveTurn, decision: Decision) -> None:
     """Commit what is meant, with the person's words."""
-    intended, prompt, writes = intent(live, decision, TurnId(live.system.new_id("trn")))
-    live.commit_here(intended, writes=writes)
+    intended, prompt = intent(live, decision, TurnId(live.system.new_id("trn")))
+    live.commit_here(intended)
     # The store may have a redacted one by now; this process sends what it was told.
     live.keep_told(prompt)
 
 
-def intent(
-    live: LiveTurn, decision: Decision, turn_id: TurnId
-) -> tuple[TurnIntended, Message, tuple[Write, ...]]:
-    """Begin a turn; returns its first event, its prompt, and the writes that go with the two.
+def intent(live: LiveTurn, decision: Decision, turn_id: TurnId) -> tuple[TurnIntended, Message]:
+    """Begin a turn; returns its first event and its prompt, for the next commit.
 
-    What mints a new conversation is among them.
+    What mints a new conversation is in that commit, too.
     """
     request = live.request
     live.take_up(turn_id, TurnView())
@@ -351,7 +359,8 @@ def intent(
         run_id=request.run_id,
     )
     said = live.recorded(prompt)
-    return intended, prompt, (*live.claim.opens, opened, said, *request.at_intent(turn_id))
+    live.add(*live.claim.opens, opened, said, *request.at_intent(turn_id))
+    return intended, prompt
 
 
 def allowed(live: LiveTurn, tokens_max: int, decision: str) -> Spending:

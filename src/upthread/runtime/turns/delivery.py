@@ -21,7 +21,7 @@ import anyio
 from msgspec import Struct, structs
 
 from upthread.agents.base import AgentConnection, Capabilities, PromptResult
-from upthread.core.commands import OpenLink, Write
+from upthread.core.commands import OpenLink
 from upthread.core.decision.freshness import Shift
 from upthread.core.decision.handshake import RESUME, decide
 from upthread.core.decision.rollover import LOST, PoisonSigns, detectors_with, poison
@@ -281,31 +281,30 @@ def _bank(live: LiveTurn, event: SessionAttached, is_of_process: bool) -> None: 
         raise held_elsewhere(session, "a new session", owner.key.address)
     # One that never got a prompt is replaced with what it was opened for: see `telling`. The old
     # link ends only now that there is another session to go on in.
-    writes = live.new_link(
+    live.new_link(
         session,
         because=live.link.opened_because if was_empty and live.link else because,
         ended_because=SESSION_EMPTY if was_empty else because,
     )
-    live.commit_here(event, writes=writes)
+    live.commit_here(event)
 
 
-def restore_refused(
-    live: LiveTurn, outcome: Outcome, words: str
-) -> tuple[tuple[SessionAttached, ...], tuple[Write, ...]]:
+def restore_refused(live: LiveTurn, outcome: Outcome, words: str) -> tuple[SessionAttached, ...]:
     """Make a refused session current again when the new one is refused, too.
 
-    Returns the event and the writes. A person may mend what both are refused for, for example the
+    Returns the event that says so. A person may mend what both are refused for, for example the
     name of a model.
     """
     link, refused, attached = live.link, live.refused_link, live.view.attached
     if link is None or refused is None or outcome is not Outcome.UNKNOWN or live.has_output(words):
-        return (), ()
+        return ()
     assert attached is not None, "a prompt was answered"
     live.link = structs.replace(refused, seq=link.seq + 1, opened_at_ms=live.now_ms())
     session = refused.upstream_session_id
     again = structs.replace(attached, upstream_session_id=session, how=RESTORED)
     tell_kept(live)
-    return (again,), (link_end(link, outcome, live.now_ms()), OpenLink(link=live.link))
+    live.add(link_end(link, outcome, live.now_ms()), OpenLink(link=live.link))
+    return (again,)
 
 
 def closed_in_words(live: LiveTurn) -> str:
@@ -437,11 +436,11 @@ def _begun(live: LiveTurn) -> tuple[str, bool] | None:
     # Also where it is not told: what a session could have been told is on record (ADR 13).
     prior = prior_of(live)
     past = past_of(live, prior)
-    message, writes = _prompt_message(live, context_of(live, past))
+    message = _prompt_message(live, context_of(live, past))
     sent = sent_event(message.seq, prior, is_injected=live.must_inject)
     # Before it leaves: whoever finds the turn then asks the agent's history what
     # became of it, and never sends a prompt a second time that may have arrived.
-    live.commit_here(sent, writes=writes)
+    live.commit_here(sent)
     prepare(live)
     return message.sent_text, bool(past)
 
@@ -498,13 +497,12 @@ async def _record(
         results.append(await _prompt(live, connection, text))
 
     def answer() -> Answer:
-        writes = recording.close()
+        live.add(*recording.close())
         live.make_with_next = recording.examined
         if live.recorder is not None:  # some of it is committed: more is written after it
             live.advance_to(live.recorder.own.next_seq)
         return Answer(
             result=results[0],
-            writes=writes,
             prompt_characters=len(text),
             duration_s=anyio.current_time() - began_s,
             late_events=connection.late_events,
@@ -591,13 +589,14 @@ def _sound(result: PromptResult, *, now_ms: int) -> PromptResult:
     return result if is_time else structs.replace(result, reset_at_ms=None)
 
 
-def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write, ...]]:
-    """Return the message as it is sent, and the writes that complete the record of it."""
+def _prompt_message(live: LiveTurn, context: str) -> Message:
+    """Return the message as it is sent; the next commit completes the record of it."""
     message = live.prompt()
     if live.view.sends:  # it went to a session that was given up: what is sent now is another one
         text = "\n\n".join(piece for piece in (context, message.text) if piece)
         again = live.next_prompt(ContextPart(text=text))
-        return again, (live.recorded(again),)
+        live.add(live.recorded(again))
+        return again
     return live.with_context(message, context)
 
 

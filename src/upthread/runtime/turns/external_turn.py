@@ -322,7 +322,8 @@ class ExternalTurns:
         live.hold(AttachFailed(upstream_session_id=session, outcome=lost, detail=""))
         live.hold(live.decided_again())
         context = self._context(live)
-        live.commit_here(writes=live.with_context(live.prompt(), context)[1])
+        live.with_context(live.prompt(), context)
+        live.commit_here()
         return Begun(started=live.started(live.intended, ""), context=context)
 
     def _siblings(self, request: TellRequest) -> Iterator[tuple[TellRequest, Claim, Lease | None]]:
@@ -466,11 +467,12 @@ class ExternalTurns:
     def _intend(self, live: LiveTurn, decision: Decision, *, is_told: bool = True) -> str:
         """Commit a turn's intent; returns what goes before its prompt."""
         turn_id = turn_id_of(call_of(live.request))
-        intended, prompt, writes = beginning.intent(live, decision, turn_id)
+        intended, prompt = beginning.intent(live, decision, turn_id)
         live.hold(intended)
         live.keep_told(prompt)
         context = self._context(live) if is_told else ""
-        live.commit_here(writes=(*writes, *live.with_context(prompt, context)[1]))
+        live.with_context(prompt, context)
+        live.commit_here()
         return context
 
     def _context(self, live: LiveTurn) -> str:
@@ -563,8 +565,8 @@ class ExternalTurns:
         is_told = attached is not None and (attached.is_background or not is_background)
         if is_told and live.view.is_in(session):
             return
-        writes = attach_external(live, UpstreamSessionId(session), is_background=is_background)
-        live.commit_here(writes=writes)
+        attach_external(live, UpstreamSessionId(session), is_background=is_background)
+        live.commit_here()
 
     # --- its end ---------------------------------------------------------------------------------
 
@@ -577,24 +579,21 @@ class ExternalTurns:
         live = self.open_turn(turn_id_of(call))
         if live is None:
             return None
-        writes: tuple[Write, ...] = ()
         if told.session and not live.view.is_in(told.session):
-            writes = attach_external(live, UpstreamSessionId(told.session))
+            attach_external(live, UpstreamSessionId(told.session))
         if told.outcome is Outcome.CANCELLED and live.view.sent is not None:
-            if writes:
-                live.commit_here(writes=writes)
             self._give_up(live, TurnEnded(outcome=told.outcome, detail=told.detail or CANCELLED))
             return live
         live.give = live.fences
         if live.view.sent is None:
             detail = told.detail or told.reply or NO_CHILD
-            live.commit_here(TurnEnded(outcome=told.outcome, detail=detail), writes=writes)
+            live.commit_here(TurnEnded(outcome=told.outcome, detail=detail))
             return live
         found, result = self._found(live, told)
-        done = self._done(live, found)
+        self._record(live, found)
         sent = live.prompt().sent_text
         live.account.note(result, prompt_characters=len(sent), reply_characters=len(live.reply))
-        self._conclude(live, result, (*writes, *done), found)
+        self._conclude(live, result, found)
         return live
 
     def _found(self, live: LiveTurn, told: CallEnded) -> tuple[Recognised, PromptResult]:
@@ -619,8 +618,8 @@ class ExternalTurns:
         )
         return structs.replace(found, tail=tail), result
 
-    def _done(self, live: LiveTurn, found: Recognised) -> tuple[Write, ...]:
-        """Return the writes of what the sub-agent did, with the files that it read and wrote."""
+    def _record(self, live: LiveTurn, found: Recognised) -> None:
+        """Record what the sub-agent did, with the files that it read and wrote."""
         now_ms = self.system.now_ms()
         recorder = recorder_of_rest(live)
         live.recorder = recorder
@@ -632,7 +631,7 @@ class ExternalTurns:
             recorder.record(event, at_ms=now_ms)
         said = recorder.finish(at_ms=now_ms)
         examiner = examiner_of(live, unseen_after_ns=found.written_at_ns)
-        return examiner.with_files(said, at_ms=now_ms)
+        live.add(*examiner.with_files(said, at_ms=now_ms))
 
     def _own(self, live: LiveTurn, tail: Sequence[AgentEvent]) -> Iterator[AgentEvent]:
         """Yield events without the sub-agents that are a conversation of their own."""
@@ -657,9 +656,7 @@ class ExternalTurns:
                 case _:
                     yield event
 
-    def _conclude(
-        self, live: LiveTurn, result: PromptResult, writes: Sequence[Write], found: Recognised
-    ) -> None:
+    def _conclude(self, live: LiveTurn, result: PromptResult, found: Recognised) -> None:
         """Commit the end, or that the turn is parked: by the table that `tell` goes by."""
         if ROLLOVER[result.outcome].recovery in PARKS:
             # A park has no stamp of the session, which tells that its store was read.
@@ -667,9 +664,9 @@ class ExternalTurns:
             because = TurnParked(
                 reason=result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms
             )
-            live.commit_here(parked_event(live, because), writes=writes)
+            live.commit_here(parked_event(live, because))
             return
-        end_with(live, result, writes)
+        end_with(live, result)
 
     def cancel_open(self, holder: Holder, main_session: str, *, has_ended: bool = False) -> None:
         """End the calls of a main session that a person broke off, those in the background apart.
@@ -690,10 +687,7 @@ class ExternalTurns:
 
     def _give_up(self, live: LiveTurn, ended: TurnEnded) -> None:
         live.give = live.fences
-        rest = rest_of(live, ended)
-        for known in rest.known:
-            live.hold(known)
-        end_here(live, rest.ended, rest.writes)
+        end_here(live, rest_of(live, ended))
 
     # --- after a crash ---------------------------------------------------------------------------
 
@@ -733,17 +727,17 @@ class ExternalTurns:
         live = self.turn(turn_id)
         if live is None:
             return
-        writes = found_child(live)
+        found_child(live)
         found = read_in_store(live)
         if found is None:
             return
-        done = self._done(live, found)
+        self._record(live, found)
         assert live.recorder is not None
         live.hold(recognised_event(found.recognition, live.recorder.counted))
         mine = self.system.this_process(f"reading back {dead.doing}")
         live.take = LeaseClaim(name=lease.name, holder=mine, seen=lease)
         live.give = (live.take.fence,)
-        live.commit_here(writes=(*(writes or ()), *done))
+        live.commit_here()
 
 
 def main_id_of(agent: str, main_session: str) -> ConversationId:

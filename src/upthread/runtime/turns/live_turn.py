@@ -141,6 +141,8 @@ class LiveTurn:
         self.next_seq = claim.messages + 1
         """The number of the next message. Two messages of one number are a loss."""
         self._held: tuple[TurnEvent, ...] = ()
+        self.pending: tuple[Write, ...] = ()
+        """What is recorded and not committed yet: the next commit has it."""
         self.make_with_next: Callable[[], Sequence[Write]] = _nothing_more
         """Makes more for the next commit, in that commit's thread, where it may look at files."""
         self._told: Message | None = None
@@ -212,14 +214,10 @@ class LiveTurn:
         """The upstream session the conversation holds, None before one is known."""
         return self.link.upstream_session_id if self.link else None
 
-    def new_link(
-        self, session: UpstreamSessionId, *, because: str, ended_because: str
-    ) -> tuple[Write, ...]:
-        """Make another session the current one; returns what ends the old link and opens its own.
-
-        Blocking.
-        """
-        ends = (link_end(self.link, ended_because, self.now_ms()),) if self.link else ()
+    def new_link(self, session: UpstreamSessionId, *, because: str, ended_because: str) -> None:
+        """Make another session the current one, and end the link before it. Blocking."""
+        if self.link:
+            self.add(link_end(self.link, ended_because, self.now_ms()))
         self.link = Link(
             conversation_id=self.conversation_id,
             seq=len(self.store.links(self.conversation_id)) + 1,
@@ -230,7 +228,7 @@ class LiveTurn:
             opened_because=because,
             opened_at_ms=self.now_ms(),
         )
-        return (*ends, OpenLink(link=self.link))
+        self.add(OpenLink(link=self.link))
 
     @property
     def holds_claimed_link(self) -> bool:
@@ -419,11 +417,18 @@ class LiveTurn:
         self._held += (event,)
         self.view = turns.apply(self.view, event)
 
-    async def commit(self, *events: TurnEvent, writes: Sequence[Write] = ()) -> None:
-        """Append, with what belongs to the same moment, in one commit."""
-        await self.system.in_thread(lambda: self.commit_here(*events, writes=writes))
+    def add(self, *writes: Write) -> None:
+        """Leave writes to the next commit; the next message follows the ones that they record."""
+        self.pending += writes
+        for write in writes:
+            if isinstance(write, RecordParts) and write.conversation_id == self.conversation_id:
+                self.advance_to(write.seq + 1)
 
-    def commit_here(self, *events: TurnEvent, writes: Sequence[Write] = ()) -> None:
+    async def commit(self, *events: TurnEvent) -> None:
+        """Append, with what belongs to the same moment, in one commit."""
+        await self.system.in_thread(lambda: self.commit_here(*events))
+
+    def commit_here(self, *events: TurnEvent) -> None:
         """Append as `commit` does, from within a call that is off the event loop. Blocking."""
         now_ms = self.system.now_ms()
         events = tuple(map(self._with_totals, events))
@@ -443,15 +448,14 @@ class LiveTurn:
         # A turn is opened before its first event; all else is older than the event it led to.
         parks = (each for each in events if isinstance(each, TurnParked))
         follow_up = (w for each in parks for w in self.request.at_park(self.turn_id, each))
-        batch = (*writes, *self.make_with_next(), *records, *follow_up)
+        batch = (*self.pending, *self.make_with_next(), *records, *follow_up)
         take = (self.take,) if self.take else ()
         self.store.commit(batch, fences=self.fences, take=take, give=self.give)
         # Here and not on the loop: a caller that is cancelled meanwhile must know what is written.
-        self._held, self.make_with_next = (), _nothing_more
+        self._held, self.pending, self.make_with_next = (), (), _nothing_more
         if self.take:
             self.fences += (self.take.fence,)
         self.take, self.give = None, ()
-        self.advance_past(writes)
         for event in events:
             self.view = turns.apply(self.view, event)
 
@@ -474,12 +478,6 @@ class LiveTurn:
         # Never back: what was given out may be on record, and a number has one message (S6).
         self.next_seq = max(self.next_seq, seq)
 
-    def advance_past(self, writes: Sequence[Write]) -> None:
-        """Let the next message follow the ones that these writes record."""
-        for write in writes:
-            if isinstance(write, RecordParts) and write.conversation_id == self.conversation_id:
-                self.advance_to(write.seq + 1)
-
     def next_prompt(self, part: Part) -> Message:
         """Return the next message of the user's, to the session at hand."""
         return Message(
@@ -492,12 +490,13 @@ class LiveTurn:
             parts=(part,),
         )
 
-    def with_context(self, prompt: Message, context: str) -> tuple[Message, tuple[Write, ...]]:
-        """Return a recorded prompt as it is sent with a context, and the writes that record it."""
+    def with_context(self, prompt: Message, context: str) -> Message:
+        """Return a recorded prompt as it is sent with a context, which is recorded as well."""
         if not context:
-            return prompt, ()
+            return prompt
         sent = structs.replace(prompt, parts=(*prompt.parts, ContextPart(text=context)))
-        return sent, (self.recorded(sent, after=len(prompt.parts)),)
+        self.add(self.recorded(sent, after=len(prompt.parts)))
+        return sent
 
     def recorded(self, prompt: Message, *, after: int = 0) -> RecordParts:
         """Return the write that records the parts of a prompt, those after the first few."""
@@ -547,16 +546,10 @@ def link_end(link: Link, because: str, at_ms: int) -> EndLink:
     )
 
 
-def ended_event(
-    live: LiveTurn,
-    result: PromptResult,
-    *,
-    writes: Sequence[Write],
-    late_events: int = 0,
-) -> TurnEnded:
+def ended_event(live: LiveTurn, result: PromptResult, *, late_events: int = 0) -> TurnEnded:
     """Return the end of the turn as its prompt ended, with what its session works in now.
 
-    `writes` are those that close what was open. Blocking: asks git.
+    Blocking: asks git.
     """
     recorder, report, fixed = live.recorder, _report(live), _fixed(live)
     ended = TurnEnded(
@@ -570,26 +563,24 @@ def ended_event(
         late_events=late_events,
         surroundings=_surroundings(live),
         tree_digest=_tree_digest(live),
-        calls_open=calls_open(writes),
+        calls_open=calls_open(live.pending),
         tokens_fixed=fixed.count if fixed else None,
         is_fixed_estimated=fixed is not None and fixed.is_estimate,
     )
     return live.account.told_in(ended)
 
 
-def end_with(
-    live: LiveTurn, result: PromptResult, writes: Sequence[Write], late_events: int = 0
-) -> None:
+def end_with(live: LiveTurn, result: PromptResult, late_events: int = 0) -> None:
     """Commit the end of a turn as its prompt ended. Blocking."""
-    end_here(live, ended_event(live, result, writes=writes, late_events=late_events), writes)
+    end_here(live, ended_event(live, result, late_events=late_events))
 
 
-def end_here(live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> None:
+def end_here(live: LiveTurn, ended: TurnEnded) -> None:
     """Commit the end of the turn, with what follows from it. Blocking."""
-    follow_up = live.request.at_end(live.turn_id, ended, live.reply)
+    live.add(*live.request.at_end(live.turn_id, ended, live.reply))
     # While the session is still known by this, the next prompt need not read it (ADR 88).
     stamped = structs.replace(ended, session_stamp=_stamp(live))
-    live.commit_here(stamped, writes=(*writes, *follow_up))
+    live.commit_here(stamped)
 
 
 def _stamp(live: LiveTurn) -> str:

@@ -412,11 +412,10 @@ FLUSH_EVERY_S = 0.5
 """Text that is still running is recorded at least this often."""
 
 
-class Answer(Struct, kw_only=True):
-    """How a prompt ended. `writes` are what is recorded of it and not committed yet."""
+class Answer(Struct, frozen=True, kw_only=True):
+    """How a prompt ended."""
 
     result: PromptResult
-    writes: tuple[Write, ...]
     prompt_characters: int
     duration_s: float
     late_events: int

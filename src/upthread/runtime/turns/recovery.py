@@ -13,11 +13,11 @@ one hop has all that is looked up at a time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from upthread.agents.base import PromptResult
-from upthread.core.commands import Write
 from upthread.core.context.briefing import build_briefing
 from upthread.core.context.prior_context import (
     PRIOR_EXCHANGES_MAX,
@@ -89,10 +89,10 @@ from upthread.store.base import Store
 
 def adopt(live: LiveTurn, found: Recognised) -> None:
     """Commit the end of a turn with the reply that was found whole. Blocking."""
-    ended, writes = adopted_end(live, found)
+    ended = _adopted_end(live, found)
     # With the end, as for a reply that was heard: a run must not wait for one that is there.
-    follow_up = live.request.at_end(live.turn_id, ended, live.reply)
-    live.commit_here(_known(live, found), ended, writes=(*writes, *follow_up))
+    live.add(*live.request.at_end(live.turn_id, ended, live.reply))
+    live.commit_here(_known(live, found), ended)
 
 
 def continuation_of(live: LiveTurn, message: Message, found: Recognised) -> str:
@@ -106,7 +106,7 @@ def continuation_of(live: LiveTurn, message: Message, found: Recognised) -> str:
         # Counted before it leaves: a prompt that ends this process is not sent for ever.
         live.commit_here(_known(live, found), _sent(live))
         return message.sent_text
-    tail = tail_writes(live, found)
+    record_tail(live, found)
     effects = _known_effects(live, found)
     # The newest prompt that is no continuation, because those would grow. It may be newer than
     # the turn's first one: a session that was made since was told the role and the past.
@@ -126,7 +126,8 @@ def continuation_of(live: LiveTurn, message: Message, found: Recognised) -> str:
         # A session that has the prompt needs no past; else it is in the prompt.
         is_injected=is_absent and _sent(live).is_prior_injected,
     )
-    live.commit_here(_known(live, found), again, writes=(*tail, live.recorded(prompt)))
+    live.add(live.recorded(prompt))
+    live.commit_here(_known(live, found), again)
     return text
 
 
@@ -135,7 +136,8 @@ def holds_back(live: LiveTurn, found: Recognised) -> bool:
 
     It did not ask the last time. What only the agent's history knows is put on record first.
     """
-    live.commit_here(writes=tail_writes(live, found))
+    record_tail(live, found)
+    live.commit_here()
     parked = parked_unheld(live)
     if parked is None:
         return False
@@ -159,7 +161,7 @@ def recognised_replay(
     for a prompt that arrived and for one that did not.
     """
     message = _prompt_of_session(live)
-    found = Recognised(recognition=Recognition.UNDECIDABLE)
+    found = NOTHING_RECOGNISED
     if history is not None:
         found = _judged(live, message, history)
     if found.recognition is Recognition.UNDECIDABLE and live.view.is_person_asked:
@@ -248,46 +250,28 @@ def _judged(live: LiveTurn, message: Message, history: Sequence[AgentEvent]) -> 
     )
 
 
-def adopted_end(live: LiveTurn, found: Recognised) -> tuple[TurnEnded, tuple[Write, ...]]:
-    """Return the end of a turn whose reply was found whole, and what goes with it. Blocking."""
-    writes = tail_writes(live, found)
+def _adopted_end(live: LiveTurn, found: Recognised) -> TurnEnded:
+    """Return the end of a turn whose reply was found whole, and record what goes with it."""
+    record_tail(live, found)
     live.adopted_reply = found.reply
-    adopted = PromptResult(outcome=Outcome.OK)
-    return ended_event(live, adopted, writes=writes), writes
+    return ended_event(live, PromptResult(outcome=Outcome.OK))
 
 
-class Rest(Struct, frozen=True):
-    """What is recorded of a turn that nobody goes on with: its end, and what only its agent knew.
+def rest_of(live: LiveTurn, ended: TurnEnded) -> TurnEnded:
+    """Record what only its agent knew of a turn that nobody goes on with; return its end. Blocking.
 
-    `known` is what became of its prompt, where the agent's own store says it.
-    """
-
-    known: tuple[PromptRecognised, ...]
-    ended: TurnEnded
-    writes: tuple[Write, ...]
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether its prompt was answered to the end all the same."""
-        return self.ended.outcome is Outcome.OK
-
-
-def rest_of(live: LiveTurn, ended: TurnEnded) -> Rest:
-    """Return the end of a turn that nobody goes on with, as its agent's own store has it. Blocking.
-
-    `ended` is how it ends where its reply is not known to be complete.
+    The next commit has it, with what became of the prompt where the agent's own store says it.
+    `ended` is how the turn ends where its reply is not known to be complete.
     """
     found = recognised_in_store(live)
     if found is not None and found.recognition is Recognition.COMPLETE:
         # Whole, with its report: a run that the turn is a step of looks at how it ended.
-        adopted, writes = adopted_end(live, found)
-        return Rest((_known(live, found),), adopted, writes)
-    if live.link is None:
-        return Rest((), ended, ())
-    # Calls without an end get an unknown one: no provider takes a history with an open call.
-    judged = found or Recognised(recognition=Recognition.UNDECIDABLE)
-    writes = tail_writes(live, judged)
-    return Rest((_known(live, judged),) if found else (), ended, writes)
+        ended = _adopted_end(live, found)
+    elif live.link is not None:
+        record_tail(live, found or NOTHING_RECOGNISED)
+    if found is not None:
+        live.hold(_known(live, found))
+    return ended
 
 
 def _known(live: LiveTurn, found: Recognised) -> PromptRecognised:
@@ -297,8 +281,11 @@ def _known(live: LiveTurn, found: Recognised) -> PromptRecognised:
     return recognised_event(found.recognition, counted)
 
 
-def tail_writes(live: LiveTurn, found: Recognised) -> tuple[Write, ...]:
-    """Return writes for what the agent did before the crash and we had not recorded. Blocking."""
+def record_tail(live: LiveTurn, found: Recognised) -> None:
+    """Record what the agent did before the crash and we had not recorded. Blocking.
+
+    Calls without an end get an unknown one: no provider takes a history with an open call.
+    """
     sent = live.view.sent
     messages = live.messages(after_seq=sent.prompt_seq) if sent else ()
     # Goes on with the calls that the crash left open: their results may be in the history only.
@@ -308,9 +295,7 @@ def tail_writes(live: LiveTurn, found: Recognised) -> tuple[Write, ...]:
     # A history that came otherwise than from the store may count nothing: Codex's does not.
     is_stored = bool(found.written_at_ns)
     live.counted = recorder.counted if is_stored else _counted_in_store(live)
-    writes = recorder.finish(at_ms=live.now_ms())
-    live.advance_past(writes)
-    return writes
+    live.add(*recorder.finish(at_ms=live.now_ms()))
 
 
 def _counted_in_store(live: LiveTurn) -> Counted:
@@ -343,6 +328,8 @@ def _sent(live: LiveTurn) -> PromptSent:
 
 EARLIER_MESSAGES_MAX = 256
 """How far back prompts are looked for that failed and may yet be in the agent's history."""
+
+NOTHING_RECOGNISED: Final = Recognised(recognition=Recognition.UNDECIDABLE)
 
 REPLAYED_MESSAGES_MAX = 1_024
 """How far back calls, a plan, actions and damage are looked for: a turn of hundreds of steps."""

@@ -13,14 +13,13 @@ What is decided is in the core; what people see, in surfaces.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar, TypeVarTuple, assert_never
 
 import anyio
 from msgspec import structs
 
 from upthread.agents.base import AgentConnection, PromptResult
-from upthread.core.commands import Write
 from upthread.core.decision.handshake import REFUSE
 from upthread.core.decision.rollover import (
     LOST,
@@ -217,7 +216,7 @@ async def _fail(live: LiveTurn, error: UpstreamError) -> None:
         parked = TurnParked(reason=outcome, detail=detail, reset_at_ms=error.reset_at_ms)
         await live.commit(parked)
         return
-    await _end(live, TurnEnded(outcome=outcome, detail=detail))
+    await live.in_thread(end_here, TurnEnded(outcome=outcome, detail=detail))
 
 
 async def _end_cancelled(live: LiveTurn) -> None:
@@ -245,18 +244,13 @@ def _end_given_up(live: LiveTurn) -> None:
     """
     if live.recording and live.recorder:
         live.make_with_next = live.recording.examined
-        live.commit_here(writes=live.recording.close(is_whole=False))
+        live.add(*live.recording.close(is_whole=False))
+        live.commit_here()
         live.advance_to(live.recorder.own.next_seq)
     # What it took was spent, though no agent tells a sum for a prompt it did not end.
     live.account.note_cut_off()
     ended = TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED)
-    rest = rest_of(live, live.account.told_in(ended))
-    live.commit_here(*rest.known)
-    end_here(live, rest.ended, rest.writes)
-
-
-async def _end(live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> None:
-    await live.in_thread(end_here, ended, writes)
+    end_here(live, rest_of(live, live.account.told_in(ended)))
 
 
 # --- attaching -----------------------------------------------------------------------------
@@ -312,9 +306,9 @@ async def _decide_again(live: LiveTurn, error: UpstreamError) -> bool:
     return True
 
 
-async def _replace_refused(live: LiveTurn, words: str, *, writes: Sequence[Write] = ()) -> None:
+async def _replace_refused(live: LiveTurn, words: str) -> None:
     """Decide for a new session, although the refused one may still be there."""
-    await _roll_over(live, Outcome.CORRUPTED, words, writes=writes, is_refused=True)
+    await _roll_over(live, Outcome.CORRUPTED, words, is_refused=True)
     if live.is_over:
         return
     # Ours first: a line is cut where the agent said much.
@@ -327,7 +321,6 @@ async def _roll_over(
     outcome: Outcome,
     detail: str,
     *,
-    writes: Sequence[Write] = (),
     is_refused: bool = False,
 ) -> None:
     """Decide again, knowing that the session is gone, unless another profile has it.
@@ -337,23 +330,22 @@ async def _roll_over(
     """
     if elsewhere := await live.in_thread(elsewhere_in_words):
         parked = parked_event(live, TurnParked(reason=OTHER_PROFILE, detail=elsewhere))
-        await live.commit(parked, writes=writes)
+        await live.commit(parked)
         return
     link = live.require_link()
     lost = None if is_refused else outcome
     live.learn(session_lost=lost, is_refused=is_refused)
-    ends: tuple[Write, ...] = ()
     if is_refused:
         live.refused_link = link
     if outcome in SPOILT:
         live.link = None
         live.learn(current_agent=None)
-        ends = (link_end(link, outcome, live.now_ms()),)
+        live.add(link_end(link, outcome, live.now_ms()))
     failed = AttachFailed(
         upstream_session_id=link.upstream_session_id, outcome=outcome, detail=detail
     )
     # One commit: between two, a crash would leave a turn that resumes a session that is closed.
-    await live.commit(failed, live.decided_again(), writes=(*writes, *ends))
+    await live.commit(failed, live.decided_again())
     if outcome is Outcome.CORRUPTED and detail and not is_refused:
         session = link.upstream_session_id
         text = f"{link.agent} cannot read session {session}: {detail}"
@@ -379,7 +371,7 @@ async def _send(live: LiveTurn, connection: AgentConnection) -> bool:
     answer = await send(live, connection)
     if answer is not None:
         return await _conclude(live, answer)
-    await _end(live, TurnEnded(outcome=Outcome.UNKNOWN, detail=NOT_KEPT))
+    await live.in_thread(end_here, TurnEnded(outcome=Outcome.UNKNOWN, detail=NOT_KEPT))
     return False
 
 
@@ -396,60 +388,59 @@ async def _conclude(live: LiveTurn, answer: Answer) -> bool:
     stopped = live.account.stopped if result.outcome is Outcome.CANCELLED else None
     # Before the table: we cancelled it, so what the agent calls its end says nothing.
     if because := live.gate.parked or stopped:
-        await live.commit(parked_event(live, because), writes=answer.writes)
+        await live.commit(parked_event(live, because))
         return False
     recovery = recovery_of(result.outcome, may_send=not live.view.was_sent_again)
     # A prompt that ends its agent, or is not answered in time, may have been carried out.
     is_refused = result.outcome is Outcome.UNKNOWN
     if is_refused and await live.is_refused_again(result.outcome, result.detail, sends=1):
         recovery = Recovery.ROLL_OVER
-    if recovery in SENDS_AGAIN and await live.in_thread(_parks_in_doubt, result, answer):
+    if recovery in SENDS_AGAIN and await live.in_thread(_parks_in_doubt, result):
         return False
     # After the retry within this attempt, which needs no engine.
     if recovery not in SENDS_AGAIN and _is_interruption(live, result):
-        await _interrupt(live, result, answer.writes)
+        await _interrupt(live, result)
         return False
     match recovery:
         case Recovery.NONE:
             # A caller that is cancelled before the commit begins has its answer all the same.
             live.answer = answer if result.outcome is Outcome.OK else None
-            await live.in_thread(end_with, result, answer.writes, answer.late_events)
+            await live.in_thread(end_with, result, answer.late_events)
         case Recovery.ROLL_OVER if result.outcome is Outcome.UNKNOWN:
-            await _replace_refused(live, result.detail, writes=answer.writes)
+            await _replace_refused(live, result.detail)
         case Recovery.ROLL_OVER | Recovery.RELAY:
-            await _roll_over(live, result.outcome, result.detail, writes=answer.writes)
+            await _roll_over(live, result.outcome, result.detail)
         case Recovery.RETRY_ONCE:
             await _retry(live, answer)
         case Recovery.WAIT | Recovery.PARK:
-            again, writes = restore_refused(live, result.outcome, result.detail)
+            again = restore_refused(live, result.outcome, result.detail)
             detail = _both_refused(live, result.detail) if again else result.detail
             because = TurnParked(
                 reason=result.outcome, detail=detail, reset_at_ms=result.reset_at_ms
             )
             parked = parked_event(live, because)
-            await live.commit(*again, parked, writes=(*answer.writes, *writes))
+            await live.commit(*again, parked)
         case _:
             assert_never(recovery)
     return recovery in SENDS_AGAIN
 
 
-async def _interrupt(live: LiveTurn, result: PromptResult, writes: Sequence[Write]) -> None:
+async def _interrupt(live: LiveTurn, result: PromptResult) -> None:
     """Leave the turn to the next attempt of its step; one that was only refused ends.
 
     Left open, it would not keep the words, and a session could refuse every attempt alike.
     """
-    await live.commit(writes=writes)
+    await live.commit()
     is_failed = result.outcome is Outcome.UNKNOWN and not is_stopping(result.detail)
     if is_failed and not live.has_output(result.detail):
-        await _end(live, TurnEnded(outcome=result.outcome, detail=result.detail))
+        await live.in_thread(end_here, TurnEnded(outcome=result.outcome, detail=result.detail))
     else:
         live.interrupted_by = result.outcome, result.detail
 
 
-def _parks_in_doubt(live: LiveTurn, result: PromptResult, answer: Answer) -> bool:
+def _parks_in_doubt(live: LiveTurn, result: PromptResult) -> bool:
     """Park a turn that would be sent again, and may do an action twice by that. Blocking."""
-    live.commit_here(writes=answer.writes)
-    answer.writes = ()
+    live.commit_here()
     effect = next(iter(held(effects_of_turn(live))), None)
     if effect is None:
         return False
@@ -467,7 +458,7 @@ def _parks_in_doubt(live: LiveTurn, result: PromptResult, answer: Answer) -> boo
 async def _retry(live: LiveTurn, answer: Answer) -> None:
     """Take the turn up again with a new process of the agent, by what its history says."""
     holder = live.system.this_process(live.request.claim.doing).in_words()
-    await live.commit(RecoveryStarted(holder=holder), writes=answer.writes)
+    await live.commit(RecoveryStarted(holder=holder))
     outcome, detail = answer.result.outcome, answer.result.detail
     why = ": ".join(filter(None, (ROLLOVER[outcome].says, detail)))
     text = f"{why}; the turn is taken up again, once"
