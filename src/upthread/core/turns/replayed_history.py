@@ -412,12 +412,11 @@ def _redacted(event: events.AgentEvent, redactor: Redactor) -> events.AgentEvent
     redacted: dict[str, Any] = {}
     for name in _WORDS.intersection(event.__struct_fields__):
         value = getattr(event, name)
-        new: Any = redactor.redact_json(value)
-        if isinstance(value, tuple) and isinstance(new, list):
-            new = tuple(map(_as_tuple, new))
-        redacted[name] = new
+        new = redactor.redact_json(value)
+        redacted[name] = _as_tuples(new) if isinstance(value, tuple) else new
     return structs.replace(event, **redacted)
 
 
-def _as_tuple(member: Any) -> Any:
-    return tuple(member) if isinstance(member, list) else member
+def _as_tuples(members: Any) -> tuple[Any, ...]:
+    """Return the places of a call, or the entries of a plan, as an event has them."""
+    return tuple(each if isinstance(each, str) else tuple(each) for each in members)
