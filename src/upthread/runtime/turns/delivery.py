@@ -497,10 +497,7 @@ async def _record(
         results.append(await _prompt(live, connection, text))
 
     def answer() -> Answer:
-        live.add(*recording.close())
-        live.make_with_next = recording.examined
-        if live.recorder is not None:  # some of it is committed: more is written after it
-            live.advance_to(live.recorder.own.next_seq)
+        live.close_recording()
         return Answer(
             result=results[0],
             prompt_characters=len(text),

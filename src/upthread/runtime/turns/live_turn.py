@@ -424,6 +424,18 @@ class LiveTurn:
             if isinstance(write, RecordParts) and write.conversation_id == self.conversation_id:
                 self.advance_to(write.seq + 1)
 
+    def close_recording(self, *, is_whole: bool = True) -> None:
+        """Leave what is recorded of the reply and its files to the next commit.
+
+        Calls without an end get an unknown one if the reply `is_whole`, else they stay open.
+        """
+        if self.recording is None or self.recorder is None:
+            return
+        self.add(*self.recording.close(is_whole=is_whole))
+        self.make_with_next = self.recording.examined
+        # Some of it is committed: more is written after it.
+        self.advance_to(self.recorder.own.next_seq)
+
     async def commit(self, *events: TurnEvent) -> None:
         """Append, with what belongs to the same moment, in one commit."""
         await self.system.in_thread(lambda: self.commit_here(*events))

@@ -242,11 +242,8 @@ def _end_given_up(live: LiveTurn) -> None:
 
     The agent has ended by now, and its own store has the rest.
     """
-    if live.recording and live.recorder:
-        live.make_with_next = live.recording.examined
-        live.add(*live.recording.close(is_whole=False))
-        live.commit_here()
-        live.advance_to(live.recorder.own.next_seq)
+    live.close_recording(is_whole=False)
+    live.commit_here()
     # What it took was spent, though no agent tells a sum for a prompt it did not end.
     live.account.note_cut_off()
     ended = TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED)
