@@ -125,9 +125,16 @@ class Conversations:
         if request.callers or request.depth_max <= 0:
             await self._refuse(request)
         claims: list[Claim] = []
+
+        def claim(key: ConversationKey, *fences: Fence) -> None:
+            # Minted under the leases and not before: of many
+            # callers at once exactly one does it (ADR 10).
+            claims.append(self._open(request, key, fences))
+
         async with AsyncExitStack() as stack:
-            key, fence = await self._lease(request, stack, claims)
-            await self._claim_tree(request, key, fence, stack, claims)
+            key, fence = await self._lease(request, stack, claim)
+            if request.tree is not None:
+                await self._claim_tree(request, request.tree, stack, partial(claim, key, fence))
             yield claims[-1]
 
     async def looked_at_again(self, request: ClaimRequest, claim: Claim) -> Claim:
@@ -136,7 +143,7 @@ class Conversations:
         return await self._system.in_thread(lambda: self._open(request, key, claim.fences))
 
     async def _lease(
-        self, request: ClaimRequest, stack: AsyncExitStack, claims: list[Claim]
+        self, request: ClaimRequest, stack: AsyncExitStack, claim: Callable[..., None]
     ) -> tuple[ConversationKey, Fence]:
         """Take the conversation's lease, and claim it with that where no tree is to be taken."""
         slot = request.address.slot
@@ -147,7 +154,7 @@ class Conversations:
                 doing=request.doing,
                 wait_s=None if request.when_busy == "wait" else 0.0,
                 on_wait=request.on_wait,
-                on_taken=partial(self._claim, request, key, claims) if not request.tree else None,
+                on_taken=None if request.tree else partial(claim, key),
             )
             try:
                 return key, await stack.enter_async_context(self._leases.held(lease))
@@ -163,33 +170,23 @@ class Conversations:
     async def _claim_tree(
         self,
         request: ClaimRequest,
-        key: ConversationKey,
-        fence: Fence,
+        tree: str,
         stack: AsyncExitStack,
-        claims: list[Claim],
+        claim: Callable[..., None],
     ) -> None:
-        if request.tree is None:
-            return
-        name, above = await self._leases.tree_level(request.tree, request.callers)
+        name, above = await self._leases.tree_level(tree, request.callers)
         lease = LeaseRequest(
             name=name,
             doing=request.doing,
             wait_s=None if request.is_waiting_for_tree else 0.0,
             on_wait=request.on_wait,
-            on_taken=lambda inner: self._claim(request, key, claims, fence, *above, inner),
+            on_taken=lambda inner: claim(*above, inner),
         )
         try:
             await stack.enter_async_context(self._leases.held(lease))
         except LeaseHeldError as error:
             await self._refuse(request, tree_holder=error.holder)
             raise
-
-    def _claim(
-        self, request: ClaimRequest, key: ConversationKey, claims: list[Claim], *fences: Fence
-    ) -> None:
-        # Minted under the leases and not before: of many
-        # callers at once exactly one does it (ADR 10).
-        claims.append(self._open(request, key, fences))
 
     async def _refuse(
         self, request: ClaimRequest, *, holder: str | None = None, tree_holder: str | None = None
