@@ -23,7 +23,7 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
-from upthread.core.quotas import Allowance, Limit, TurnQuota
+from upthread.core.quotas import Allowance, Limit, TurnQuota, within_quota
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import QuotaExceededError
 
@@ -59,6 +59,12 @@ def test_an_error_names_the_limit_and_its_number():
     assert "the length of one frame, at most 16,777,216 bytes" in str(caught.value)
     assert (caught.value.limit, caught.value.outcome) == (quotas.FRAME.what, "unknown")
     quotas.FRAME.require(quotas.FRAME.most)
+
+
+def test_what_a_store_holds_counts_up_to_the_event_that_passes_a_limit(small):
+    kept = call()
+    assert tuple(within_quota([kept, call("c" * 30), kept])) == (kept,)
+    assert tuple(within_quota([kept])) == (kept,)
 
 
 MIB = 2**20

@@ -74,3 +74,10 @@ VALUES = [
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: value.__name__)
 def test_every_value_is_frozen(value: type):
     assert value.__struct_config__.frozen  # type: ignore[attr-defined]
+
+
+def test_a_lease_that_is_taken_has_the_token_after_the_one_that_was_seen():
+    holder = Holder(host="h", boot_id="b", pid=1, started_at_ticks=2, doing="tell")
+    seen = types.Lease(name="one", token=4, heartbeat=9, holder=None)
+    assert types.LeaseClaim(name="one", holder=holder, seen=seen).fence.token == 5
+    assert types.LeaseClaim(name="one", holder=holder).fence == types.Fence(name="one", token=1)

@@ -3,8 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from upthread.core.commands import OpenTurn
 from upthread.core.decision.words import READ_BACK
 from upthread.core.events import (
+    AgentsCall,
     AttachFailed,
     PromptRecognised,
     PromptSent,
@@ -28,7 +30,7 @@ from upthread.core.turns.turn import (
     attempts,
     fold,
 )
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.types import ConversationId, Outcome, TurnId, UpstreamSessionId
 
 A = UpstreamSessionId("ses_a")
 INTENDED = TurnIntended(decision="first", reasons=("none_yet",), prompt_seq=1)
@@ -125,6 +127,22 @@ def test_a_person_who_looked_at_a_parked_turn_allows_one_more_prompt():
     view = fold([*twice, RECOVERY])
     assert (view.is_person_asked, view.sends) == (True, 1)
     assert fold([*twice, RECOVERY, ATTACHED, ABSENT, SENT]).is_person_asked is False
+
+
+def test_a_turn_tells_its_session_its_call_and_what_is_next():
+    begun = AgentsCall(agent="codex", main_session="ses_main", call_id="c1")
+    new, view = fold([]), fold([structs.replace(INTENDED, call=begun), ATTACHED])
+    session = ATTACHED.upstream_session_id
+    assert (new.call, new.is_in(session), new.command) == (None, False, TurnCommand.INTEND)
+    assert (view.call, view.is_in(session), view.command) == (begun, True, TurnCommand.SEND)
+    assert not view.is_in(None)
+
+
+def test_what_happens_in_a_turn_that_is_over_is_numbered_from_one():
+    opened = OpenTurn(turn_id=TurnId("t"), conversation_id=ConversationId("c"), opened_at_ms=7)
+    writes = opened.with_events(INTENDED, ATTACHED)
+    assert [(each.seq, each.event) for each in writes] == [(1, INTENDED), (2, ATTACHED)]
+    assert {(each.turn_id, each.recorded_at_ms) for each in writes} == {("t", 7)}
 
 
 CANCELLED = TurnEnded(outcome=Outcome.CANCELLED)
