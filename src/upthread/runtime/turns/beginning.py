@@ -99,6 +99,18 @@ RESUMING: Final = frozenset({RESUME, RESUME_WITH_UPDATE})
 # --- the session of a call: banked once known, or found in its agent's own store ---------------
 
 
+ESTIMATED_MESSAGES_MAX: Final = 256
+"""How many of a session's messages an estimate of its tokens counts, the newest."""
+
+COUNTED_EVERY_TURNS: Final = 8
+"""How many turns at most go on with a figure that was counted before them."""
+
+WORKSTREAMS_ASKED_MAX: Final = 4
+
+CONVERSATIONS_ASKED_MAX: Final = 16
+"""How many others are asked what their agent reads before our words, the newest."""
+
+
 def attach_external(
     live: LiveTurn,
     session: UpstreamSessionId,
@@ -190,6 +202,9 @@ def session_of(live: LiveTurn) -> UpstreamSessionId | None:
         return live.view.attached.upstream_session_id
     is_resumed = live.intended.decision in RESUMING
     return live.current_session if is_resumed else None
+
+
+# --- what it finds, and the intent ----------------------------------------------------------------
 
 
 def end_open_turn(live: LiveTurn) -> bool:
@@ -373,6 +388,9 @@ def allowed(live: LiveTurn, tokens_max: int, decision: str) -> Spending:
     )
 
 
+# --- what the decision rests on -------------------------------------------------------------------
+
+
 def gathered(
     store: Store, inputs: HandshakeInputs, subject: Subject, *, is_counted: bool = True
 ) -> HandshakeInputs:
@@ -474,17 +492,6 @@ def _relays(links: Iterable[Link]) -> int:
     """Count the links at the chain's end that relayed the one before, which was nearly full."""
     newest_first = reversed(tuple(links))
     return sum(1 for _ in takewhile(lambda link: link.opened_because == RELAYED, newest_first))
-
-
-ESTIMATED_MESSAGES_MAX: Final = 256
-"""How many of a session's messages an estimate of its tokens counts, the newest."""
-
-COUNTED_EVERY_TURNS: Final = 8
-"""How many turns at most go on with a figure that was counted before them."""
-
-WORKSTREAMS_ASKED_MAX: Final = 4
-CONVERSATIONS_ASKED_MAX: Final = 16
-"""How many others are asked what their agent reads before our words, the newest."""
 
 
 class Subject(Struct, frozen=True, kw_only=True):

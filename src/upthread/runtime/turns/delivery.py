@@ -67,6 +67,18 @@ SILENCE_TOLD_AT_S: Final = (60.0, 300.0, 900.0)
 """When a person is told that an agent has its prompt and has not said a word."""
 
 
+NOTHING_TO_REPLAY: Final = "nothing_to_replay"
+
+DRAIN_S: Final = 5.0
+"""How long the agent of a cancelled turn may take to end its turn, while that is recorded."""
+
+GRACE_S: Final = 2.0
+"""How long a turn that another process will continue may take to come to its own end first.
+
+A process that was suspended is cancelled when it wakes, and finds its agent's reply waiting.
+"""
+
+
 class Attached(Struct, frozen=True, kw_only=True):
     """An attached session and the process that serves it.
 
@@ -399,18 +411,6 @@ async def telling_of_wait(
         tasks.start_soon(tell)
         yield is_over.set
         is_over.set()
-
-
-NOTHING_TO_REPLAY: Final = "nothing_to_replay"
-
-DRAIN_S: Final = 5.0
-"""How long the agent of a cancelled turn may take to end its turn, while that is recorded."""
-
-GRACE_S: Final = 2.0
-"""How long a turn that another process will continue may take to come to its own end first.
-
-A process that was suspended is cancelled when it wakes, and finds its agent's reply waiting.
-"""
 
 
 async def send(live: LiveTurn, connection: AgentConnection) -> Answer | None:

@@ -558,6 +558,9 @@ def link_end(link: Link, because: str, at_ms: int) -> EndLink:
     )
 
 
+# --- how it is left -------------------------------------------------------------------------------
+
+
 def ended_event(live: LiveTurn, result: PromptResult, *, late_events: int = 0) -> TurnEnded:
     """Return the end of the turn as its prompt ended, with what its session works in now.
 

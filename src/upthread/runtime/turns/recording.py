@@ -104,6 +104,23 @@ MATCHED_MAX: Final = 64
 """How many names of a directory a pattern is held against, and how many it may mean."""
 
 
+FAILED = "failed"
+"""A call with this result examined nothing; one whose end is unknown may have."""
+
+_NOT_SEEN: Final[Mapping[str, Any]] = {"state": "unreadable", "digest": None, "mtime_ns": None}
+
+FILES_MAX: Final = 1 << 16
+"""How many files are numbered between two events of a turn."""
+
+BATCH_WRITES_MAX = 64
+
+FLUSH_EVERY_S = 0.5
+"""Text that is still running is recorded at least this often."""
+
+
+# --- the files that a session examined ------------------------------------------------------------
+
+
 def examine(root: str, path: str, *, how: How) -> ExaminedFile:
     """Return a file as it is now. `path` is relative to `root`, or absolute. Blocking."""
     place = os.path.join(root, path)  # noqa: PTH118  # text that may be no valid path
@@ -243,17 +260,6 @@ def _digest_of(place: str) -> str | None:
     return hashed.hexdigest()
 
 
-FAILED = "failed"
-"""A call with this result examined nothing; one whose end is unknown may have."""
-
-
-_NOT_SEEN: Final[Mapping[str, Any]] = {"state": "unreadable", "digest": None, "mtime_ns": None}
-
-
-FILES_MAX: Final = 1 << 16
-"""How many files are numbered between two events of a turn."""
-
-
 def first_file_after(events: int) -> int:
     """Return the number of the first file that a turn examines after so many of its events."""
     # Each send of a turn adds an event, so no two examiners of a turn number alike.
@@ -388,6 +394,9 @@ class Examiner:
         return (write,)
 
 
+# --- what it works in -----------------------------------------------------------------------------
+
+
 def surroundings(
     *, working_directory: str, agent: str, agent_version: str, role: Role, at_ms: int
 ) -> Surroundings:
@@ -407,9 +416,7 @@ def surroundings(
     )
 
 
-BATCH_WRITES_MAX = 64
-FLUSH_EVERY_S = 0.5
-"""Text that is still running is recorded at least this often."""
+# --- its events -----------------------------------------------------------------------------------
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -555,6 +562,9 @@ def held_elsewhere(session: UpstreamSessionId, named_as: str, holder: str = "") 
         hint="it was not used: one upstream session has one conversation",
         upstream_session_id=session,
     )
+
+
+# --- its tokens -----------------------------------------------------------------------------------
 
 
 class Account:

@@ -86,6 +86,17 @@ from upthread.runtime.turns.older_record import as_recorded
 from upthread.runtime.turns.recording import Examiner, first_file_after
 from upthread.store.base import Store
 
+EARLIER_MESSAGES_MAX = 256
+"""How far back prompts are looked for that failed and may yet be in the agent's history."""
+
+NOTHING_RECOGNISED: Final = Recognised(recognition=Recognition.UNDECIDABLE)
+
+REPLAYED_MESSAGES_MAX = 1_024
+"""How far back calls, a plan, actions and damage are looked for: a turn of hundreds of steps."""
+
+CUT_OFF_MESSAGES_MAX = 16
+"""How far back a child's calls are looked for that a crash left open."""
+
 
 def adopt(live: LiveTurn, found: Recognised) -> None:
     """Commit the end of a turn with the reply that was found whole. Blocking."""
@@ -326,16 +337,7 @@ def _sent(live: LiveTurn) -> PromptSent:
     return live.view.sent
 
 
-EARLIER_MESSAGES_MAX = 256
-"""How far back prompts are looked for that failed and may yet be in the agent's history."""
-
-NOTHING_RECOGNISED: Final = Recognised(recognition=Recognition.UNDECIDABLE)
-
-REPLAYED_MESSAGES_MAX = 1_024
-"""How far back calls, a plan, actions and damage are looked for: a turn of hundreds of steps."""
-
-CUT_OFF_MESSAGES_MAX = 16
-"""How far back a child's calls are looked for that a crash left open."""
+# --- what is read of the conversation -------------------------------------------------------------
 
 
 def earlier_prompts(live: LiveTurn) -> tuple[list[EarlierPrompt], bool]:
