@@ -21,7 +21,7 @@ from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.lease import Leases
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Conversations
-from upthread.runtime.turns.delegation import ClaimRequest, OwnSessions, TellRequest
+from upthread.runtime.turns.delegation import OwnSessions, TellRequest
 from upthread.runtime.turns.turns import Turns
 from upthread.store.base import Store
 
@@ -94,13 +94,10 @@ class Telling:
         """Return turn `number`; equal texts for equal numbers, and repeated after 64."""
         self._agent.events = prepare_turn(self._place, number).events
         return TellRequest(
-            claim=ClaimRequest(
-                project_id=self._place.conversation.key.project_id,
-                address=Address(workstream=self._workstream, role="planner"),
-                role=Role(name="planner", continuity="resume"),
-                agent=AGENT,
-                doing="tell",
-            ),
+            project_id=self._place.conversation.key.project_id,
+            address=Address(workstream=self._workstream, role="planner"),
+            role=Role(name="planner", continuity="resume"),
+            agent=AGENT,
             task=Task(text=texts(number)[0]),
             adapter=self._agent,
             open=self._open,

@@ -25,7 +25,7 @@ from upthread.runtime.lease import Leases
 from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Conversations
-from upthread.runtime.turns.delegation import ClaimRequest, OwnSessions, TellRequest
+from upthread.runtime.turns.delegation import OwnSessions, TellRequest
 from upthread.runtime.turns.recording import FLUSH_EVERY_S
 from upthread.runtime.turns.turns import Turns
 from upthread.store.sqlite import SqliteStore
@@ -112,13 +112,10 @@ def test_it_is_written_in_the_commits_of_the_runtime(tmp_path):
 
     def tell(events):
         request = TellRequest(
-            claim=ClaimRequest(
-                project_id=project_id,
-                address=Address(workstream="spec-42", role="planner"),
-                role=Role(name="planner", continuity="resume"),
-                agent=AGENT,
-                doing="tell",
-            ),
+            project_id=project_id,
+            address=Address(workstream="spec-42", role="planner"),
+            role=Role(name="planner", continuity="resume"),
+            agent=AGENT,
             task=Task(text="Go on."),
             adapter=ToolTakingAgent(upstream, events),
             open=OpenRequest(working_directory=str(tmp_path), stderr_path=str(tmp_path / "err")),

@@ -549,14 +549,14 @@ class AgentCalls:
             role=role,
             call=agents_call(call, because),
         )
-        claim = structs.replace(
-            request.claim,
+        return structs.replace(
+            request,
             takes_no_session=not call.takes_session,
             opens_only_within=ELSEWHERE in call.unusable.values()
             or self._is_elsewhere(call, role, workstream, slot),
             session_lost=call.session_lost,
+            holder=call.holder,
         )
-        return structs.replace(request, claim=claim, holder=call.holder)
 
     def _known_request(self, address: Address, task: Task, call: AgentsCall) -> TellRequest:
         role = self.role_of(address.role, call.agent) or Role(name=address.role)

@@ -45,8 +45,6 @@ from upthread.core.workstreams import callers_in
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.runtime.record.turn_views import last_attached, main_session_of, run_view
 from upthread.runtime.turns.delegation import (
-    SILENT,
-    ClaimRequest,
     Notice,
     OwnSessions,
     RunOptions,
@@ -238,8 +236,7 @@ class Preparing:
             address, task, TellOptions(), agent=call.agent, role=role, opening=opening
         )
         # Nobody waits for a working tree here: the agent has its own word on who writes when.
-        claim = structs.replace(request.claim, tree=None, opens_sub_agents=True)
-        return structs.replace(request, claim=claim, call=call)
+        return structs.replace(request, tree=None, opens_sub_agents=True, call=call)
 
     def _request(
         self,
@@ -251,23 +248,16 @@ class Preparing:
         role: Role,
         opening: OpenRequest,
     ) -> TellRequest:
-        claim = ClaimRequest(
+        return TellRequest(
             project_id=self._project_id,
             address=address,
             role=role,
             agent=agent,
-            doing=f"tell {address.workstream}/{address.role}",
-            when_busy=chosen.when_busy,
             tree=opening.working_directory if role.is_writing else None,
             is_waiting_for_tree=chosen.when_busy == "wait",
             callers=self.callers,
-            depth_max=self._settings.depth_max,
             host=self._host,
             opens_sub_agents=opens_sub_agents(self._settings, agent),
-            on_wait=(chosen.listener or SILENT).waiting,
-        )
-        return TellRequest(
-            claim=claim,
             task=task,
             adapter=None,
             open=opening,
@@ -298,7 +288,7 @@ class Preparing:
             TellOptions(when_busy="wait", tokens_max=chosen.tokens_max, listener=chosen.listener),
             agent=agent,
         )
-        role = request.claim.role
+        role = request.role
         if chosen.continuity is not None:
             # What was said for this run holds: the role's condition would overrule it.
             role = structs.replace(role, continuity=chosen.continuity, resume_if=None)
@@ -308,7 +298,8 @@ class Preparing:
         judged = step.on_rejected
         return structs.replace(
             request,
-            claim=structs.replace(request.claim, role=role, is_waiting_for_tree=chosen.is_waiting),
+            role=role,
+            is_waiting_for_tree=chosen.is_waiting,
             condition=view.report_digest(role.resume_if) if role.resume_if else None,
             is_handed_back=chosen.is_handed_back,
             # A step that judges the work of a role that writes judges the working tree.

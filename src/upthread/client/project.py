@@ -384,7 +384,7 @@ class Project(RunningProject):
         # In the project's own tree nobody has to be told where.
         if request.open.working_directory == self.settings.working_directory:
             return
-        workstream = request.claim.address.workstream
+        workstream = request.address.workstream
         own = await self.worktrees.find(workstream)
         if own is not None:
             request.listener.notice(notice_of(workstream, own))

@@ -155,14 +155,13 @@ def parked_in_doubt(store: Store, tell: TellRequest) -> RunParked | None:
 
     None for a step that may be sent. Blocking.
     """
-    claim = tell.claim
     effects = WorkstreamEffects(
         store=store,
-        project_id=claim.project_id,
-        workstream=claim.address.workstream,
+        project_id=tell.project_id,
+        workstream=tell.address.workstream,
         outward_patterns=tell.settings.outward_patterns,
     )
-    role = claim.address.role
+    role = tell.address.role
     for each in effects.held():
         # A sub-agent's calls may be those of this role.
         if each.conversation.key.role == role or each.conversation.parent_conversation_id:

@@ -332,7 +332,7 @@ def _gathered(live: LiveTurn, inputs: HandshakeInputs, *, is_counted: bool) -> H
     subject = Subject(
         conversation=live.conversation,
         link=live.link,
-        role=request.claim.role,
+        role=request.role,
         working_directory=request.open.working_directory,
         agent=inputs.agent,
         settings=request.settings,

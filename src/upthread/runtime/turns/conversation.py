@@ -48,7 +48,7 @@ from upthread.runtime.record.turn_views import (
     views_newest_first,
 )
 from upthread.runtime.system import System
-from upthread.runtime.turns.delegation import ClaimRequest, TellRequest
+from upthread.runtime.turns.delegation import TellRequest
 from upthread.store.base import Store
 
 SIBLINGS_MAX = 64
@@ -78,9 +78,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     is_of_sub_agent: bool = False
     opens: tuple[Write, ...] = ()
 
-    def inputs(self, tell: TellRequest) -> HandshakeInputs:
+    def inputs(self, request: TellRequest) -> HandshakeInputs:
         """Return what the handshake decides on, as far as the claim knows it."""
-        request = tell.claim
         # Of a session that a hook saw the host is not on record: it counts as here.
         is_here = self.session_host in {None, request.host}
         facts = RecordFacts(
@@ -94,8 +93,8 @@ class Claim(Struct, frozen=True, kw_only=True):
             continuity=request.role.continuity,
             agent=request.agent,
             callers=request.callers,
-            depth_max=request.depth_max,
-            condition_now=tell.condition,
+            depth_max=request.settings.depth_max,
+            condition_now=request.condition,
         )
         return structs.replace(
             inputs,
@@ -114,7 +113,7 @@ class Conversations:
         self._leases = leases
 
     @asynccontextmanager
-    async def claimed(self, request: ClaimRequest) -> AsyncGenerator[Claim]:
+    async def claimed(self, request: TellRequest) -> AsyncGenerator[Claim]:
         """Hold a conversation for a block.
 
         Raises RefusedError for a call that must not be made, LeaseHeldError when it is busy and
@@ -122,7 +121,7 @@ class Conversations:
         """
         # Before any lease: a call from inside this very conversation would wait for itself for
         # ever. One from outside of all is in nobody's way, and is looked up under its lease.
-        if request.callers or request.depth_max <= 0:
+        if request.callers or request.settings.depth_max <= 0:
             await self._refuse(request)
         claims: list[Claim] = []
 
@@ -137,13 +136,13 @@ class Conversations:
                 await self._claim_tree(request, request.tree, stack, partial(claim, key, fence))
             yield claims[-1]
 
-    async def looked_at_again(self, request: ClaimRequest, claim: Claim) -> Claim:
+    async def looked_at_again(self, request: TellRequest, claim: Claim) -> Claim:
         """Return a claim as its conversation stands by now."""
         key = claim.conversation.key
         return await self._system.in_thread(lambda: self._open(request, key, claim.fences))
 
     async def _lease(
-        self, request: ClaimRequest, stack: AsyncExitStack, claim: Callable[..., None]
+        self, request: TellRequest, stack: AsyncExitStack, claim: Callable[..., None]
     ) -> tuple[ConversationKey, Fence]:
         """Take the conversation's lease, and claim it with that where no tree is to be taken."""
         slot = request.address.slot
@@ -152,14 +151,14 @@ class Conversations:
             lease = LeaseRequest(
                 name=conversation_lease(key.project_id, key.address),
                 doing=request.doing,
-                wait_s=None if request.when_busy == "wait" else 0.0,
-                on_wait=request.on_wait,
+                wait_s=None if request.options.when_busy == "wait" else 0.0,
+                on_wait=request.listener.waiting,
                 on_taken=None if request.tree else partial(claim, key),
             )
             try:
                 return key, await stack.enter_async_context(self._leases.held(lease))
             except LeaseHeldError as error:
-                if request.when_busy == "sibling" and slot < SIBLINGS_MAX:
+                if request.options.when_busy == "sibling" and slot < SIBLINGS_MAX:
                     slot += 1
                     continue
                 # Asked once more, so that the refusal is worded
@@ -169,7 +168,7 @@ class Conversations:
 
     async def _claim_tree(
         self,
-        request: ClaimRequest,
+        request: TellRequest,
         tree: str,
         stack: AsyncExitStack,
         claim: Callable[..., None],
@@ -179,7 +178,7 @@ class Conversations:
             name=name,
             doing=request.doing,
             wait_s=None if request.is_waiting_for_tree else 0.0,
-            on_wait=request.on_wait,
+            on_wait=request.listener.waiting,
             on_taken=lambda inner: claim(*above, inner),
         )
         try:
@@ -189,7 +188,7 @@ class Conversations:
             raise
 
     async def _refuse(
-        self, request: ClaimRequest, *, holder: str | None = None, tree_holder: str | None = None
+        self, request: TellRequest, *, holder: str | None = None, tree_holder: str | None = None
     ) -> None:
         """Raise if the handshake refuses; the refusal is kept where the conversation is known."""
         key = _key(request, request.address.slot)
@@ -202,7 +201,7 @@ class Conversations:
             holder=holder,
             tree_holder=tree_holder,
             callers=request.callers,
-            depth_max=request.depth_max,
+            depth_max=request.settings.depth_max,
         )
         decision = decide(inputs)
         if decision.decision != REFUSE:
@@ -238,9 +237,7 @@ class Conversations:
             decided_at_ms=self._system.now_ms(),
         )
 
-    def _open(
-        self, request: ClaimRequest, key: ConversationKey, fences: tuple[Fence, ...]
-    ) -> Claim:
+    def _open(self, request: TellRequest, key: ConversationKey, fences: tuple[Fence, ...]) -> Claim:
         """Return a conversation under its lease as it stands, minted where it is new. Blocking."""
         with self._store.moment():
             resolved = self._store.resolve(key)
@@ -388,7 +385,7 @@ def _is_prompted(link: Link | None, views: Iterable[tuple[TurnId, TurnView]]) ->
     return True
 
 
-def _key(request: ClaimRequest, slot: int) -> ConversationKey:
+def _key(request: TellRequest, slot: int) -> ConversationKey:
     return ConversationKey(
         project_id=request.project_id,
         workstream=request.address.workstream,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from msgspec import Struct, field, structs
 
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness
-from upthread.core.decision.handshake import CALLER_DEPTH_MAX, RESUME, Continuity, because
+from upthread.core.decision.handshake import RESUME, Continuity, because
 from upthread.core.decision.words import (
     NOTHING_PRICED,
     RECOGNISED,
@@ -202,34 +202,6 @@ SILENT: Final = Listener()
 """Hears nothing."""
 
 
-class ClaimRequest(Struct, frozen=True, kw_only=True):
-    """Whose turn it is to be. `callers` are the conversations this call is made inside of.
-
-    `tree` is the working tree that the role writes to, None for a role that only reads. `host` is
-    what this host is called where the store is shared with others; empty: all sessions live here.
-    `opens_sub_agents` is whether the agent opens a sub-agent's session from outside. Of a call that
-    the agent's own tool makes, `takes_no_session` is whether that tool cannot resume a session;
-    `session_lost` and `opens_only_within` are what the agent says of the one it was asked for.
-    """
-
-    project_id: ProjectId
-    address: Address
-    role: Role
-    agent: str
-    doing: str
-    when_busy: WhenBusy = "refuse"
-    tree: str | None = None
-    is_waiting_for_tree: bool = False
-    callers: tuple[ConversationId, ...] = ()
-    depth_max: int = CALLER_DEPTH_MAX
-    host: str = ""
-    opens_sub_agents: bool = True
-    takes_no_session: bool = False
-    opens_only_within: bool = False
-    session_lost: Outcome | None = None
-    on_wait: Callable[[Lease], None] | None = None
-
-
 class OwnSessions(Struct, frozen=True, kw_only=True):
     """How the agents' own stores are looked into. Blocking; `stamp` and `read` raise StoreError.
 
@@ -267,18 +239,35 @@ def _no_writes(*_: object) -> Sequence[Write]:
 class TellRequest(Struct, frozen=True, kw_only=True):
     """One delegation. `at_intent`, `at_end` and `at_park` add a run's writes to the turn's commits.
 
-    `condition` is the digest of what `resume_if` looks at. `ask_person` is None where nobody is
-    there to ask. `redactor` is what the turn is recorded with, None where it is recorded as it is.
-    `options` are the caller's; `spent` gives what was spent so far of their `tokens_max`, blocking,
-    None: all of this conversation. `version_notice` is given what the agent calls itself and its
-    version. `is_tree_judged` for a turn whose verdict is passed on the working tree. One that
-    `is_handed_back` is not ended when it is cancelled, so that another process goes on.
-    `own_sessions` is how the session is compared with the record before the prompt leaves. `call`
-    is what began a turn that the agent itself drives, and `holder` the agent's process, for which
-    its lease is held; such a turn has no adapter.
+    `callers` are the conversations this call is made inside of. `tree` is the working tree that the
+    role writes to, None for a role that only reads. `host` is what this host is called where the
+    store is shared with others; empty: all sessions live here. `opens_sub_agents` is whether the
+    agent opens a sub-agent's session from outside. `condition` is the digest of what `resume_if`
+    looks at. `ask_person` is None where nobody is there to ask. `redactor` is what the turn is
+    recorded with, None where it is recorded as it is. `options` are the caller's; `spent` gives
+    what was spent so far of their `tokens_max`, blocking, None: all of this conversation.
+    `version_notice` is given what the agent calls itself and its version. `is_tree_judged` for a
+    turn whose verdict is passed on the working tree. One that `is_handed_back` is not ended when it
+    is cancelled, so that another process goes on. `own_sessions` is how the session is compared
+    with the record before the prompt leaves. `call` is what began a turn that the agent itself
+    drives, and `holder` the agent's process, for which its lease is held; such a turn has no
+    adapter. Of such a call `takes_no_session` is whether the tool cannot resume a session;
+    `session_lost` and `opens_only_within` are what the agent says of the session that it was asked
+    for.
     """
 
-    claim: ClaimRequest
+    project_id: ProjectId
+    address: Address
+    role: Role
+    agent: str
+    tree: str | None = None
+    is_waiting_for_tree: bool = False
+    callers: tuple[ConversationId, ...] = ()
+    host: str = ""
+    opens_sub_agents: bool = True
+    takes_no_session: bool = False
+    opens_only_within: bool = False
+    session_lost: Outcome | None = None
     task: Task
     adapter: AgentAdapter | None
     open: OpenRequest
@@ -306,6 +295,11 @@ class TellRequest(Struct, frozen=True, kw_only=True):
         """What a user message and a tool call are committed with."""
         is_strict = self.settings.durability == "strict"
         return Durability.SYNCED if is_strict else Durability.PROCESS
+
+    @property
+    def doing(self) -> str:
+        """What the lease says that its holder does."""
+        return f"tell {self.address.workstream}/{self.address.role}"
 
     @property
     def listener(self) -> Listener:

@@ -375,7 +375,7 @@ def _notify_version(live: LiveTurn, agent: Capabilities) -> None:
 
 def _notify_limits(live: LiveTurn, agent: Capabilities) -> None:
     """Tell what of the role's limits the agent may pass by."""
-    role, name = live.request.claim.role, live.agent
+    role, name = live.request.role, live.agent
     unheld = unheld_in_words(
         role.limits, agent=name, can_hold=agent.can_hold, is_sandboxed=agent.has_sandbox
     )

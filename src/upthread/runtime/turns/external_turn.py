@@ -302,17 +302,17 @@ class ExternalTurns:
         in_use = ""
         for mine, claim, lease in self._siblings(request):
             session = claim.link.upstream_session_id if claim.link else ""
-            who = request.claim.agent if session in asked.busy else self.holder_of(lease)
+            who = request.agent if session in asked.busy else self.holder_of(lease)
             if who:
                 in_use = in_use or f"{claim.conversation.key.address} is in use by {who}"
                 continue
             begun = self._begin_after(mine, claim, lease, asked)
             return structs.replace(begun, in_use=in_use)
-        raise LeaseHeldError(f"{request.claim.address.role}: too many calls at once", holder=in_use)
+        raise LeaseHeldError(f"{request.address.role}: too many calls at once", holder=in_use)
 
     def _decide_again(self, turn_id: TurnId, request: TellRequest) -> Begun | None:
         """Decide again on a call whose session the agent says it has lost."""
-        live, lost = self.open_turn(turn_id), request.claim.session_lost
+        live, lost = self.open_turn(turn_id), request.session_lost
         if live is None or live.link is None or lost is None or live.view.sent is not None:
             return None
         stored = live.intended.inputs
@@ -329,13 +329,11 @@ class ExternalTurns:
     def _siblings(self, request: TellRequest) -> Iterator[tuple[TellRequest, Claim, Lease | None]]:
         """Yield the role's main conversation and its siblings: the request for each, its lease."""
         for slot in range(MAIN_SLOT, SIBLINGS_MAX + 1):
-            taken = structs.replace(
-                request.claim, address=structs.replace(request.claim.address, slot=slot)
-            )
+            taken = structs.replace(request, address=structs.replace(request.address, slot=slot))
             key = key_of(self.project_id, taken.address)
             lease = self.store.lease(conversation_lease(key.project_id, key.address))
             claim = self.conversations.standing(key, ())
-            yield structs.replace(request, claim=taken), claim, lease
+            yield taken, claim, lease
 
     def _begin_after(
         self, request: TellRequest, claim: Claim, lease: Lease | None, asked: AskedOf
@@ -398,7 +396,7 @@ class ExternalTurns:
         A model that delegates again all the same gets a new sub-agent, with the briefing.
         """
         link, inputs, call = live.link, live.inputs, call_of(live.request)
-        is_wanted = live.request.claim.role.continuity == "resume" and not inputs.is_fresh_asked
+        is_wanted = live.request.role.continuity == "resume" and not inputs.is_fresh_asked
         if asked.reach is None or link is None or not is_wanted:
             return None
         if main_session_of(self.store, link) != call.main_session:
@@ -519,7 +517,7 @@ class ExternalTurns:
         call = call_of(request)
         if self.is_known(turn_id_of(call)):
             return
-        key = structs.replace(key_of(self.project_id, request.claim.address), slot=CHILD_SLOT)
+        key = structs.replace(key_of(self.project_id, request.address), slot=CHILD_SLOT)
         main, opens = self.main_of(call.agent, call.main_session, key.workstream)
         child = structs.replace(
             main,

@@ -99,7 +99,7 @@ class LiveTurn:
     def __init__(self, *, request: TellRequest, claim: Claim, store: Store, system: System) -> None:
         self.request = request
         self.claim = claim
-        self.agent = request.claim.agent
+        self.agent = request.agent
         self.own_sessions = request.own_sessions
         self.conversation = claim.conversation
         self.conversation_id = claim.conversation.conversation_id
@@ -161,7 +161,7 @@ class LiveTurn:
             rules=request.settings.permissions,
             ask_person=request.ask_person,
             tree=request.open.working_directory,
-            limits=request.claim.role.limits,
+            limits=request.role.limits,
             outward_patterns=request.settings.outward_patterns,
             redactor=request.redactor,
         )
@@ -252,7 +252,7 @@ class LiveTurn:
         """Return how to start the agent, with this turn answering for permissions."""
         plain = self.request.open
         # A delegation from inside this turn must know which conversations wait for it.
-        callers = (*self.request.claim.callers, self.conversation_id)
+        callers = (*self.request.callers, self.conversation_id)
         return structs.replace(
             plain,
             redactor=self.request.redactor,
@@ -260,7 +260,7 @@ class LiveTurn:
             hold_call=self.gate.hold,
             environment={**plain.environment, CALLERS_VARIABLE: ",".join(callers)},
             title=self.conversation.key.address,
-            limits=self.request.claim.role.limits,
+            limits=self.request.role.limits,
         )
 
     def started(
@@ -303,7 +303,7 @@ class LiveTurn:
     @property
     def role_told(self) -> Role:
         """The role as the prompt tells it: without instructions where the agent loads its own."""
-        role = self.request.claim.role
+        role = self.request.role
         return structs.replace(role, instructions="") if self.request.call else role
 
     @property
@@ -678,7 +678,7 @@ def _fixed(live: LiveTurn) -> Tokens | None:
 
 def _surroundings(live: LiveTurn) -> JsonValue:
     """Return what the session works in, as plain data. Blocking."""
-    claim = live.request.claim
+    claim = live.request
     here = surroundings(
         working_directory=live.request.open.working_directory,
         agent=claim.agent,

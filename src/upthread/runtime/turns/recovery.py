@@ -540,7 +540,7 @@ def _briefing_of_past(live: LiveTurn) -> str:
         live.conversation,
         changes=change_lines(live.freshness) if looked else None,
         before_seq=live.intended.prompt_seq,
-        is_independent=live.request.claim.role.continuity == "fresh",
+        is_independent=live.request.role.continuity == "fresh",
     )
     return build_briefing(inputs)
 

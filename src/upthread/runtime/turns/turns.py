@@ -206,7 +206,7 @@ async def _fail(live: LiveTurn, error: UpstreamError) -> None:
     is_in_doubt = command is TurnCommand.RECOGNISE and not live.is_given_up and not closed
     if is_in_doubt and outcome in PASSING and live.may_be_left_open:
         # So that refusals in a row are counted over the attempts of a step.
-        holder = live.system.this_process(live.request.claim.doing).in_words()
+        holder = live.system.this_process(live.request.doing).in_words()
         refused = RecoveryStarted(holder=holder, refused_as=outcome, detail=error.message)
         await live.commit(refused)
         live.interrupted_by = outcome, detail
@@ -454,7 +454,7 @@ def _parks_in_doubt(live: LiveTurn, result: PromptResult) -> bool:
 
 async def _retry(live: LiveTurn, answer: Answer) -> None:
     """Take the turn up again with a new process of the agent, by what its history says."""
-    holder = live.system.this_process(live.request.claim.doing).in_words()
+    holder = live.system.this_process(live.request.doing).in_words()
     await live.commit(RecoveryStarted(holder=holder))
     outcome, detail = answer.result.outcome, answer.result.detail
     why = ": ".join(filter(None, (ROLLOVER[outcome].says, detail)))
@@ -554,7 +554,7 @@ class Turns:
 
         Raises RefusedError, LeaseHeldError and FencedError; an agent's failure is an outcome.
         """
-        async with self._conversations.claimed(request.claim) as claim:
+        async with self._conversations.claimed(request) as claim:
             live = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
             # In this order: what only the session has belongs after the turn
             # that was cut off, and before the prompt that is numbered next.
@@ -567,7 +567,7 @@ class Turns:
         Raises UsageError when there is nothing to go on with, or when the newest turn is not
         `turn_id`.
         """
-        async with self._conversations.claimed(request.claim) as claim:
+        async with self._conversations.claimed(request) as claim:
             live = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
             self._take_over(live, turn_id)
             view = live.view
@@ -581,7 +581,7 @@ class Turns:
             await self._require_allowed(live, decision)
             # Before its history is read: an agent that outlived its upthread may still write to it.
             await self._end_leftover_agent(live.view)
-            holder = self._system.this_process(request.claim.doing).in_words()
+            holder = self._system.this_process(request.doing).in_words()
             await live.commit(RecoveryStarted(holder=holder))
             return await drive(live)
 
@@ -619,7 +619,7 @@ class Turns:
         if not await live.in_thread(beginning.end_open_turn):
             return live
         live.notice("reply_taken_over", RECOGNISED[Recognition.COMPLETE])
-        claim = await self._conversations.looked_at_again(live.request.claim, live.claim)
+        claim = await self._conversations.looked_at_again(live.request, live.claim)
         return live.afresh(claim)
 
     async def _end_leftover_agent(self, view: turns.TurnView) -> None:
@@ -666,9 +666,9 @@ class Turns:
         """Read back what only the agent's session has of the conversation."""
         request = live.request
         # Before, since ending the last turn has moved the numbers; after, since reading back has.
-        claim = await self._conversations.looked_at_again(request.claim, live.claim)
+        claim = await self._conversations.looked_at_again(request, live.claim)
         await live.in_thread(beginning.record_read_back, claim, found)
-        claim = await self._conversations.looked_at_again(request.claim, claim)
+        claim = await self._conversations.looked_at_again(request, claim)
         caught_up = live.afresh(claim)
         caught_up.has_unheard = not live.has_last_turn_ended
         return caught_up
