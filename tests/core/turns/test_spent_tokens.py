@@ -66,34 +66,24 @@ def ended(tokens: int | None, *, is_estimated: bool = False) -> TurnEnded:
     return TurnEnded(outcome=Outcome.OK, tokens_spent=tokens, is_spent_estimated=is_estimated)
 
 
-def test_what_the_model_read_and_wrote_is_what_a_prompt_took():
-    assert spent_on_prompt(NOTHING_COUNTED, characters=4, read=900, written=100) == counted(1000)
-
-
-def test_what_the_session_holds_stands_for_it_where_nothing_else_is_reported():
-    assert spent_on_prompt(NOTHING_COUNTED, characters=4, held=700) == guessed(700)
-    assert spent_on_prompt(NOTHING_COUNTED, characters=4, read=900, held=700) == guessed(700)
-
-
-def test_an_agent_that_reports_nothing_is_estimated_from_the_text():
-    assert spent_on_prompt(NOTHING_COUNTED, characters=41) == guessed(11)
+def test_a_prompt_took_what_was_read_and_written_else_what_is_held_else_an_estimate():
+    nothing = NOTHING_COUNTED
+    assert spent_on_prompt(nothing, characters=4, read=900, written=100) == counted(1000)
+    assert spent_on_prompt(nothing, characters=4, held=700) == guessed(700)
+    assert spent_on_prompt(nothing, characters=4, read=900, held=700) == guessed(700)
+    assert spent_on_prompt(nothing, characters=41) == guessed(11)
 
 
 def test_a_turn_took_what_its_end_and_its_stops_tell():
     assert spent_on_turn([SENT, PARKED, SENT, ended(200)]) == counted(500)
     assert spent_on_turn([SENT, ended(200, is_estimated=True)]) == guessed(200)
-
-
-def test_what_else_happens_in_a_turn_takes_nothing():
-    assert spent_on_turn([TAKEN_UP, SENT, ended(200)]) == counted(200)
+    assert spent_on_turn([TAKEN_UP, SENT, ended(200)]) == counted(200), "nothing else takes any"
 
 
 def test_a_turn_whose_prompt_left_and_told_nothing_is_marked():
     assert spent_on_turn([SENT]) == guessed(0)
     assert spent_on_turn([SENT, ended(None)]) == guessed(0)
-
-
-def test_a_turn_that_another_process_took_up_is_marked_for_what_the_first_one_took():
+    # As is what the first process took of a turn that another one took up.
     assert spent_on_turn([SENT, TAKEN_UP, SENT, ended(1_000)]) == guessed(1_000)
     assert spent_on_turn([SENT, PARKED, TAKEN_UP, SENT, ended(200)]) == counted(500)
 
@@ -177,9 +167,7 @@ def test_each_request_of_a_turn_is_added_and_the_first_of_its_own_session_is_kep
     expected = Counted(tokens=30_335, usage=usage)
     assert counted_so_far == expected
     assert counted_so_far.and_one(request(None, None), is_own=True) == counted_so_far
-
-
-def test_a_request_of_which_nobody_said_what_it_wrote_marks_the_sum():
+    # Where nobody said what a request wrote, the sum is marked.
     assert NOTHING_COUNTED.and_one(request(10, None), is_own=True).is_estimate
 
 

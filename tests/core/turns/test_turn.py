@@ -135,7 +135,6 @@ def test_a_turn_tells_its_session_its_call_and_what_is_next():
     session = ATTACHED.upstream_session_id
     assert (new.call, new.is_in(session), new.command) == (None, False, TurnCommand.INTEND)
     assert (view.call, view.is_in(session), view.command) == (begun, True, TurnCommand.SEND)
-    assert not view.is_in(None)
 
 
 def test_what_happens_in_a_turn_that_is_over_is_numbered_from_one():
