@@ -139,9 +139,8 @@ def test_a_turn_tells_its_session_its_call_and_what_is_next():
 
 def test_what_happens_in_a_turn_that_is_over_is_numbered_from_one():
     opened = OpenTurn(turn_id=TurnId("t"), conversation_id=ConversationId("c"), opened_at_ms=7)
-    writes = opened.with_events(INTENDED, ATTACHED)
-    assert [(each.seq, each.event) for each in writes] == [(1, INTENDED), (2, ATTACHED)]
-    assert {(each.turn_id, each.recorded_at_ms) for each in writes} == {("t", 7)}
+    told = [(each.seq, each.event) for each in opened.with_events(INTENDED, ATTACHED)]
+    assert told == [(1, INTENDED), (2, ATTACHED)]
 
 
 CANCELLED = TurnEnded(outcome=Outcome.CANCELLED)
