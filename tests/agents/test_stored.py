@@ -41,7 +41,7 @@ from upthread.agents.stored import (
 )
 from upthread.core.agents import AGENTS, WITH_A_STORE
 from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated, UserTextReplayed
-from upthread.core.turns.recognition import CutOffCall, StoredSession, stored_turns
+from upthread.core.turns.agent_history import CutOffCall, StoredSession, stored_turns
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 

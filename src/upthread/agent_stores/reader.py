@@ -30,7 +30,7 @@ from upthread.agent_stores.lines import (
 from upthread.agent_stores.lines import expanded as expanded_stream
 from upthread.boundary.directories import MORE_NAMES, Directory, FileEnds, open_below, walked
 from upthread.core import types
-from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonValue, UpstreamSessionId
 from upthread.errors import UsageError
 

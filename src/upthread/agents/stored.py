@@ -24,7 +24,7 @@ from upthread.agents.rehearsal.sessions import (
     sessions_directory,
 )
 from upthread.core.agents import AGENTS, WITH_A_STORE
-from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 

@@ -13,7 +13,7 @@ from upthread.client.delegation_setup import adapter_for
 from upthread.core.acts import ADOPTED
 from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.names import key_of, parse_address, shown
-from upthread.core.turns.replayed_history import Lacked
+from upthread.core.turns.agent_history import Lacked
 from upthread.core.types import (
     Conversation,
     ConversationKey,

@@ -21,11 +21,11 @@ from upthread.core.roles.role import Role
 from upthread.core.runs.stops import NEW_REFUSED
 from upthread.core.states import Standing, State
 from upthread.core.text import visible_line
-from upthread.core.turns.recognition import CutOffTurn
-from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
+from upthread.core.turns.agent_history import NOTHING_LACKED, Lacked
 from upthread.core.types import Decision, JsonValue, Link, Outcome
 from upthread.errors import StoreError
 from upthread.runtime.record.turn_views import (
+    CutOffTurn,
     last_attached,
     main_session_of,
     reading_in,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.core.turns.events import CHILD, CHILD_STARTED, asked, call, result, said, thought
 
 from upthread.core.events import AgentEvent
-from upthread.core.turns.recognition import EarlierPrompt, children_of, recognise
+from upthread.core.turns.agent_history import EarlierPrompt, children_of, recognise
 from upthread.core.turns.turn import Recognition
 from upthread.core.types import UpstreamSessionId
 

@@ -39,8 +39,8 @@ from upthread.core.commands import RecordParts, Write
 from upthread.core.events import AgentEvent, ReasoningReceived, TextReceived, UserTextReplayed
 from upthread.core.history.model import History, HistoryMessage, history_of
 from upthread.core.history.repair import repair
+from upthread.core.turns.agent_history import open_calls
 from upthread.core.turns.recorder import KnownChild, Recorder
-from upthread.core.turns.replayed_history import open_calls
 from upthread.core.types import (
     ConversationId,
     Message,

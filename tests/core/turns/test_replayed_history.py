@@ -30,21 +30,19 @@ from upthread.core.events import (
     UsageReported,
 )
 from upthread.core.redaction.redactor import Redactor
-from upthread.core.turns.recognition import CutOffTurn, StoredTurn
-from upthread.core.turns.replayed_history import (
+from upthread.core.turns.agent_history import (
     NOTHING_LACKED,
     PAIRS_MAX,
     TOO_MANY,
     UNKNOWN_PROMPTS,
     Lacked,
+    StoredTurn,
     attended_calls,
     gone_turns,
     has_prompt,
     is_finished,
-    joined,
     lacked,
     open_calls,
-    redacted_history,
     unrecorded,
 )
 from upthread.core.types import (
@@ -62,6 +60,8 @@ from upthread.core.types import (
     UnknownPart,
     UpstreamSessionId,
 )
+from upthread.runtime.record.turn_views import CutOffTurn
+from upthread.runtime.turns.older_record import as_recorded, joined
 
 EARLIER = UpstreamSessionId("ses_then")
 
@@ -385,7 +385,7 @@ def test_pieces_of_one_text_are_joined_and_nothing_else():
 
 def test_a_secret_in_two_pieces_is_found():
     history = [asked(SECRET[:10]), asked(SECRET[10:] + " is it")]
-    assert redacted_history(history, REDACTOR) == (asked(f"{HIDDEN} is it"),)
+    assert as_recorded(history, REDACTOR) == (asked(f"{HIDDEN} is it"),)
 
 
 def test_every_text_of_an_event_is_redacted():
@@ -396,7 +396,7 @@ def test_every_text_of_an_event_is_redacted():
         PlanChanged(upstream_session_id=OWN, entries=((SECRET, "pending"),)),
         *(UnknownReceived(upstream_session_id=OWN, kind="x", raw={"a": [SECRET]}), held(1)),
     ]
-    told = redacted_history(history, REDACTOR)
+    told = as_recorded(history, REDACTOR)
     assert SECRET not in repr(told)
     assert repr(told).count(HIDDEN) == 11
     assert (told[4], told[7]) == (result(), held(1))

@@ -98,7 +98,7 @@ from upthread.core.history.model import (
     object_of,
     text_of,
 )
-from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 from upthread.errors import StoreError
 

@@ -32,7 +32,7 @@ from upthread.agents.claude_code.entries import SUBAGENTS, file_of, is_put_in
 from upthread.boundary.files import read_all, through_links
 from upthread.core import types
 from upthread.core.history.model import JsonObject, items_of, object_of, text_of
-from upthread.core.turns.recognition import UNANSWERED
+from upthread.core.turns.agent_history import UNANSWERED
 from upthread.core.types import JsonValue
 from upthread.errors import StoreError
 

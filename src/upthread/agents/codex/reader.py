@@ -78,7 +78,7 @@ from upthread.core.agents import AGENTS
 from upthread.core.codec import encode_json
 from upthread.core.events import INTERRUPTED, UserTextReplayed
 from upthread.core.history.model import History, HistoryMessage, JsonObject, object_of, text_of
-from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonValue, Speaker, UpstreamSessionId
 
 AGENT: Final = "codex"

@@ -39,7 +39,7 @@ from upthread.core.events import (
 from upthread.core.history.model import JsonObject, items_of, object_of, text_of
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
-from upthread.core.turns.recognition import StoredFailure
+from upthread.core.turns.agent_history import StoredFailure
 from upthread.core.types import JsonValue, Outcome, Speaker, TextPart, UpstreamSessionId
 
 SESSIONS: Final = "sessions"

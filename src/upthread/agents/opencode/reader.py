@@ -56,7 +56,7 @@ from upthread.core import types
 from upthread.core.codec import encode_json
 from upthread.core.events import INTERRUPTED, AgentEvent
 from upthread.core.history.model import History, HistoryMessage, JsonObject, object_of, text_of
-from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonValue, UpstreamSessionId
 from upthread.errors import StoreError
 

@@ -4,7 +4,7 @@ Theory of operation. A turn's state is the fold of its events through TRANSITION
 has one command in NEXT_COMMAND, and the runtime does nothing else than carry that command out and
 commit the event it led to. So whoever finds a turn after a crash does exactly what its first
 holder would have done next, with one exception: a prompt may have left (SENT). Then the agent's
-own history decides (core/turns/recognition.py): reply complete → adopt it; prompt there, reply
+own history decides (core/turns/agent_history.py): reply complete → adopt it; prompt there, reply
 incomplete → one continuation prompt; absent → send once more; cannot be told → park for a human.
 A session that is gone for certain takes a sent prompt back to INTENDED, to be sent to a new one; so
 does a person who lets another agent go on with it. An agent's own failure is answered by one more

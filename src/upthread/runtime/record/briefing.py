@@ -17,7 +17,6 @@ from upthread.core.roles.reports import Report
 from upthread.core.runs.pipeline import RunView, answer_told
 from upthread.core.sessions import readable
 from upthread.core.turns.effects import EffectState, effects_of
-from upthread.core.turns.recognition import CutOffTurn
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -28,7 +27,13 @@ from upthread.core.types import (
     TurnId,
     ready,
 )
-from upthread.runtime.record.turn_views import cut_off_turn, of_turn, run_view, turn_view
+from upthread.runtime.record.turn_views import (
+    CutOffTurn,
+    cut_off_turn,
+    of_turn,
+    run_view,
+    turn_view,
+)
 from upthread.store.base import Store
 from upthread.store.reads import Turn
 

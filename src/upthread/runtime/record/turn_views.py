@@ -22,9 +22,9 @@ from upthread.core.events import RunEvent, SessionAttached, StepStarted, TurnEve
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import RunView
 from upthread.core.runs.stops import OURS, Source
+from upthread.core.text import one_line
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import effects_of
-from upthread.core.turns.recognition import CutOffTurn
 from upthread.core.turns.spent_tokens import NO_TOTALS, Totals, added, spent_on_turn, totals_before
 from upthread.core.turns.turn import Recognition, TurnView
 from upthread.core.types import (
@@ -54,8 +54,34 @@ _READ: Final = frozenset({Recognition.COMPLETE, Recognition.INCOMPLETE, Recognit
 LogOf: TypeAlias = Callable[[str, int], str]
 """Returns where an agent's stderr went at a moment, in epoch milliseconds."""
 
+PROMPT_CHARACTERS_MAX: Final = 300
+"""How much of a prompt one line tells."""
+
 COARSE_CLOCK_MS: Final = 50
 """How far the time of a file may lie behind the clock that its turn was begun by."""
+
+
+class CutOffTurn(Struct, frozen=True, kw_only=True):
+    """A turn that stopped before its end, for a person and for whoever goes on.
+
+    `actions` are what it did to the world, and how that ended, in words; `detail` is why it
+    stopped, empty where nobody ended it yet. `prompt` is empty where it was not kept.
+    """
+
+    turn_id: TurnId
+    prompt: str
+    actions: tuple[str, ...]
+    detail: str
+
+    def lines(self, *, is_last: bool = True) -> tuple[str, str]:
+        """One line for the interruption, one for the prompt; `actions` are lines as they are.
+
+        `is_last` is whether no others have come after it.
+        """
+        which = "the last turn" if is_last else "an earlier turn"
+        asked = one_line(self.prompt)[:PROMPT_CHARACTERS_MAX] or "not kept"
+        why = f": {self.detail}" if self.detail else ""
+        return f"{which} was cut off{why}", f"it was asked: {asked}"
 
 
 def turn_count(store: Store, conversation_id: ConversationId, last: TurnView | None) -> int:

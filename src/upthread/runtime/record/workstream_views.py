@@ -29,7 +29,6 @@ from upthread.core.states import (
     with_doubts,
 )
 from upthread.core.turns import turn as turns
-from upthread.core.turns.recognition import CutOffTurn
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     CHILD_SLOT,
@@ -44,7 +43,13 @@ from upthread.core.types import (
 )
 from upthread.runtime.lease import lease_name_of, workstream_lease
 from upthread.runtime.record.effects import RecordedEffect
-from upthread.runtime.record.turn_views import LogOf, cut_off_turn, source_of, turn_count
+from upthread.runtime.record.turn_views import (
+    CutOffTurn,
+    LogOf,
+    cut_off_turn,
+    source_of,
+    turn_count,
+)
 from upthread.store.base import Store
 from upthread.store.reads import Workstream
 from upthread.store.streams import not_whole

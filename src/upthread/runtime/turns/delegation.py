@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from upthread.core.names import Address
     from upthread.core.redaction.redactor import Redactor
     from upthread.core.roles.role import Role
-    from upthread.core.turns.recognition import CutOffCall, StoredSession
+    from upthread.core.turns.agent_history import CutOffCall, StoredSession
     from upthread.runtime.permissions import AskPerson
 
 WhenBusy: TypeAlias = Literal["refuse", "wait", "sibling"]
@@ -104,7 +104,7 @@ class TurnStarted(Struct, frozen=True, kw_only=True):
     """What a person is told when a session is attached. `turn_number` counts from 1.
 
     `recognition` is set when an interrupted turn is gone on with: complete, incomplete, absent or
-    undecidable, as core/turns/recognition.py found it.
+    undecidable, as core/turns/agent_history.py found it.
     """
 
     conversation: Conversation

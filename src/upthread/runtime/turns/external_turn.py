@@ -46,11 +46,10 @@ from upthread.core.events import (
 )
 from upthread.core.names import Address, key_of
 from upthread.core.quotas import within_quota
+from upthread.core.turns.agent_history import NOTHING_LACKED, Recognised, unrecorded
 from upthread.core.turns.prompt import (
     Task,
 )
-from upthread.core.turns.recognition import Recognised
-from upthread.core.turns.replayed_history import NOTHING_LACKED, unrecorded
 from upthread.core.turns.spent_tokens import recognised_event
 from upthread.core.turns.turn import Recognition
 from upthread.core.types import (

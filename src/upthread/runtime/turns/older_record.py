@@ -8,8 +8,9 @@ missing is recorded as turns, in order, as what they did. Blocking.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
@@ -20,27 +21,29 @@ from upthread.core.decision.words import READ_BACK, RESUME
 from upthread.core.events import (
     AgentEvent,
     PromptSent,
+    ReasoningReceived,
     SessionAttached,
+    TextReceived,
     TurnEnded,
     TurnEvent,
     TurnIntended,
+    UserTextReplayed,
 )
 from upthread.core.quotas import within_quota
 from upthread.core.runs.stops import REFUSAL
-from upthread.core.turns.recognition import UNANSWERED, StoredTurn
-from upthread.core.turns.recorder import Recorder
-from upthread.core.turns.replayed_history import (
+from upthread.core.turns.agent_history import (
     NOTHING_LACKED,
     TOO_MANY,
+    UNANSWERED,
     Lacked,
+    StoredTurn,
     answered_turns,
     gone_turns,
     has_prompt,
     is_finished,
-    joined,
     lacked,
-    redacted_history,
 )
+from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     Link,
@@ -63,6 +66,11 @@ if TYPE_CHECKING:
 
 UNFINISHED: Final = "the agent's own session has no end of it"
 
+
+_WORDS: Final = frozenset({"text", "title", "arguments", "locations", "entries", "raw"})
+"""The fields of events that hold what people, agents and programs said."""
+
+_SPOKEN: Final = (UserTextReplayed, TextReceived, ReasoningReceived)
 
 ANSWERS_MESSAGES_MAX: Final = 256
 """How far back an answer of a session is looked for."""
@@ -194,7 +202,41 @@ def look_at_all(
 def as_recorded(events: Iterable[AgentEvent], redactor: Redactor | None) -> tuple[AgentEvent, ...]:
     """Return a session's events as they would be on record, to be compared with what is."""
     # A secret in one would else make a known prompt a missing one.
-    return redacted_history(events, redactor) if redactor else tuple(joined(events))
+    whole = joined(events)
+    return tuple(_redacted(each, redactor) for each in whole) if redactor else tuple(whole)
+
+
+def joined(history: Iterable[AgentEvent]) -> Iterator[AgentEvent]:
+    """Yield a history with whole texts: pieces that follow each other in one message are one."""
+    for _, together in groupby(history, key=_text_of):
+        first, *others = together
+        if isinstance(first, _SPOKEN):
+            text = "".join(piece.text for piece in (first, *others) if isinstance(piece, _SPOKEN))
+            yield structs.replace(first, text=text)
+        else:
+            yield from (first, *others)
+
+
+def _text_of(event: AgentEvent) -> object:
+    """Return what says that two events are pieces of one text; for any other kind, its class."""
+    if isinstance(event, _SPOKEN):
+        # A child speaks between the pieces of its parent's text: by session, they are not joined.
+        return type(event), event.upstream_session_id, getattr(event, "message_id", None)
+    return type(event)
+
+
+def _redacted(event: AgentEvent, redactor: Redactor) -> AgentEvent:
+    redacted: dict[str, Any] = {}
+    for name in _WORDS.intersection(event.__struct_fields__):
+        value = getattr(event, name)
+        new = redactor.redact_json(value)
+        redacted[name] = _as_tuples(new) if isinstance(value, tuple) else new
+    return structs.replace(event, **redacted)
+
+
+def _as_tuples(members: Any) -> tuple[Any, ...]:
+    """Return the places of a call, or the entries of a plan, as an event has them."""
+    return tuple(each if isinstance(each, str) else tuple(each) for each in members)
 
 
 def stamp_at_end(last: TurnView | None, session: UpstreamSessionId) -> str:

@@ -1,6 +1,6 @@
 """Recovery: what a turn reads of its conversation and of the agent's own history, to continue.
 
-After a crash the agent's history decides (core/turns/recognition.py). Reply complete: adopted.
+After a crash the agent's history decides (core/turns/agent_history.py). Reply complete: adopted.
 Prompt there: a continuation. Absent: sent again, with what the record has of the turn. Cannot be
 told: parked. An agent may outlive us and go on alone: what it then reports, with an action failed
 that nobody was there to allow, is not complete.
@@ -47,6 +47,16 @@ from upthread.core.history.repair import damage_told
 from upthread.core.sessions import readable
 from upthread.core.text import without_mentions
 from upthread.core.turns import turn as turns
+from upthread.core.turns.agent_history import (
+    CutOffCall,
+    EarlierPrompt,
+    Recognised,
+    StoredSession,
+    attended_calls,
+    open_calls,
+    recognise,
+    unrecorded,
+)
 from upthread.core.turns.effects import Effect, effects_of, held
 from upthread.core.turns.prompt import (
     EFFECTS_DONE_HEADING,
@@ -57,15 +67,7 @@ from upthread.core.turns.prompt import (
     is_continuation,
     render_update,
 )
-from upthread.core.turns.recognition import (
-    CutOffCall,
-    EarlierPrompt,
-    Recognised,
-    StoredSession,
-    recognise,
-)
 from upthread.core.turns.recorder import KnownChild, Recorder
-from upthread.core.turns.replayed_history import attended_calls, open_calls, unrecorded
 from upthread.core.turns.spent_tokens import NOTHING_COUNTED, Counted, recognised_event
 from upthread.core.turns.turn import HELD_BACK, Recognition
 from upthread.core.types import (

@@ -41,10 +41,9 @@ from upthread.core.events import (
 from upthread.core.runs.stops import CUT_OFF, NEW_REFUSED, STDERR_END
 from upthread.core.text import command
 from upthread.core.turns import turn as turns
+from upthread.core.turns.agent_history import Lacked, Recognised
 from upthread.core.turns.effects import held
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
-from upthread.core.turns.recognition import Recognised
-from upthread.core.turns.replayed_history import Lacked
 from upthread.core.turns.spent_tokens import spending_in_words
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition, TurnCommand
 from upthread.core.types import Decision, Message, Outcome, TurnId

@@ -1,37 +1,65 @@
-"""Recognition: what an agent's own history says of a prompt that may have been sent.
+"""An agent's own history, held against the record: what of a prompt arrived, and what is missing.
 
-Read after a crash. It never guesses: a reply is complete only when that can be known, and a history
-that cannot be told from another is undecidable. See core/turns/replayed_history.py for what is
-stored already.
+Recognition reads it after a crash. It never guesses: a reply is complete only when that can be
+known, and a history that cannot be told from another is undecidable.
+
+A copy of the record that is put back is older than the session, which goes on knowing all of it; a
+person may have prompted the session in the agent's own interface. Sessions are compared by their
+prompts alone, in order: replies come back in other pieces, prompts nearly as they were sent. What
+is looked for comes after the last prompt that both know, so that what only one of them has kept
+(a prompt that never arrived, the beginning before a compaction) is never taken for missing. A
+prompt to which nothing was said is no turn: agents keep such for commands of their own.
+
+A crash loses what was said of one turn after the last commit. The agent replays it in other pieces,
+with other white space, calls under their old ids. Nothing is stored twice, nothing new is left out.
+The recorded text is always the beginning of the replayed one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
+from upthread.core.codec import encode_json
 from upthread.core.events import (
     CALL_ENDED,
     CALL_FAILED,
     AgentEvent,
     ChildEnded,
     ChildStarted,
+    ContextCompacted,
+    PlanChanged,
     ReasoningReceived,
     TextReceived,
     ToolCallAnnounced,
     ToolCallUpdated,
+    UnknownReceived,
     UsageReported,
     UserTextReplayed,
 )
 from upthread.core.redaction.values import has_placeholder
 from upthread.core.roles.reports import ends_with_report
 from upthread.core.text import PARAGRAPH, one_line
+from upthread.core.turns.effects import answered_permissions
 from upthread.core.turns.turn import Recognition
-from upthread.core.types import Outcome, TurnId, UpstreamSessionId
+from upthread.core.types import (
+    ErasedPart,
+    JsonValue,
+    Message,
+    Outcome,
+    Part,
+    ReasoningPart,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+    UpstreamSessionId,
+)
 
 WAYS_MAX = 2
 """One way to read a text is certain, two are not; more need not be known."""
@@ -337,10 +365,6 @@ def _user_messages(
 # by agents/stored.py.
 
 
-PROMPT_CHARACTERS_MAX: Final = 300
-"""How much of a prompt one line tells."""
-
-
 class CutOffCall(Struct, frozen=True, kw_only=True):
     """A call of a sub-agent, by what was seen of it. `session` is empty where nobody saw it."""
 
@@ -381,29 +405,6 @@ class StoredSession(Struct, frozen=True, kw_only=True):
     written_at_ns: int
     refusal: str = ""
     failure: StoredFailure | None = None
-
-
-class CutOffTurn(Struct, frozen=True, kw_only=True):
-    """A turn that stopped before its end, for a person and for whoever goes on.
-
-    `actions` are what it did to the world, and how that ended, in words; `detail` is why it
-    stopped, empty where nobody ended it yet. `prompt` is empty where it was not kept.
-    """
-
-    turn_id: TurnId
-    prompt: str
-    actions: tuple[str, ...]
-    detail: str
-
-    def lines(self, *, is_last: bool = True) -> tuple[str, str]:
-        """One line for the interruption, one for the prompt; `actions` are lines as they are.
-
-        `is_last` is whether no others have come after it.
-        """
-        which = "the last turn" if is_last else "an earlier turn"
-        asked = one_line(self.prompt)[:PROMPT_CHARACTERS_MAX] or "not kept"
-        why = f": {self.detail}" if self.detail else ""
-        return f"{which} was cut off{why}", f"it was asked: {asked}"
 
 
 UNANSWERED: Final = " unanswered"
@@ -452,3 +453,338 @@ def _childless(event: AgentEvent) -> AgentEvent:
     if isinstance(event, ToolCallUpdated):
         return structs.replace(event, child_upstream_session_id=None)
     return event
+
+
+if TYPE_CHECKING:
+    pass
+
+PAIRS_MAX: Final = 1_000_000
+"""How many pairs of prompts are compared at most; beyond, nobody can tell in good time."""
+
+UNKNOWN_PROMPTS: Final = "none of its prompts is one of the record's"
+TOO_MANY: Final = "it has too many prompts to be compared"
+
+
+class Lacked(Struct, frozen=True, kw_only=True):
+    """What a record lacks of a session, oldest first.
+
+    `fault` says why that cannot be told, empty where it can. `gone` names the turns on record that
+    the session does not hold, because its store was put back from an older copy. `is_empty` is
+    whether the session is known to hold no prompt at all: its store has none. `lost` is then why
+    the session before it was given up, None where that was not lost. `other_profile` is
+    the variable with the place that the session is in, empty where that is here. `stamp` is what
+    the session's store was known by when it was looked at, empty where nobody looked;
+    `written_at_ns` is when it was last written to.
+    """
+
+    turns: tuple[StoredTurn, ...] = ()
+    fault: str = ""
+    gone: str = ""
+    is_empty: bool = False
+    lost: Outcome | None = None
+    other_profile: str = ""
+    stamp: str = ""
+    written_at_ns: int = 0
+
+    @property
+    def as_inputs(self) -> Mapping[str, Any]:
+        """Return the inputs of a decision that tell it."""
+        return {
+            "turns_lacking": len(self.turns) or None,
+            "not_compared": self.fault,
+            "turns_gone": self.gone,
+            "is_session_empty": self.is_empty,
+            "other_profile": self.other_profile,
+        } | ({"session_lost": self.lost} if self.lost else {})
+
+
+NOTHING_LACKED: Final = Lacked()
+
+
+def lacked(
+    history: Sequence[AgentEvent],
+    recorded: Sequence[Message],
+    session: UpstreamSessionId,
+) -> Lacked:
+    """Compare a session with all messages of its conversation, oldest first.
+
+    The history is as it would have been recorded (runtime/turns/older_record.py). Prompts that went
+    to earlier sessions are among the recorded ones, and do no harm. A session in which nobody is
+    known to have answered us (adopted, forked, begun a moment ago) need not know any of ours.
+    """
+    held = answered_turns(history)
+    asked = [message for message in recorded if message.speaker is Speaker.USER]
+    # Before anything is compared: a person waits for the prompt.
+    if len(held) * len(asked) > PAIRS_MAX:
+        return Lacked(fault=TOO_MANY)
+    end = _known_to_both(
+        [folded_prompt(turn.prompt) for turn in held], [_texts(each) for each in asked]
+    )
+    if end == 0:
+        # Without an answer of it on record the session may be one that never had a prompt of ours.
+        has_answered = any(
+            message.upstream_session_id == session and message.speaker is not Speaker.USER
+            for message in recorded
+        )
+        return Lacked(fault=UNKNOWN_PROMPTS) if held and has_answered else NOTHING_LACKED
+    known = {
+        part.call_id
+        for message in recorded
+        for part in message.parts
+        if isinstance(part, ToolCallPart)
+    }
+    return Lacked(turns=tuple(turn for turn in held[end:] if not _is_recorded(turn, known)))
+
+
+def gone_turns(
+    history: Sequence[AgentEvent],
+    recorded: Sequence[Message],
+    session: UpstreamSessionId,
+    *,
+    was_streamed: bool = False,
+) -> Iterator[Message]:
+    """Yield the prompts on record that a session answered and no longer holds, newest first.
+
+    The first prompt that the session holds ends the search. A session holds nothing from before its
+    last compaction. `was_streamed`: the agent may have streamed words that its history leaves out,
+    for example a warning, so one message that both have is enough.
+    """
+    at = [at for at, each in enumerate(history) if isinstance(each, ContextCompacted)]
+    turns = answered_turns(history[at[-1] + 1 :] if at else history)
+    held = [(folded_prompt(turn.prompt), _said(turn.events)) for turn in turns]
+    reply: list[Message] = []
+    for message in reversed(recorded):
+        if message.speaker is not Speaker.USER:
+            reply += [message] if message.upstream_session_id == session else []
+        elif reply:
+            parts = [part for each in reversed(reply) for part in each.parts]
+            if _is_held(held, _texts(message), parts, was_streamed=was_streamed):
+                return
+            yield message
+            reply.clear()
+
+
+def _is_held(
+    held: Sequence[tuple[FoldedPrompt, Sequence[str]]],
+    texts: tuple[FoldedPrompt, ...] | None,
+    reply: Sequence[Part],
+    *,
+    was_streamed: bool,
+) -> bool:
+    text = "".join(part.text for part in reply if isinstance(part, TextPart))
+    is_whole = not has_placeholder(text) and all(not isinstance(part, ErasedPart) for part in reply)
+    wanted = "".join(text.split()) if is_whole else ""
+    # Without ids of messages, prompts that nobody answered run together with the next one.
+    same = (
+        at
+        for at, (prompt, _) in enumerate(held)
+        if _is_same(prompt, texts)
+        or (was_streamed and any(prompt.whole.endswith(each.whole) for each in texts or ()))
+    )
+    if was_streamed:
+        return any(not wanted or any(each in wanted for each in held[at][1]) for at in same)
+    # From each prompt to the end, because an agent may go on by itself, with a prompt of its own.
+    return any(
+        "".join(each for _, said in held[at:] for each in said).startswith(wanted) for at in same
+    )
+
+
+def _said(told: Iterable[AgentEvent]) -> list[str]:
+    """Return the messages of a turn that are not empty, without white space."""
+    texts = (event.text for event in told if isinstance(event, TextReceived))
+    return list(filter(None, ("".join(text.split()) for text in texts)))
+
+
+def has_prompt(history: Iterable[AgentEvent]) -> bool:
+    """Return whether a session holds any prompt, answered or not."""
+    return any(isinstance(event, UserTextReplayed) for event in history)
+
+
+def answered_turns(history: Sequence[AgentEvent]) -> tuple[StoredTurn, ...]:
+    """Return all of a session's turns, oldest first, for a record that has nothing of it yet."""
+    return tuple(turn for turn in stored_turns(history) if _is_answered(turn))
+
+
+def is_finished(turn: StoredTurn) -> bool:
+    """Return whether a turn came to its end: its calls have one, and the agent spoke last."""
+    open_calls: set[str] = set()
+    has_spoken_last = False
+    for event in turn.events:
+        match event:
+            case ToolCallAnnounced(call_id=call_id):
+                open_calls.add(call_id)
+                has_spoken_last = False
+            case ToolCallUpdated(call_id=call_id, status=status) if status in CALL_ENDED:
+                open_calls.discard(call_id)
+            case TextReceived():
+                has_spoken_last = True
+            case _:
+                pass
+    return has_spoken_last and not open_calls
+
+
+def _is_answered(turn: StoredTurn) -> bool:
+    kinds = (TextReceived, ReasoningReceived, ToolCallAnnounced)
+    return any(isinstance(event, kinds) for event in turn.events)
+
+
+def _is_recorded(turn: StoredTurn, known: set[str]) -> bool:
+    """Whether what a turn called is on record: the agent went on by itself within one of ours."""
+    called = {event.call_id for event in turn.events if isinstance(event, ToolCallAnnounced)}
+    return bool(called) and called <= known
+
+
+def _texts(message: Message) -> tuple[FoldedPrompt, ...] | None:
+    """Return what a recorded prompt may have been sent as, None where it was not kept."""
+    if any(isinstance(part, ErasedPart) for part in message.parts):
+        return None
+    return tuple(map(folded_prompt, {message.sent_text, message.text}))
+
+
+def _known_to_both(
+    held: Sequence[FoldedPrompt], asked: Sequence[tuple[FoldedPrompt, ...] | None]
+) -> int:
+    """Return how many of a session's prompts there are up to the last that both know; 0 for none.
+
+    As many are paired as can be, in order, and of all ways to do so the one that ends first counts.
+    What is on record whole is then never missing, and what follows a record that is, always.
+    """
+    # By column: the most pairs between the session's first prompts and all recorded so far.
+    most = [0] * (len(held) + 1)
+    for texts in asked:
+        diagonal = 0
+        for at, prompt in enumerate(held, start=1):
+            above = most[at]
+            paired = diagonal + _is_same(prompt, texts)
+            most[at] = max(above, most[at - 1], paired)
+            diagonal = above
+    return most.index(most[-1])
+
+
+def _is_same(prompt: FoldedPrompt, texts: tuple[FoldedPrompt, ...] | None) -> bool:
+    # One that was forgotten fits any: taken for another, all after it would be read back again.
+    return texts is None or any(map(prompt.holds, texts))
+
+
+# --- the end of a turn ----------------------------------------------------------------------------
+
+
+def unrecorded(
+    tail: Sequence[AgentEvent],
+    recorded: Iterable[Message],
+    *,
+    children: Container[str | None] | None = None,
+) -> tuple[AgentEvent, ...]:
+    """Return the events of a replayed tail that are not in the store yet.
+
+    `recorded` are the turn's messages after its prompt. The tail follows the last prompt of the
+    turn, so only what was recorded after that counts. The words of `children` are left out, because
+    they are on record in conversations of their own. None means each child in the tail.
+    """
+    known = _Known(_parts_after_last_prompt(recorded))
+    children = children_of(tail) if children is None else children
+    owned = (event for event in tail if event.upstream_session_id not in children)
+    return tuple(left for event in owned if (left := known.without(event)) is not None)
+
+
+def open_calls(recorded: Iterable[Message]) -> tuple[ToolCallPart, ...]:
+    """Return the recorded calls of a turn that have no result, oldest first."""
+    parts = [part for message in recorded for part in message.parts]
+    answered = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
+    calls = {part.call_id: part for part in parts if isinstance(part, ToolCallPart)}
+    return tuple(part for call_id, part in calls.items() if call_id not in answered)
+
+
+def attended_calls(recorded: Iterable[Message]) -> frozenset[str]:
+    """Return the calls whose end is recorded, or that somebody of ours allowed or refused."""
+    parts = [part for message in recorded for part in message.parts]
+    ended = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
+    return frozenset(ended.union(*map(answered_permissions, parts)))
+
+
+def _parts_after_last_prompt(recorded: Iterable[Message]) -> list[Part]:
+    parts: list[Part] = []
+    for message in recorded:
+        if message.speaker is Speaker.USER:
+            parts.clear()
+        else:
+            parts += message.parts
+    return parts
+
+
+class _Known:
+    """What is recorded and has not been met in the tail yet."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._answered = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
+        self._announced = {part.call_id for part in parts if isinstance(part, ToolCallPart)}
+        self._text = "".join(part.text for part in parts if isinstance(part, TextPart))
+        self._reasoning = "".join(part.text for part in parts if isinstance(part, ReasoningPart))
+        self._notes = [_note(p.kind, p.raw) for p in parts if isinstance(p, UnknownPart)]
+
+    def without(self, event: AgentEvent) -> AgentEvent | None:
+        """Return what is new in an event, None for nothing."""
+        match event:
+            case TextReceived(text=text):
+                new, self._text = _beyond(text, self._text)
+                return structs.replace(event, text=new) if new else None
+            case ReasoningReceived(text=text):
+                new, self._reasoning = _beyond(text, self._reasoning)
+                return structs.replace(event, text=new) if new else None
+            case _:
+                return None if self._is_stored(event) else event
+
+    def _is_stored(self, event: AgentEvent) -> bool:
+        match event:
+            case ToolCallAnnounced(call_id=call_id):
+                return call_id in self._announced
+            case ToolCallUpdated(call_id=call_id):
+                # By its result: an update of a call that is still open may bring it.
+                return call_id in self._answered
+            case PlanChanged(entries=entries):
+                return self._meet(_note("plan", entries))
+            case ContextCompacted():
+                return self._meet(_note("compacted", None))
+            case UnknownReceived(kind=kind, raw=raw):
+                return self._meet(_note(kind, raw))
+            case _:
+                return False
+
+    def _meet(self, note: bytes) -> bool:
+        if note not in self._notes:
+            return False
+        # Once for each: the same plan may really have come twice.
+        self._notes.remove(note)
+        return True
+
+
+def _note(kind: str, raw: JsonValue) -> bytes:
+    return encode_json([kind, raw])
+
+
+def _beyond(text: str, known: str) -> tuple[str, str]:
+    """Return what of a text is not known, and what of the known text is left.
+
+    White space counts for nothing: agents give it back as they like. From the first difference on,
+    all is new.
+    """
+    if text.startswith(known):
+        return text[len(known) :], ""
+    if known.startswith(text):
+        return "", known[len(text) :]
+    at, met = 0, 0
+    while True:
+        following, waiting = _next_visible(text, at), _next_visible(known, met)
+        if following == len(text):
+            return "", known[met:]
+        if waiting == len(known):
+            return text[at:] if met == len(known) else text[following:], ""
+        if text[following] != known[waiting]:
+            return text[at:], ""
+        at, met = following + 1, waiting + 1
+
+
+def _next_visible(text: str, start: int) -> int:
+    while start < len(text) and text[start].isspace():
+        start += 1
+    return start
