@@ -139,8 +139,7 @@ def test_a_turn_tells_its_session_its_call_and_what_is_next():
 
 def test_what_happens_in_a_turn_that_is_over_is_numbered_from_one():
     opened = OpenTurn(turn_id=TurnId("t"), conversation_id=ConversationId("c"), opened_at_ms=7)
-    told = [(each.seq, each.event) for each in opened.with_events(INTENDED, ATTACHED)]
-    assert told == [(1, INTENDED), (2, ATTACHED)]
+    assert [each.seq for each in opened.with_events(INTENDED, ATTACHED)] == [1, 2]
 
 
 CANCELLED = TurnEnded(outcome=Outcome.CANCELLED)
