@@ -13,7 +13,6 @@ from upthread.client.delegation_setup import adapter_for
 from upthread.core.acts import ADOPTED
 from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.names import key_of, parse_address, shown
-from upthread.core.turns.agent_history import Lacked
 from upthread.core.types import (
     Conversation,
     ConversationKey,
@@ -136,17 +135,8 @@ class AdoptingProject(Assembly):
                 upstream_session_id=upstream,
             )
         if found.turns:
-            self.store.commit(self._said(claim, found), fences=(fence,))
+            self.store.commit(read_back(self.store, self._system, claim, found), fences=(fence,))
         return len(found.turns)
-
-    def _said(self, claim: Claim, found: Lacked) -> tuple[Write, ...]:
-        return read_back(
-            self.store,
-            claim,
-            found,
-            new_id=lambda: self._system.new_id("trn"),
-            at_ms=self._system.now_ms(),
-        )
 
     def _bank_adopted(
         self,
@@ -207,7 +197,10 @@ class AdoptingProject(Assembly):
             last=None,
             is_prompted=False,
         )
-        self.store.commit((OpenLink(link=link), *self._said(claim, found)), fences=(fence,))
+        self.store.commit(
+            (OpenLink(link=link), *read_back(self.store, self._system, claim, found)),
+            fences=(fence,),
+        )
         return link
 
     def _link(

@@ -79,7 +79,6 @@ from upthread.core.types import (
 from upthread.errors import StoreError
 from upthread.runtime.record.briefing import briefing_inputs
 from upthread.runtime.record.turn_views import totals_of, turn_view, views_newest_first
-from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look, other_profile, read_back
 from upthread.runtime.turns.recording import look_again, surroundings
@@ -250,16 +249,9 @@ def lacked(live: LiveTurn) -> Lacked:
     return look(live.store, request.own_sessions, live.link, newest, redactor=request.redactor)
 
 
-def record_read_back(live: LiveTurn, claim: Claim, found: Lacked) -> None:
+def record_read_back(live: LiveTurn, found: Lacked) -> None:
     """Commit what only the agent's session has. Blocking."""
-    writes = read_back(
-        live.store,
-        claim,
-        found,
-        new_id=lambda: live.system.new_id("trn"),
-        at_ms=live.now_ms(),
-    )
-    live.add(*writes)
+    live.add(*read_back(live.store, live.system, live.claim, found))
     live.commit_here()
 
 

@@ -40,7 +40,6 @@ from upthread.core.quotas import RESET_S_MAX, require_session, require_tokens
 from upthread.core.roles.limits import unheld_in_words
 from upthread.core.turns.agent_history import NOTHING_LACKED, Lacked
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
-from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.turn import RESTORED
 from upthread.core.types import ContextPart, Message, Outcome, UpstreamSessionId
 from upthread.errors import StoreError, UpstreamError
@@ -53,9 +52,9 @@ from upthread.runtime.turns.recovery import (
     effects_before,
     effects_of_turn,
     examiner_of,
-    known_children,
     past_of,
     prior_of,
+    recorder_of,
     sent_event,
 )
 from upthread.tasks import task_group
@@ -448,19 +447,8 @@ def _begun(live: LiveTurn) -> tuple[str, bool] | None:
 def prepare(live: LiveTurn) -> None:
     """Read, before a prompt leaves, all that is asked while its reply comes. Blocking."""
     # Sent for the first time, a turn has done nothing yet that it could do again.
-    is_again = live.view.was_sent_again
-    own = effects_of_turn(live) if is_again else ()
-    live.recorder = Recorder(
-        conversation=live.conversation,
-        turn_id=live.turn_id,
-        link=live.require_link(),
-        next_seq=live.next_seq,
-        call_durability=live.request.durability,
-        # Counted over all sends of the turn, so that nothing is written over; a first has none.
-        quarantined=live.quarantined() if is_again else 0,
-        # Children have conversations already, from this turn or earlier ones.
-        children=known_children(live.store, live.conversation),
-    )
+    own = effects_of_turn(live) if live.view.was_sent_again else ()
+    live.recorder = recorder_of(live)
     live.account.begin(live.recorder)
     live.recording = Recording(
         store=live.store,

@@ -91,7 +91,7 @@ from upthread.runtime.turns.recovery import (
     prior_of,
     read_in_store,
     recognised_in_store,
-    recorder_of_rest,
+    recorder_of,
     rest_of,
     session_in_store,
     with_reply,
@@ -376,7 +376,7 @@ class ExternalTurns:
         found = beginning.lacked(live)
         if found.turns:
             self._take(live)
-            beginning.record_read_back(live, live.claim, found)
+            beginning.record_read_back(live, found)
             live = self._afresh(live)
         decision = beginning.decided(live, found)
         decision = structs.replace(decision, reasons=(*decision.reasons, *asked.further))
@@ -618,7 +618,7 @@ class ExternalTurns:
     def _record(self, live: LiveTurn, found: Recognised) -> None:
         """Record what the sub-agent did, with the files that it read and wrote."""
         now_ms = self.system.now_ms()
-        recorder = recorder_of_rest(live)
+        recorder = recorder_of(live, is_read_back=True)
         live.recorder = recorder
         live.account.begin(recorder)
         after = live.view.sent.prompt_seq if live.view.sent else 0

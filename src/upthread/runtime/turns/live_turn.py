@@ -408,10 +408,6 @@ class LiveTurn:
         reason = self.view.parked.reason if self.view.parked else ""
         return Outcome(reason) if reason in known else Outcome.UNKNOWN
 
-    def quarantined(self) -> int:
-        """Return how many events of the turn are quarantined. Blocking."""
-        return len(self.store.quarantined(self.conversation_id, self.turn_id))
-
     def hold(self, event: TurnEvent) -> None:
         """Append with the next commit: for what a crash may take with it."""
         self._held += (event,)

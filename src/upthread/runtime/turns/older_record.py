@@ -8,7 +8,7 @@ missing is recorded as turns, in order, as what they did. Blocking.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,6 +56,7 @@ from upthread.core.types import (
 )
 from upthread.errors import StoreError
 from upthread.runtime.record.turn_views import last_attached, turn_view
+from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.delegation import OwnSessions
 from upthread.runtime.turns.recording import Examiner
@@ -248,18 +249,16 @@ def stamp_at_end(last: TurnView | None, session: UpstreamSessionId) -> str:
     return last.ended.session_stamp.removesuffix(UNANSWERED)
 
 
-def read_back(
-    store: Store, claim: Claim, found: Lacked, *, new_id: Callable[[], str], at_ms: int
-) -> tuple[Write, ...]:
+def read_back(store: Store, system: System, claim: Claim, found: Lacked) -> tuple[Write, ...]:
     """Return the writes that put what was lacking on record, for one commit. Blocking."""
     conversation_id, link = claim.conversation.conversation_id, claim.link
     assert link is not None
-    session = link.upstream_session_id
+    session, at_ms = link.upstream_session_id, system.now_ms()
     known = store.examined(conversation_id, upstream_session_id=session)
     writes: list[Write] = []
     prompt_seq = claim.messages + 1
     for turn in found.turns:
-        turn_id = TurnId(new_id())
+        turn_id = TurnId(system.new_id("trn"))
         recorder = Recorder(
             conversation=claim.conversation,
             turn_id=turn_id,

@@ -302,7 +302,7 @@ def record_tail(live: LiveTurn, found: Recognised) -> None:
     sent = live.view.sent
     messages = live.messages(after_seq=sent.prompt_seq) if sent else ()
     # Goes on with the calls that the crash left open: their results may be in the history only.
-    recorder = recorder_of_rest(live)
+    recorder = recorder_of(live, is_read_back=True)
     for event in unrecorded(found.tail, messages):
         recorder.record(event, at_ms=live.now_ms())
     # A history that came otherwise than from the store may count nothing: Codex's does not.
@@ -373,20 +373,31 @@ def _sent_to(session: UpstreamSessionId | None, events: Iterable[TurnEvent]) -> 
             yield event.prompt_seq
 
 
-def recorder_of_rest(live: LiveTurn) -> Recorder:
-    """Return a recorder that goes on where recording stopped, knowing children and open calls."""
+def recorder_of(live: LiveTurn, *, is_read_back: bool = False) -> Recorder:
+    """Return a recorder of the turn that knows the children of its conversation.
+
+    One of what `is_read_back` goes on where recording stopped, and knows the open calls.
+    """
+    own_id, turn_id = live.conversation_id, live.turn_id
+    # Counted over all sends of the turn, so that nothing is written over; a first has none.
+    is_again = is_read_back or live.view.was_sent_again
     recorder = Recorder(
         conversation=live.conversation,
-        turn_id=live.turn_id,
+        turn_id=turn_id,
         link=live.require_link(),
         next_seq=live.next_seq,
         # What is read back is of the session that was asked for: what names none is its own.
-        guarantees_owner=True,
-        quarantined=live.quarantined(),
-        children=known_children(live.store, live.conversation, cut_off=live.turn_id),
+        guarantees_owner=is_read_back,
+        call_durability=live.request.durability,
+        quarantined=len(live.store.quarantined(own_id, turn_id)) if is_again else 0,
+        # Children have conversations already, from this turn or earlier ones.
+        children=known_children(
+            live.store, live.conversation, cut_off=turn_id if is_read_back else None
+        ),
     )
-    for part in open_calls(live.messages(after_seq=live.intended.prompt_seq)):
-        recorder.own.expect(part)
+    if is_read_back:
+        for part in open_calls(live.messages(after_seq=live.intended.prompt_seq)):
+            recorder.own.expect(part)
     return recorder
 
 

@@ -666,7 +666,7 @@ class Turns:
         request = live.request
         # Before, since ending the last turn has moved the numbers; after, since reading back has.
         claim = await self._conversations.looked_at_again(request, live.claim)
-        await live.in_thread(beginning.record_read_back, claim, found)
+        await live.afresh(claim).in_thread(beginning.record_read_back, found)
         claim = await self._conversations.looked_at_again(request, claim)
         caught_up = live.afresh(claim)
         caught_up.has_unheard = not live.has_last_turn_ended
