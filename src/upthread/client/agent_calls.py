@@ -53,7 +53,6 @@ from upthread.runtime.turns.beginning import session_of
 from upthread.runtime.turns.conversation import Conversations
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.external_turn import (
-    AskedOf,
     Begun,
     CallEnded,
     ExternalTurns,
@@ -332,14 +331,13 @@ class AgentCalls:
             line = f"upthread: not continued, only recorded: {why}" if why else ""
             return Answer(line=visible_line(line), prompt=call.prompt)
         workstream, because = self.workstream_of(call.agent, call.main_session)
-        begun = self._turns.begin(
+        request = structs.replace(
             self._request(call, role, workstream, because),
-            AskedOf(
-                busy=frozenset(each for each, why in call.unusable.items() if why == BUSY),
-                reach=call.reach,
-                further=misnamed,
-            ),
+            busy=frozenset(each for each, why in call.unusable.items() if why == BUSY),
+            reach=call.reach,
+            further=misnamed,
         )
+        begun = self._turns.begin(request)
         if begun is None:
             return Answer(prompt=call.prompt, is_role=True)
         return self._answer(call, begun)

@@ -253,7 +253,8 @@ class TellRequest(Struct, frozen=True, kw_only=True):
     drives, and `holder` the agent's process, for which its lease is held; such a turn has no
     adapter. Of such a call `takes_no_session` is whether the tool cannot resume a session;
     `session_lost` and `opens_only_within` are what the agent says of the session that it was asked
-    for.
+    for. `busy` are sessions that the agent itself is at work in. `reach` words how the model writes
+    to a sub-agent of its own main session. `further` are reasons beside those of the handshake.
     """
 
     project_id: ProjectId
@@ -268,6 +269,9 @@ class TellRequest(Struct, frozen=True, kw_only=True):
     takes_no_session: bool = False
     opens_only_within: bool = False
     session_lost: Outcome | None = None
+    busy: frozenset[str] = frozenset()
+    reach: Callable[[str], str] | None = None
+    further: tuple[str, ...] = ()
     task: Task
     adapter: AgentAdapter | None
     open: OpenRequest

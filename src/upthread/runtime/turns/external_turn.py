@@ -161,18 +161,6 @@ class Begun(Struct, frozen=True, kw_only=True):
     in_use: str = ""
 
 
-class AskedOf(Struct, frozen=True, kw_only=True):
-    """What an agent says of a call beside what was asked.
-
-    `busy` are sessions the agent itself is at work in. `reach` words how the model writes to a
-    sub-agent of its own main session. `further` are reasons beside those of the handshake.
-    """
-
-    busy: frozenset[str] = frozenset()
-    reach: Callable[[str], str] | None = None
-    further: tuple[str, ...] = ()
-
-
 def _again(step: Callable[Given, Found]) -> Callable[Given, Found]:
     """Do a step, from its reads on, until no other process comes first; at last raise that."""
 
@@ -289,7 +277,7 @@ class ExternalTurns:
     # --- before a call ---------------------------------------------------------------------------
 
     @_again
-    def begin(self, request: TellRequest, asked: AskedOf) -> Begun | None:
+    def begin(self, request: TellRequest) -> Begun | None:
         """Decide on a call, take its conversation for the agent's process, commit the intent.
 
         A call that is known is decided again, where the agent has lost the session it was to
@@ -301,11 +289,11 @@ class ExternalTurns:
         in_use = ""
         for mine, claim, lease in self._siblings(request):
             session = claim.link.upstream_session_id if claim.link else ""
-            who = request.agent if session in asked.busy else self.holder_of(lease)
+            who = request.agent if session in request.busy else self.holder_of(lease)
             if who:
                 in_use = in_use or f"{claim.conversation.key.address} is in use by {who}"
                 continue
-            begun = self._begin_after(mine, claim, lease, asked)
+            begun = self._begin_after(mine, claim, lease)
             return structs.replace(begun, in_use=in_use)
         raise LeaseHeldError(f"{request.address.role}: too many calls at once", holder=in_use)
 
@@ -334,19 +322,17 @@ class ExternalTurns:
             claim = self.conversations.standing(key, ())
             yield taken, claim, lease
 
-    def _begin_after(
-        self, request: TellRequest, claim: Claim, lease: Lease | None, asked: AskedOf
-    ) -> Begun:
+    def _begin_after(self, request: TellRequest, claim: Claim, lease: Lease | None) -> Begun:
         """Begin after the conversation's last turn, which stays open if the call is sent back."""
         live = self.live(request, claim)
         is_open = claim.last is not None and claim.last.ended is None
-        if asked.reach is not None and is_open:
+        if request.reach is not None and is_open:
             decision = beginning.decided(live, NOTHING_LACKED)
-            if sent := self._sent_back(live, decision, asked):
+            if sent := self._sent_back(live, decision):
                 return sent
             if self._was_sent_back(live):
-                asked = structs.replace(asked, reach=None)
-        return self._begin_in(self._claimed(request, claim, lease), asked)
+                request = structs.replace(request, reach=None)
+        return self._begin_in(self._claimed(request, claim, lease))
 
     def _was_sent_back(self, live: LiveTurn) -> bool:
         """Whether a call was sent back since the last turn moved, or this call, by its words."""
@@ -372,31 +358,32 @@ class ExternalTurns:
         begun = (turn_view(self.store, own_id, each).intended for each in later)
         return not any(each and each.decision in RESUMING for each in begun)
 
-    def _begin_in(self, live: LiveTurn, asked: AskedOf) -> Begun:
+    def _begin_in(self, live: LiveTurn) -> Begun:
         found = beginning.lacked(live)
         if found.turns:
             self._take(live)
             beginning.record_read_back(live, found)
             live = self._afresh(live)
         decision = beginning.decided(live, found)
-        decision = structs.replace(decision, reasons=(*decision.reasons, *asked.further))
+        decision = structs.replace(decision, reasons=(*decision.reasons, *live.request.further))
         session = live.current_session if decision.decision in RESUMING else None
         if decision.decision == REFUSE:
             self._refuse(live, decision)
             return Begun(started=live.started(decision, ""), hint=decision.hint)
-        if sent := self._sent_back(live, decision, asked):
+        if sent := self._sent_back(live, decision):
             return sent
         context = self._intend(live, decision)
         return Begun(started=live.started(decision, session or ""), context=context)
 
-    def _sent_back(self, live: LiveTurn, decision: Decision, asked: AskedOf) -> Begun | None:
+    def _sent_back(self, live: LiveTurn, decision: Decision) -> Begun | None:
         """Refuse a call once whose sub-agent the model can write to; None where that is not so.
 
         A model that delegates again all the same gets a new sub-agent, with the briefing.
         """
         link, inputs, call = live.link, live.inputs, call_of(live.request)
+        reach = live.request.reach
         is_wanted = live.request.role.continuity == "resume" and not inputs.is_fresh_asked
-        if asked.reach is None or link is None or not is_wanted:
+        if reach is None or link is None or not is_wanted:
             return None
         if main_session_of(self.store, link) != call.main_session:
             return None
@@ -406,7 +393,7 @@ class ExternalTurns:
         told_with = {**decision.inputs, **_words_of(live.request)}
         back = Decision(decision=REFUSE, reasons=(SENT_BACK,), inputs=told_with)
         self._refuse(live, back)
-        told = _TOLD_BACK.format(live.conversation.key.role, asked.reach(link.upstream_session_id))
+        told = _TOLD_BACK.format(live.conversation.key.role, reach(link.upstream_session_id))
         return Begun(started=live.started(back, ""), told=told)
 
     def would_resume(self, request: TellRequest, conversation: Conversation, link: Link) -> bool:
