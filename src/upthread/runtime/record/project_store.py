@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any, Final, TypeVar, Unpack, cast
 
 from msgspec import Struct, field
@@ -82,7 +81,11 @@ class ProjectStore(Store):
         self._by_user = by_user
         self._now_ms = now_ms
         self._own: set[str] = set()
-        self._policy, self._redactor = policy, redactor
+        self._filter = (
+            RecordFilter(policy, redactor, conversation_of=self.conversation)
+            if policy and redactor
+            else None
+        )
         self._moment: dict[object, Any] | None = None
 
     # --- reads: every other read is made of these ------------------------------------------------
@@ -182,12 +185,6 @@ class ProjectStore(Store):
     def _end_moment(self) -> None:
         if self._moment is not None:
             self._moment.clear()
-
-    @cached_property
-    def _filter(self) -> RecordFilter | None:
-        if self._policy is None or self._redactor is None:
-            return None
-        return RecordFilter(self._policy, self._redactor, conversation_of=self.conversation)
 
     def turns(
         self, conversation_id: ConversationId, *, newest: int | None = None

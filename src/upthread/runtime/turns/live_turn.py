@@ -87,12 +87,6 @@ def _nothing_more() -> Sequence[Write]:
     return ()
 
 
-def _durability(event: TurnEvent) -> Durability:
-    """The end of a turn is synced; it covers all that was committed before it."""
-    is_end = isinstance(event, TurnEnded | TurnParked)
-    return Durability.SYNCED if is_end else Durability.PROCESS
-
-
 class LiveTurn:
     """The parts of a turn. Every change that matters is committed before it counts."""
 
@@ -404,9 +398,8 @@ class LiveTurn:
     @property
     def outcome_of_park(self) -> Outcome:
         """The agent's failure that parked the turn, unknown where it was something else."""
-        known = {outcome.value for outcome in Outcome}
         reason = self.view.parked.reason if self.view.parked else ""
-        return Outcome(reason) if reason in known else Outcome.UNKNOWN
+        return Outcome(reason) if reason in set(Outcome) else Outcome.UNKNOWN
 
     def hold(self, event: TurnEvent) -> None:
         """Append with the next commit: for what a crash may take with it."""
@@ -449,7 +442,10 @@ class LiveTurn:
                 seq=seq,
                 event=event,
                 recorded_at_ms=now_ms,
-                durability=_durability(event),
+                # The end of a turn is synced; it covers all that was committed before it.
+                durability=Durability.SYNCED
+                if isinstance(event, TurnEnded | TurnParked)
+                else Durability.PROCESS,
             )
             for seq, event in enumerate((*self._held, *events), committed + 1)
         )

@@ -297,11 +297,6 @@ class Examiner:
         self._ran: list[tuple[int, int]] = []
         self._seen_at_ns = now_ns()
 
-    @property
-    def is_due(self) -> bool:
-        """Whether there is something to look at."""
-        return bool(self._due or self._ran)
-
     def notice(self, writes: Sequence[Write]) -> None:
         """Take what was just recorded. Cheap: no file is looked at."""
         for write in writes:
@@ -525,7 +520,7 @@ class Recording:
 
     def examined(self) -> Sequence[Write]:
         """Return what keeps the files that the writes which are left tell of. Blocking."""
-        return self._examiner.look(at_ms=self._system.now_ms()) if self._examiner.is_due else ()
+        return self._examiner.look(at_ms=self._system.now_ms())
 
     def _take_in(self, writes: Sequence[Write]) -> None:
         self._examiner.notice(writes)
@@ -536,21 +531,17 @@ class Recording:
         with anyio.CancelScope(shield=True):
             # The flushing task and the prompt's events meet here: batches keep their order.
             async with self._lock:
-                await self._commit_batch()
-
-    async def _commit_batch(self) -> None:
-        batch = tuple(self._pending)
-        self._pending.clear()
-        self._is_dirty = False
-        if batch:
-            await self._system.in_thread(lambda: self._write(batch))
+                batch = tuple(self._pending)
+                self._pending.clear()
+                self._is_dirty = False
+                if batch:
+                    await self._system.in_thread(lambda: self._write(batch))
 
     def _write(self, batch: tuple[Write, ...]) -> None:
         """Commit a batch, and in the same commit the files it says were examined. Blocking."""
         # With what names them: a crash between two commits
         # would leave files read and never examined.
-        looked = self._examiner.look(at_ms=self._system.now_ms())
-        self._store.commit((*batch, *looked), fences=self._fences)
+        self._store.commit((*batch, *self.examined()), fences=self._fences)
 
 
 def held_elsewhere(session: UpstreamSessionId, named_as: str, holder: str = "") -> UpstreamError:
