@@ -237,62 +237,67 @@ def _no_writes(*_: object) -> Sequence[Write]:
 
 
 class TellRequest(Struct, frozen=True, kw_only=True):
-    """One delegation. `at_intent`, `at_end` and `at_park` add a run's writes to the turn's commits.
-
-    `callers` are the conversations this call is made inside of. `tree` is the working tree that the
-    role writes to, None for a role that only reads. `host` is what this host is called where the
-    store is shared with others; empty: all sessions live here. `opens_sub_agents` is whether the
-    agent opens a sub-agent's session from outside. `condition` is the digest of what `resume_if`
-    looks at. `ask_person` is None where nobody is there to ask. `redactor` is what the turn is
-    recorded with, None where it is recorded as it is. `options` are the caller's; `spent` gives
-    what was spent so far of their `tokens_max`, blocking, None: all of this conversation.
-    `version_notice` is given what the agent calls itself and its version. `is_tree_judged` for a
-    turn whose verdict is passed on the working tree. One that `is_handed_back` is not ended when it
-    is cancelled, so that another process goes on. `own_sessions` is how the session is compared
-    with the record before the prompt leaves. `call` is what began a turn that the agent itself
-    drives, and `holder` the agent's process, for which its lease is held; such a turn has no
-    adapter. Of such a call `takes_no_session` is whether the tool cannot resume a session;
-    `session_lost` and `opens_only_within` are what the agent says of the session that it was asked
-    for. `busy` are sessions that the agent itself is at work in. `reach` words how the model writes
-    to a sub-agent of its own main session. `further` are reasons beside those of the handshake.
-    """
+    """One delegation: whom, what, under which conditions, and what else its commits write."""
 
     project_id: ProjectId
     address: Address
     role: Role
     agent: str
-    tree: str | None = None
-    is_waiting_for_tree: bool = False
-    callers: tuple[ConversationId, ...] = ()
-    host: str = ""
-    opens_sub_agents: bool = True
-    takes_no_session: bool = False
-    opens_only_within: bool = False
-    session_lost: Outcome | None = None
-    busy: frozenset[str] = frozenset()
-    reach: Callable[[str], str] | None = None
-    further: tuple[str, ...] = ()
-    task: Task
+    # None for a call that the agent's own tool makes.
     adapter: AgentAdapter | None
     open: OpenRequest
+    task: Task
     settings: Settings
-    ask_person: AskPerson | None = None
     options: TellOptions = field(default_factory=TellOptions)
-    fences: tuple[Fence, ...] = ()
-    run_id: RunId | None = None
-    is_tree_judged: bool = False
-    version_notice: Callable[[str, str], Notice | None] = lambda _calls_itself, _version: None
-    spent: Callable[[], Tokens] | None = None
-    condition: str | None = None
+    # None where nobody is there to ask.
+    ask_person: AskPerson | None = None
+    # What the turn is recorded with, None where it is recorded as it is.
     redactor: Redactor | None = None
-    is_handed_back: bool = False
+    # How the session is compared with the record before the prompt leaves.
     own_sessions: OwnSessions
-    call: AgentsCall | None = None
-    holder: Holder | None = None
+    # Given what the agent calls itself, and its version.
+    version_notice: Callable[[str, str], Notice | None] = lambda _calls_itself, _version: None
+    # The conversations that this call is made inside of.
+    callers: tuple[ConversationId, ...] = ()
+    # The working tree that the role writes to, None for a role that only reads.
+    tree: str | None = None
+    is_waiting_for_tree: bool = False
+    # What this host is called where the store is shared; empty: all sessions live here.
+    host: str = ""
+    # Whether the agent opens a sub-agent's session from outside.
+    opens_sub_agents: bool = True
+    # The digest of what `resume_if` looks at.
+    condition: str | None = None
+    # What was spent so far of `tokens_max`, blocking; None: all of this conversation.
+    spent: Callable[[], Tokens] | None = None
+    # Not ended when it is cancelled, so that another process goes on.
+    is_handed_back: bool = False
+
+    # --- of a run's step -------------------------------------------------------------------------
+    run_id: RunId | None = None
+    fences: tuple[Fence, ...] = ()
+    # Whether a verdict is passed on the working tree.
+    is_tree_judged: bool = False
     # In the turn's own commits: a crash between two would leave a run that does not know its turn.
     at_intent: Callable[[TurnId], Sequence[Write]] = _no_writes
     at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]] = _no_writes
     at_park: Callable[[TurnId, TurnParked], Sequence[Write]] = _no_writes
+
+    # --- of a call that the agent's own tool makes -----------------------------------------------
+    call: AgentsCall | None = None
+    # The agent's process, for which the call's lease is held.
+    holder: Holder | None = None
+    # Whether the tool cannot resume a session.
+    takes_no_session: bool = False
+    # What the agent says of the session that it was asked for.
+    opens_only_within: bool = False
+    session_lost: Outcome | None = None
+    # Sessions that the agent itself is at work in.
+    busy: frozenset[str] = frozenset()
+    # Words how the model writes to a sub-agent of its own main session.
+    reach: Callable[[str], str] | None = None
+    # Reasons beside those of the handshake.
+    further: tuple[str, ...] = ()
 
     @property
     def durability(self) -> Durability:
