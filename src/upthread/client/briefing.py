@@ -18,8 +18,8 @@ from upthread.core.context.briefing import (
     sections_of,
 )
 from upthread.core.types import Conversation
-from upthread.runtime.record.briefing import briefing_edit, briefing_inputs
 from upthread.runtime.record.workstream_views import RoleView
+from upthread.runtime.turns.recovery import briefing_edit, briefing_inputs
 
 
 class Briefing(Struct, frozen=True, kw_only=True):

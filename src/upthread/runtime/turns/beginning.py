@@ -77,13 +77,13 @@ from upthread.core.types import (
     ready,
 )
 from upthread.errors import StoreError
-from upthread.runtime.record.briefing import briefing_inputs
 from upthread.runtime.record.turn_views import totals_of, turn_view, views_newest_first
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.older_record import look, other_profile, read_back
 from upthread.runtime.turns.recording import look_again, surroundings
 from upthread.runtime.turns.recovery import (
     NOTHING_RECOGNISED,
+    briefing_inputs,
     prior_of,
     recognised_in_store,
     record_tail,
