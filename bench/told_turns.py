@@ -16,7 +16,7 @@ from upthread.core.events import AgentEvent
 from upthread.core.names import Address
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.role import Role
-from upthread.core.turns.prompt import Task
+from upthread.core.turns.turn import Task
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.lease import Leases
 from upthread.runtime.system import System

@@ -21,8 +21,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from upthread.client.project_opener import open_project
-from upthread.core.turns.prompt import is_continuation
-from upthread.core.turns.turn import SENDS_MAX
+from upthread.core.turns.turn import SENDS_MAX, is_continuation
 from upthread.errors import UsageError
 from upthread.integrations import durable_tell
 from upthread.integrations.durable_tell import NotToldError, is_final, tell_once

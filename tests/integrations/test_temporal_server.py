@@ -16,7 +16,7 @@ import pytest
 from temporalio.client import WorkflowFailureError
 from temporalio.testing import WorkflowEnvironment
 
-from upthread.core.turns.prompt import is_continuation
+from upthread.core.turns.turn import is_continuation
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 

@@ -19,7 +19,7 @@ from upthread.agents.base import Capabilities, OpenRequest, PromptResult
 from upthread.config import load_settings
 from upthread.core.names import Address
 from upthread.core.roles.role import Role
-from upthread.core.turns.prompt import Task
+from upthread.core.turns.turn import Task
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.lease import Leases
 from upthread.runtime.record.project_store import ProjectStore

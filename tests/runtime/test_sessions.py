@@ -11,7 +11,7 @@ from tests.support.upthread_process import AtCommit
 from tests.support.world import ALLOW, World, eventually
 
 import upthread
-from upthread.core.turns.prompt import EFFECTS_DONE_HEADING
+from upthread.core.turns.turn import EFFECTS_DONE_HEADING
 from upthread.integrations.durable_tell import NotToldError, Told, tell_once
 
 pytestmark = pytest.mark.anyio

@@ -34,7 +34,7 @@ from upthread.core.names import Address, key_of
 from upthread.core.roles.role import BUILT_IN_ROLES, Role
 from upthread.core.text import visible_line
 from upthread.core.turns.agent_history import CutOffCall, UndecidedCall, is_finished, stored_turns
-from upthread.core.turns.prompt import Task, without_fresh
+from upthread.core.turns.turn import Task, without_fresh
 from upthread.core.types import CHILD_SLOT, Holder, Outcome
 from upthread.core.workstreams import (
     NONE,

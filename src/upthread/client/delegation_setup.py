@@ -32,8 +32,7 @@ from upthread.core.runs import pipeline as pipelines
 from upthread.core.sessions import MainSession, OwnInterface, of_link
 from upthread.core.trust import AgentSettings
 from upthread.core.turns.agent_history import Lacked, UndecidedCall
-from upthread.core.turns.prompt import Task, with_unverified
-from upthread.core.turns.turn import TurnView
+from upthread.core.turns.turn import Task, TurnView, with_unverified
 from upthread.core.types import (
     ConversationId,
     Link,

@@ -21,8 +21,8 @@ from upthread.core.sessions import NO_SESSION, OwnInterface
 from upthread.core.states import LOOK, effects_command
 from upthread.core.trust import Item, ignored_notice
 from upthread.core.turns.effects import Settlement
-from upthread.core.turns.prompt import Task, continuation
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
+from upthread.core.turns.turn import Task, continuation
 from upthread.core.types import Conversation, Link, Message
 from upthread.errors import UsageError
 from upthread.runtime.continuity_probe import Probed, probe

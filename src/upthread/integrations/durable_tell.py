@@ -26,8 +26,7 @@ from upthread.core.redaction.values import has_placeholder
 from upthread.core.runs.stops import OURS, Source, shortfall, stop_in_words
 from upthread.core.states import effects_command, go_on_command
 from upthread.core.text import visible_line
-from upthread.core.turns.prompt import continuation, without_fresh
-from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, TurnView
+from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, TurnView, continuation, without_fresh
 from upthread.core.types import (
     MAIN_SLOT,
     ConversationKey,

@@ -20,7 +20,7 @@ from upthread.agents.rehearsal.history import (
     sections_of,
 )
 from upthread.core.roles.reports import Report, Verdict, render
-from upthread.core.turns.prompt import continuation
+from upthread.core.turns.turn import continuation
 
 
 def _prompt(text: str) -> dict[str, object]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from upthread.core.decision import handshake
 from upthread.core.decision.freshness import ChangedFile, Freshness, Shift, change_lines
 from upthread.core.roles.role import Role
-from upthread.core.turns.prompt import (
+from upthread.core.turns.turn import (
     EFFECTS_DONE_HEADING,
     EFFECTS_HEADING,
     Task,

@@ -218,7 +218,7 @@ def _looks_like_path(word: str) -> bool:
 # --- what was said and done -----------------------------------------------------------------------
 
 
-# As upthread's own continuation has it (core/turns/prompt.py).
+# As upthread's own continuation has it (core/turns/turn.py).
 _GOES_ON_WITH: Final = "Its prompt was:\n"
 _ROLE_BLOCK: Final = re.compile(r'^<role name="([a-z0-9][a-z0-9_-]*)">', re.MULTILINE)
 _REPORT: Final = re.compile(r"Report of ([a-z0-9][a-z0-9_-]*)$")

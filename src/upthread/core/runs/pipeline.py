@@ -39,7 +39,7 @@ from upthread.core.events import (
 )
 from upthread.core.roles.reports import REPORT_LINES_MAX, Report, instructions, render
 from upthread.core.text import item, one_line, without_mentions
-from upthread.core.turns.prompt import Task
+from upthread.core.turns.turn import Task
 from upthread.core.types import JsonValue, Outcome, ProjectId, ready
 
 REJECTIONS_MAX: Final = 2

@@ -58,9 +58,15 @@ from upthread.core.events import SessionAttached, TurnEnded, TurnIntended
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import LIMITS
 from upthread.core.turns.agent_history import CutOffCall, Lacked
-from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, role_block, wants_fresh, without_fresh
 from upthread.core.turns.spent_tokens import cost_of
-from upthread.core.turns.turn import TurnState, TurnView
+from upthread.core.turns.turn import (
+    NEW_SESSION_DECISIONS,
+    TurnState,
+    TurnView,
+    role_block,
+    wants_fresh,
+    without_fresh,
+)
 from upthread.core.types import (
     CHILD_SLOT,
     ContextPart,

@@ -27,8 +27,8 @@ from upthread.core.events import AgentEvent, AgentsCall, RunEvent, TurnEnded, Tu
 from upthread.core.roles.reports import Report
 from upthread.core.runs.stops import OURS, Source, shortfall
 from upthread.core.text import visible_line
-from upthread.core.turns.prompt import Task
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
+from upthread.core.turns.turn import Task
 from upthread.core.types import (
     Conversation,
     ConversationId,

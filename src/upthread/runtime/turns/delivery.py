@@ -39,8 +39,7 @@ from upthread.core.events import (
 from upthread.core.quotas import RESET_S_MAX, require_session, require_tokens
 from upthread.core.roles.limits import unheld_in_words
 from upthread.core.turns.agent_history import NOTHING_LACKED, Lacked
-from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
-from upthread.core.turns.turn import RESTORED
+from upthread.core.turns.turn import NEW_SESSION_DECISIONS, RESTORED
 from upthread.core.types import ContextPart, Message, Outcome, UpstreamSessionId
 from upthread.errors import StoreError, UpstreamError
 from upthread.runtime.record.turn_views import last_attached

@@ -47,11 +47,11 @@ from upthread.core.events import (
 from upthread.core.names import Address, key_of
 from upthread.core.quotas import within_quota
 from upthread.core.turns.agent_history import NOTHING_LACKED, Recognised, unrecorded
-from upthread.core.turns.prompt import (
+from upthread.core.turns.spent_tokens import recognised_event
+from upthread.core.turns.turn import (
+    Recognition,
     Task,
 )
-from upthread.core.turns.spent_tokens import recognised_event
-from upthread.core.turns.turn import Recognition
 from upthread.core.types import (
     CHILD_SLOT,
     MAIN_SLOT,

@@ -41,12 +41,12 @@ from upthread.core.roles.reports import MalformedReportError, Report, read_repor
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import NO_WORDS, NOTHING_SAID
 from upthread.core.turns import turn as turns
-from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.turns.recorder import Recorder, calls_open
 from upthread.core.turns.spent_tokens import (
     NOTHING_COUNTED,
     NOTHING_SPENT,
 )
+from upthread.core.turns.turn import NEW_SESSION_DECISIONS
 from upthread.core.types import (
     ContextPart,
     Decision,

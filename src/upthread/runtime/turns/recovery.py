@@ -69,18 +69,19 @@ from upthread.core.turns.agent_history import (
     unrecorded,
 )
 from upthread.core.turns.effects import Effect, EffectState, effects_of, held
-from upthread.core.turns.prompt import (
+from upthread.core.turns.recorder import KnownChild, Recorder
+from upthread.core.turns.spent_tokens import NOTHING_COUNTED, Counted, recognised_event
+from upthread.core.turns.turn import (
     EFFECTS_DONE_HEADING,
+    HELD_BACK,
     NEW_SESSION_DECISIONS,
+    Recognition,
     context_for,
     continuation,
     effects_block,
     is_continuation,
     render_update,
 )
-from upthread.core.turns.recorder import KnownChild, Recorder
-from upthread.core.turns.spent_tokens import NOTHING_COUNTED, Counted, recognised_event
-from upthread.core.turns.turn import HELD_BACK, Recognition
 from upthread.core.types import (
     ContextPart,
     Conversation,

@@ -43,9 +43,14 @@ from upthread.core.text import command
 from upthread.core.turns import turn as turns
 from upthread.core.turns.agent_history import Lacked, Recognised
 from upthread.core.turns.effects import held
-from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.turns.spent_tokens import spending_in_words
-from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition, TurnCommand
+from upthread.core.turns.turn import (
+    HELD_BACK,
+    NEW_SESSION_DECISIONS,
+    UNDECIDABLE,
+    Recognition,
+    TurnCommand,
+)
 from upthread.core.types import Decision, Message, Outcome, TurnId
 from upthread.errors import ConfigError, FencedError, QuotaExceededError, UpstreamError, UsageError
 from upthread.runtime.system import System
