@@ -107,7 +107,7 @@ async def attach(
             assert current is not None
             history = await open_session(connection, current, wants_history=wants_history)
             session, how = current, "resumed" if history is None else "loaded"
-    live.agent_version = connection.capabilities.version
+    live.agent_version, live.is_start_due = connection.capabilities.version, True
     profile, chose_profile = live.own_sessions.profile_in(live.agent, connection)
     event = SessionAttached(
         upstream_session_id=session,
@@ -183,8 +183,7 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection) -> None
     _notify_version(live, connection.capabilities)
     _notify_limits(live, connection.capabilities)
     # The session that takes the place of a refused one may refuse the prompt, too.
-    live.is_start_due = live.refused_link is not None
-    if not live.is_start_due:
+    if live.refused_link is None:
         notify_started(live)
 
 
@@ -331,14 +330,10 @@ def closed_in_words(live: LiveTurn) -> str:
 # --- what its listener is told -----------------------------------------------------------------
 
 
-def notify_if_due(live: LiveTurn) -> None:
-    """Tell what was decided, now that the agent works in the session, unless it was told."""
-    if live.is_start_due:
-        notify_started(live)
-
-
 def notify_started(live: LiveTurn, *, recognition: str = "") -> None:
-    """Tell what was decided, now that the session is known."""
+    """Tell what was decided, now that the agent works in the session, unless it was told."""
+    if not live.is_start_due:
+        return
     live.is_start_due = False
     session = live.require_link().upstream_session_id
     started = live.started(live.intended, session, recognition=recognition)
@@ -504,7 +499,7 @@ async def _record(
             live.answer = answer()
         raise
     if results[0].outcome is not Outcome.UNKNOWN:
-        notify_if_due(live)
+        notify_started(live)
     return answer()
 
 
@@ -517,7 +512,7 @@ def _hearing(live: LiveTurn, has_spoken: Callable[[], None]) -> Callable[[AgentE
         # Steps and tokens are no words: an agent may ask its model again and again.
         if isinstance(event, TextReceived | ReasoningReceived | ToolCallAnnounced):
             has_spoken()
-            notify_if_due(live)
+            notify_started(live)
         live.request.listener.event(event)
         if isinstance(event, UnknownReceived) and event.progress not in {"", progress}:
             progress, agent = event.progress, live.agent

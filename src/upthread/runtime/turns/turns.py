@@ -13,8 +13,8 @@ What is decided is in the core; what people see, in surfaces.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, TypeVarTuple, assert_never
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeVar, TypeVarTuple, assert_never
 
 import anyio
 from msgspec import structs
@@ -173,18 +173,7 @@ async def _drive_agent(live: LiveTurn) -> None:
         has_started()
         live.environment = connection.environment
         while not (live.is_over or needs_another):
-            needs_another = await _carry_out(live, connection)
-
-
-async def _carry_out(live: LiveTurn, connection: AgentConnection) -> bool:
-    """Carry out the next command; returns whether another process must go on."""
-    command = live.view.command
-    if command is TurnCommand.ATTACH:
-        return await _attach(live, connection)
-    if command is TurnCommand.SEND:
-        return await _send(live, connection)
-    assert command is TurnCommand.RECOGNISE, command
-    return await _recover(live, connection)
+            needs_another = await _STEPS[live.view.command](live, connection)
 
 
 async def _fail(live: LiveTurn, error: UpstreamError) -> None:
@@ -377,7 +366,7 @@ async def _send(live: LiveTurn, connection: AgentConnection) -> bool:
 
 
 async def _conclude(live: LiveTurn, answer: Answer) -> bool:
-    """Do what the table says about the way the prompt ended; as `_carry_out` returns."""
+    """Do what the table says about the way the prompt ended; returns as the steps do."""
     result = judged(live, answer)
     live.reset_at_ms = result.reset_at_ms
     live.account.note(
@@ -512,6 +501,14 @@ def _continued(live: LiveTurn, message: Message, found: Recognised) -> str:
     text = continuation_of(live, message, found)
     prepare(live)
     return text
+
+
+_STEPS: Final[Mapping[TurnCommand, Callable[[LiveTurn, AgentConnection], Awaitable[bool]]]] = {
+    TurnCommand.ATTACH: _attach,
+    TurnCommand.SEND: _send,
+    TurnCommand.RECOGNISE: _recover,
+}
+"""What carries out a command; each returns whether another process must go on."""
 
 
 def _is_interruption(live: LiveTurn, result: PromptResult) -> bool:
