@@ -219,7 +219,7 @@ class AgentCalls:
             prompt=undecided.prompt,
             pid=os.getpid(),
         )
-        if self._turns.is_known(turn_id_of(agents_call(call))):
+        if self._turns.is_known(agents_call(call)):
             return True
         sought = CutOffCall(agent=agent, main_session=call.main_session, call_id=call.call_id)
         found = self._preparing.own_sessions.of_call(sought)
@@ -394,7 +394,7 @@ class AgentCalls:
 
     def _require_begun(self, call: SubAgentCall, session: str) -> None:
         """Begin a call that no hook saw begin: its agent has gone on alone."""
-        if not call.call_id or self._turns.is_known(turn_id_of(agents_call(call))):
+        if not call.call_id or self._turns.is_known(agents_call(call)):
             return
         role = self.role_of(call.role, call.agent)
         if not call.role:

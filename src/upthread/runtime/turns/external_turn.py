@@ -226,9 +226,9 @@ class ExternalTurns:
         live.agent_version = link.agent_version if link and is_same else ""
         return live
 
-    def is_known(self, turn_id: TurnId) -> bool:
+    def is_known(self, call: AgentsCall) -> bool:
         """Return whether a call's turn was begun, however it stands."""
-        return self.store.owner(self.project_id, turn_id=turn_id) is not None
+        return self.store.owner(self.project_id, turn_id=turn_id_of(call)) is not None
 
     def live(self, request: TellRequest, claim: Claim) -> LiveTurn:
         return LiveTurn(request=request, claim=claim, store=self.store, system=self.system)
@@ -284,8 +284,8 @@ class ExternalTurns:
         resume; otherwise None. Raises ConflictError where others come first each time, and
         LeaseHeldError where all siblings are in use.
         """
-        if self.is_known(turn_id := turn_id_of(call_of(request))):
-            return self._decide_again(turn_id, request)
+        if self.is_known(call_of(request)):
+            return self._decide_again(request)
         in_use = ""
         for mine, claim, lease in self._siblings(request):
             session = claim.link.upstream_session_id if claim.link else ""
@@ -297,9 +297,9 @@ class ExternalTurns:
             return structs.replace(begun, in_use=in_use)
         raise LeaseHeldError(f"{request.address.role}: too many calls at once", holder=in_use)
 
-    def _decide_again(self, turn_id: TurnId, request: TellRequest) -> Begun | None:
+    def _decide_again(self, request: TellRequest) -> Begun | None:
         """Decide again on a call whose session the agent says it has lost."""
-        live, lost = self.open_turn(turn_id), request.session_lost
+        live, lost = self.open_turn(turn_id_of(call_of(request))), request.session_lost
         if live is None or live.link is None or lost is None or live.view.sent is not None:
             return None
         stored = live.intended.inputs
@@ -477,7 +477,7 @@ class ExternalTurns:
         None where no conversation goes on in that session, or somebody works in it. `reasons` stand
         in the place of the handshake's.
         """
-        if self.is_known(turn_id_of(call_of(request))):
+        if self.is_known(call_of(request)):
             return None
         owner = self.owner_of(session)
         if owner is None or owner.key.slot == CHILD_SLOT:
@@ -501,7 +501,7 @@ class ExternalTurns:
     def begin_beside(self, request: TellRequest, *, reasons: Sequence[str] = ()) -> None:
         """Keep a call that is not continued, in a conversation under that of its main session."""
         call = call_of(request)
-        if self.is_known(turn_id_of(call)):
+        if self.is_known(call):
             return
         key = structs.replace(key_of(self.project_id, request.address), slot=CHILD_SLOT)
         main, opens = self.main_of(call.agent, call.main_session, key.workstream)
