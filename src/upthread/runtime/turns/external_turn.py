@@ -311,7 +311,7 @@ class ExternalTurns:
         context = self._context(live)
         live.with_context(live.prompt(), context)
         live.commit_here()
-        return Begun(started=live.started(live.intended, ""), context=context)
+        return Begun(started=live.started(live.intended), context=context)
 
     def _siblings(self, request: TellRequest) -> Iterator[tuple[TellRequest, Claim, Lease | None]]:
         """Yield the role's main conversation and its siblings: the request for each, its lease."""
@@ -369,7 +369,7 @@ class ExternalTurns:
         session = live.current_session if decision.decision in RESUMING else None
         if decision.decision == REFUSE:
             self._refuse(live, decision)
-            return Begun(started=live.started(decision, ""), hint=decision.hint)
+            return Begun(started=live.started(decision), hint=decision.hint)
         if sent := self._sent_back(live, decision):
             return sent
         context = self._intend(live, decision)
@@ -394,7 +394,7 @@ class ExternalTurns:
         back = Decision(decision=REFUSE, reasons=(SENT_BACK,), inputs=told_with)
         self._refuse(live, back)
         told = _TOLD_BACK.format(live.conversation.key.role, reach(link.upstream_session_id))
-        return Begun(started=live.started(back, ""), told=told)
+        return Begun(started=live.started(back), told=told)
 
     def would_resume(self, request: TellRequest, conversation: Conversation, link: Link) -> bool:
         """Return whether a session that nobody uses would be resumed now. Changes nothing."""

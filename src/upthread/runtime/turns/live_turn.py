@@ -35,7 +35,7 @@ from upthread.core.decision.words import (
     START_FRESH,
     Tokens,
 )
-from upthread.core.events import TurnEnded, TurnEvent, TurnIntended, TurnParked
+from upthread.core.events import RecoveryStarted, TurnEnded, TurnEvent, TurnIntended, TurnParked
 from upthread.core.redaction.values import has_placeholder
 from upthread.core.roles.reports import MalformedReportError, Report, read_report
 from upthread.core.roles.role import Role
@@ -258,7 +258,7 @@ class LiveTurn:
         )
 
     def started(
-        self, decision: Decision | TurnIntended, session: str, *, recognition: str = ""
+        self, decision: Decision | TurnIntended, session: str = "", *, recognition: str = ""
     ) -> TurnStarted:
         """Return what a person is told of a decision, and of the session that it is for."""
         return TurnStarted(
@@ -277,6 +277,11 @@ class LiveTurn:
     def notice(self, kind: str, text: str, **about: str) -> None:
         """Report a notice to the turn's listener; `about` names its subject, for programs."""
         self.request.listener.notice(Notice(kind=kind, text=text, about=about))
+
+    def taken_up(self, **because: Any) -> RecoveryStarted:
+        """Return that this process takes the turn up, for its next commit."""
+        holder = self.system.this_process(self.request.doing).in_words()
+        return RecoveryStarted(holder=holder, **because)
 
     def learn(self, **known: Any) -> None:
         """Decide from now on with these inputs as well."""

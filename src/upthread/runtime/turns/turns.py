@@ -34,7 +34,6 @@ from upthread.core.decision.words import OTHER_PROFILE, RECOGNISED
 from upthread.core.events import (
     AttachFailed,
     PromptRecognised,
-    RecoveryStarted,
     TurnEnded,
     TurnParked,
 )
@@ -199,9 +198,7 @@ async def _fail(live: LiveTurn, error: UpstreamError) -> None:
     is_in_doubt = command is TurnCommand.RECOGNISE and not live.is_given_up and not closed
     if is_in_doubt and outcome in PASSING and live.may_be_left_open:
         # So that refusals in a row are counted over the attempts of a step.
-        holder = live.system.this_process(live.request.doing).in_words()
-        refused = RecoveryStarted(holder=holder, refused_as=outcome, detail=error.message)
-        await live.commit(refused)
+        await live.commit(live.taken_up(refused_as=outcome, detail=error.message))
         live.interrupted_by = outcome, detail
         return
     is_asked = view.is_person_asked and command is TurnCommand.ATTACH
@@ -447,8 +444,7 @@ def _parks_in_doubt(live: LiveTurn, result: PromptResult) -> bool:
 
 async def _retry(live: LiveTurn, answer: Answer) -> None:
     """Take the turn up again with a new process of the agent, by what its history says."""
-    holder = live.system.this_process(live.request.doing).in_words()
-    await live.commit(RecoveryStarted(holder=holder))
+    await live.commit(live.taken_up())
     outcome, detail = answer.result.outcome, answer.result.detail
     why = ": ".join(filter(None, (ROLLOVER[outcome].says, detail)))
     text = f"{why}; the turn is taken up again, once"
@@ -582,8 +578,7 @@ class Turns:
             await self._require_allowed(live, decision)
             # Before its history is read: an agent that outlived its upthread may still write to it.
             await self._end_leftover_agent(live.view)
-            holder = self._system.this_process(request.doing).in_words()
-            await live.commit(RecoveryStarted(holder=holder))
+            await live.commit(live.taken_up())
             return await drive(live)
 
     # --- before --------------------------------------------------------------------------------
