@@ -83,7 +83,7 @@ from upthread.runtime.turns import beginning
 from upthread.runtime.turns.beginning import RESUMING, attach_external, find_child, found_child
 from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim, Conversations, opening
 from upthread.runtime.turns.delegation import TellRequest, TurnStarted
-from upthread.runtime.turns.live_turn import LiveTurn, end_here, end_with, parked_event
+from upthread.runtime.turns.live_turn import CANCELLED, LiveTurn, end_here, end_with, parked_event
 from upthread.runtime.turns.recovery import (
     context_of,
     examiner_of,
@@ -113,7 +113,6 @@ PARKS: Final = frozenset({Recovery.WAIT, Recovery.PARK, Recovery.RETRY_ONCE})
 SILENT: Final = frozenset({"codex"})
 """Agents that call no hook for a sub-agent that failed; their stores say it."""
 
-CANCELLED: Final = "interrupted by the caller"
 NO_CHILD: Final = "the agent began no sub-agent"
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple
 
 import msgspec
 from msgspec import structs
@@ -79,6 +79,8 @@ from upthread.store.base import Store
 if TYPE_CHECKING:
     from upthread.runtime.permissions import Gate
 
+CANCELLED: Final = "interrupted by the caller"
+
 Given = TypeVarTuple("Given")
 Result = TypeVar("Result")
 
@@ -95,6 +97,7 @@ class LiveTurn:
         self.claim = claim
         self.agent = request.agent
         self.own_sessions = request.own_sessions
+        self.working_directory = request.open.working_directory
         self.conversation = claim.conversation
         self.conversation_id = claim.conversation.conversation_id
         self.account = Account()
@@ -154,7 +157,7 @@ class LiveTurn:
         return Gate(
             rules=request.settings.permissions,
             ask_person=request.ask_person,
-            tree=request.open.working_directory,
+            tree=self.working_directory,
             limits=request.role.limits,
             outward_patterns=request.settings.outward_patterns,
             redactor=request.redactor,
@@ -218,7 +221,7 @@ class LiveTurn:
             upstream_session_id=session,
             agent=self.agent,
             agent_version=self.agent_version,
-            working_directory=self.request.open.working_directory,
+            working_directory=self.working_directory,
             opened_because=because,
             opened_at_ms=self.now_ms(),
         )
@@ -240,7 +243,7 @@ class LiveTurn:
     @property
     def has_moved(self) -> bool:
         """Whether the session was opened in another directory than the turn's."""
-        return self.require_link().working_directory != self.request.open.working_directory
+        return self.require_link().working_directory != self.working_directory
 
     def open_request(self) -> OpenRequest:
         """Return how to start the agent, with this turn answering for permissions."""
@@ -677,7 +680,7 @@ def _surroundings(live: LiveTurn) -> JsonValue:
     """Return what the session works in, as plain data. Blocking."""
     claim = live.request
     here = surroundings(
-        working_directory=live.request.open.working_directory,
+        working_directory=live.working_directory,
         agent=claim.agent,
         agent_version=live.agent_version,
         role=claim.role,
@@ -694,4 +697,4 @@ def _tree_digest(live: LiveTurn) -> str:
     # Starts git, so that only a role that judges a tree loads it.
     from upthread.runtime.working_tree.digest import tree_digest  # noqa: PLC0415
 
-    return tree_digest(Path(live.request.open.working_directory))
+    return tree_digest(Path(live.working_directory))

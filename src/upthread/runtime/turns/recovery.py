@@ -612,7 +612,7 @@ def examiner_of(live: LiveTurn, *, unseen_after_ns: int | None = None) -> Examin
     conversation_id, turn_id = live.conversation_id, live.turn_id
     session = live.require_link().upstream_session_id
     return Examiner(
-        root=live.request.open.working_directory,
+        root=live.working_directory,
         conversation_id=conversation_id,
         turn_id=turn_id,
         upstream_session_id=session,

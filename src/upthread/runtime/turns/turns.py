@@ -72,6 +72,7 @@ from upthread.runtime.turns.delivery import (
     telling_of_wait,
 )
 from upthread.runtime.turns.live_turn import (
+    CANCELLED,
     LiveTurn,
     end_here,
     end_with,
@@ -92,8 +93,6 @@ from upthread.runtime.turns.recovery import (
 from upthread.store.base import Store
 
 NOT_KEPT = "the prompt was not sent, and of its text not all was kept: send it again"
-
-CANCELLED = "interrupted by the caller"
 
 STARTED_TWICE = "; it was started twice"
 
