@@ -24,7 +24,7 @@ from upthread.core.commands import OnceState, RecordOnce
 from upthread.core.names import shown
 from upthread.core.types import Fence, JsonValue, ProjectId
 from upthread.errors import ConflictError, FencedError, NotFoundError, UsageError
-from upthread.runtime.lease import LeaseRequest, Leases
+from upthread.runtime.lease import LeaseRequest
 from upthread.store.reads import Once
 
 KEY_BYTES_MAX: Final = 1_000
@@ -57,10 +57,10 @@ class BegunElsewhereError(UsageError):
 class DoOnce:
     """Does actions once in a project. Made by `Project`, as `up.once`."""
 
-    def __init__(self, parts: ProjectParts, leases: Leases) -> None:
+    def __init__(self, parts: ProjectParts) -> None:
         self._store = parts.store
         self._system = parts.system
-        self._leases = leases
+        self._leases = parts.leases
         self._project_id = parts.project_id
         self._settings = parts.settings
 

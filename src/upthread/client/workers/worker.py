@@ -27,6 +27,7 @@ import upthread
 from upthread.agents.registry import REHEARSAL, end_process_group, installed_agents
 from upthread.client.project import Project
 from upthread.client.project_opener import open_project
+from upthread.client.runs import Transition
 from upthread.client.workers.queue import (
     ATTEMPTS_MAX,
     HEARTBEAT_S,
@@ -40,7 +41,6 @@ from upthread.core.events import RunEvent, kind_of
 from upthread.core.runs.pipeline import ANY_QUEUE, queue_of
 from upthread.core.types import Holder, ProjectId
 from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError, UsageError
-from upthread.runtime.runs.runs import Transition
 from upthread.runtime.system import System, host_name, is_dead
 from upthread.runtime.turns.progress import Listener
 from upthread.store.postgres.workers import (
@@ -253,7 +253,7 @@ class Worker:
         self, project: Project, run: Run, transition: Transition, attempts: int
     ) -> None:
         try:
-            wait_ms = await project.advance_run(
+            wait_ms = await project.runs.advance(
                 run.workstream, transition, partial(self._tell_event, run), self._listener(run)
             )
         except FencedError as error:
@@ -269,7 +269,7 @@ class Worker:
             if attempts < ATTEMPTS_MAX and not is_for_people:
                 raise
             detail = str(error) if is_for_people else f"{type(error).__name__}: {error}"
-            await project.park_run(run.workstream, transition, detail=detail)
+            await project.runs.park(run.workstream, transition, detail=detail)
             return
         if wait_ms:
             raise Again(after_s=wait_ms / 1000)
