@@ -17,8 +17,7 @@ import anyio
 from msgspec import structs
 
 from upthread.client.parts import ProjectParts
-from upthread.client.project_identity import PROJECT_VARIABLE, is_of_another_repository
-from upthread.client.stores import key_of, open_store
+from upthread.client.stores import PROJECT_VARIABLE, is_of_another_repository, key_of, open_store
 from upthread.core.codec import decode_json, encode_json
 from upthread.core.commands import OnceState, RecordOnce
 from upthread.core.names import shown

@@ -20,13 +20,15 @@ from upthread.client.agent_calls import AgentCalls
 from upthread.client.consent import load_trusting
 from upthread.client.file_permissions import KEY_BYTES, read_key, redaction_key, secure_home
 from upthread.client.parts import ProjectParts
-from upthread.client.project_identity import (
+from upthread.client.stores import (
     PROJECT_VARIABLE,
     identity_in,
+    key_of,
     know_project,
+    lease_times_for,
+    open_store,
     said_project,
 )
-from upthread.client.stores import key_of, lease_times_for, open_store
 from upthread.config import Settings, load_settings
 from upthread.core.actors import PROGRAM, Actor
 from upthread.core.agents import AGENTS, name_of
@@ -64,7 +66,7 @@ async def open_project(
     """Open the project a directory belongs to; a SQLite store is created on first use.
 
     `project` says which one it is where its path does not: an id, or `new`
-    (client/project_identity.py). `environment` stands in for the process's own. Without
+    (client/stores.py). `environment` stands in for the process's own. Without
     `ask_person`, a permission request that no rule answers parks the turn. What the repository says
     and no person agreed to does not count: it is `settings.pending`, named in `notices`; `agree` is
     for a person. `system` stands in for the machine's clock, ids and waiting. `actor` is who

@@ -127,7 +127,7 @@ class Call(Struct, kw_only=True):
 def extra(what: str, name: str) -> Generator[None]:
     """Import packages of an extra. Raises UsageError that names the extra if a package is missing.
 
-    For example `with extra("a worker", "postgres"): from upthread.client import workers`.
+    For example `with extra("a worker", "postgres"): from upthread.client import worker`.
     """
     try:
         yield
