@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, field, structs
 
 from upthread.agents.base import PermissionRequest
-from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
 from upthread.config import personal_role, unusable_role
 from upthread.core.agents import WITH_A_STORE
@@ -47,15 +46,13 @@ from upthread.core.workstreams import (
     session_workstream,
 )
 from upthread.errors import ConflictError, FencedError, StoreError
-from upthread.runtime.lease import Leases
 from upthread.runtime.record.turn_views import main_session_of
 from upthread.runtime.system import process_holder, user_name
 from upthread.runtime.turns.beginning import main_id_of, session_of, turn_id_of
-from upthread.runtime.turns.conversation import Conversations
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.external_progress import CallEnded, ExternalTurns
 from upthread.runtime.turns.external_turn import AskedOf, Begun
-from upthread.runtime.working_tree.git_worktrees import Worktrees, use_workstream, used_workstream
+from upthread.runtime.working_tree.git_worktrees import use_workstream, used_workstream
 from upthread.runtime.working_tree.repository import default_branch, git_facts
 from upthread.store.address import file_path, is_postgres
 from upthread.store.sqlite.database import forget_missed, missed
@@ -156,6 +153,7 @@ class AgentCalls:
     """One project's calls. `environment` is the agent's."""
 
     def __init__(self, parts: ProjectParts) -> None:
+        self._parts = parts = structs.replace(parts, is_inside=True)
         self._store = parts.store
         self._system = parts.system
         self._settings = parts.settings
@@ -165,14 +163,10 @@ class AgentCalls:
         self._redactor = parts.redactor
         self.hands_over = parts.settings.handover
         """Whether a person wants sub-agents of other main sessions to be handed over."""
-        folder = Path(parts.settings.home) / "worktrees" / parts.project_id
-        worktrees = Worktrees(Path(self._root), folder)
-        self._preparing = Preparing(parts, worktrees=worktrees, host="", is_inside=True)
-        leases = Leases(parts.store, parts.system, parts.lease_times)
         self._turns = ExternalTurns(
             parts.store,
             parts.system,
-            Conversations(parts.store, parts.system, leases),
+            parts.conversations,
             project_id=parts.project_id,
             request_of=self._known_request,
         )
@@ -194,9 +188,9 @@ class AgentCalls:
     def _left_undecided(self) -> Iterator[str]:
         """Record the calls that no hook could; yields what failed, "" for one that is open."""
         now_ns = self._system.now_ms() * 10**6
-        for agent in filter(self._preparing.has_hooks, WITH_A_STORE):
+        for agent in filter(self._parts.has_hooks, WITH_A_STORE):
             try:
-                for each in self._preparing.undecided_calls(agent, now_ns - UNDECIDED_READ_NS):
+                for each in self._parts.undecided_calls(agent, now_ns - UNDECIDED_READ_NS):
                     is_here = Path(each.directory).is_relative_to(self._root)
                     if is_here and not self._record_undecided(agent, each, now_ns):
                         yield ""
@@ -218,7 +212,7 @@ class AgentCalls:
         if self._turns.is_known(turn_id_of(agents_call(call))):
             return True
         sought = CutOffCall(agent=agent, main_session=call.main_session, call_id=call.call_id)
-        found = self._preparing.own_sessions.of_call(sought)
+        found = self._parts.own_sessions.of_call(sought)
         turns = stored_turns(found.events) if found else ()
         if found and turns and is_finished(turns[-1]):
             self.ended(call, CallEnded(session=found.upstream_session_id))
@@ -536,7 +530,7 @@ class AgentCalls:
     def _request(
         self, call: SubAgentCall, role: Role, workstream: str, because: str, *, slot: int = 1
     ) -> TellRequest:
-        request = self._preparing.called(
+        request = self._parts.call_request(
             Address(workstream=workstream, role=role.name, slot=slot),
             Task(text=call.prompt),
             role=role,
@@ -553,7 +547,7 @@ class AgentCalls:
 
     def _known_request(self, address: Address, task: Task, call: AgentsCall) -> TellRequest:
         role = self.role_of(address.role, call.agent) or Role(name=address.role)
-        return self._preparing.called(address, task, role=role, call=call)
+        return self._parts.call_request(address, task, role=role, call=call)
 
 
 def _line(begun: Begun) -> str:

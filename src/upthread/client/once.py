@@ -17,14 +17,13 @@ import anyio
 from msgspec import structs
 
 from upthread.client.parts import ProjectParts
-from upthread.client.project_identity import PROJECT_VARIABLE, is_of_another_repository
-from upthread.client.stores import key_of, open_store
+from upthread.client.stores import PROJECT_VARIABLE, is_of_another_repository, key_of, open_store
 from upthread.core.codec import decode_json, encode_json
 from upthread.core.commands import OnceState, RecordOnce
 from upthread.core.names import shown
 from upthread.core.types import Fence, JsonValue, ProjectId
 from upthread.errors import ConflictError, FencedError, NotFoundError, UsageError
-from upthread.runtime.lease import LeaseRequest, Leases
+from upthread.runtime.lease import LeaseRequest
 from upthread.store.reads import Once
 
 KEY_BYTES_MAX: Final = 1_000
@@ -57,10 +56,10 @@ class BegunElsewhereError(UsageError):
 class DoOnce:
     """Does actions once in a project. Made by `Project`, as `up.once`."""
 
-    def __init__(self, parts: ProjectParts, leases: Leases) -> None:
+    def __init__(self, parts: ProjectParts) -> None:
         self._store = parts.store
         self._system = parts.system
-        self._leases = leases
+        self._leases = parts.leases
         self._project_id = parts.project_id
         self._settings = parts.settings
 

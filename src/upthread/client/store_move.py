@@ -15,8 +15,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct, structs
 
 from upthread.client.file_permissions import put_key, read_key, secure_home
-from upthread.client.project_identity import identity_in
-from upthread.client.stores import key_of, lease_times_for, open_store, shown_address
+from upthread.client.stores import identity_in, key_of, lease_times_for, open_store, shown_address
 from upthread.config import Settings
 from upthread.core.commands import RecordProject
 from upthread.core.project import match_project

@@ -11,10 +11,10 @@ from upthread.client.parts import ProjectParts
 from upthread.core.names import parse_workstream, shown
 from upthread.core.runs.pipeline import RunView
 from upthread.errors import LeaseHeldError, UsageError
-from upthread.runtime.lease import LeaseRequest, Leases, tree_lease, workstream_lease
+from upthread.runtime.lease import LeaseRequest, tree_lease, workstream_lease
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.runtime.turns.progress import Notice
-from upthread.runtime.working_tree.git_worktrees import Worktree, Worktrees
+from upthread.runtime.working_tree.git_worktrees import Worktree
 
 
 class KnownWorktree(Struct, frozen=True, kw_only=True):
@@ -29,15 +29,13 @@ class WorktreesOfProject:
 
     def __init__(
         self,
-        worktrees: Worktrees,
         parts: ProjectParts,
-        leases: Leases,
         *,
         workstreams: Callable[[], Awaitable[tuple[WorkstreamView, ...]]],
     ) -> None:
-        self._worktrees = worktrees
+        self._worktrees = parts.worktrees
         self._system = parts.system
-        self._leases = leases
+        self._leases = parts.leases
         self._project_id = parts.project_id
         self._workstreams = workstreams
 

@@ -12,8 +12,8 @@ from upthread import __version__
 from upthread.agent_stores.base import Look, SessionOutline, look
 from upthread.agent_stores.homes import home_of
 from upthread.agents.stored import stored_outlines, writer_of
-from upthread.client.parts import Surroundings
 from upthread.client.project import Project
+from upthread.client.project_opener import Surroundings
 from upthread.core.decision.words import Tokens, cache_state
 from upthread.core.states import State
 from upthread.core.types import UpstreamSessionId
