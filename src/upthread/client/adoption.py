@@ -164,6 +164,10 @@ def _bank_adopted(
         # In one commit, the end first: a conversation
         # never has two open links, nor none in between.
         writes.insert(0, end)
+    # So that the conversation can go on when the agent has deleted the session.
+    copied = parts.all_of(key.role, link.agent, upstream)
+    if copied is not None:
+        writes += _said(parts, structs.replace(claim, link=link), copied)
     parts.store.commit(writes, fences=(fence,))
     return link
 

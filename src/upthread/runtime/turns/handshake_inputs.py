@@ -238,8 +238,8 @@ def price_of(
     link = subject.link
     assert link is not None
     last = worked.ended if worked else None
-    # A turn that parked has filled the session since the last one that ended.
-    reported = _held_when_parked(newest, link) or (last.tokens_used if last else None)
+    # A turn that parked, or that was read back, has filled the session since.
+    reported = _held_by(newest, link) or (last.tokens_used if last else None)
     is_same_agent = link.agent == subject.agent
     kept = None if is_counted or not is_same_agent else _kept(worked)
     briefing = kept.briefing if kept else _words_of_briefing(store, subject, found)
@@ -277,12 +277,15 @@ def _kept(worked: TurnView | None) -> _Kept | None:
     )
 
 
-def _held_when_parked(view: TurnView | None, link: Link) -> int | None:
-    """Return what a session held when its newest turn parked, None where that told nothing."""
-    if view is None or view.parked is None or view.attached is None:
+def _held_by(view: TurnView | None, link: Link) -> int | None:
+    """Return what a session held when its newest turn stopped, None where that told nothing."""
+    if view is None or view.attached is None:
         return None
-    is_same = view.attached.upstream_session_id == link.upstream_session_id
-    return view.parked.tokens_held if is_same else None
+    if view.attached.upstream_session_id != link.upstream_session_id:
+        return None
+    if view.parked is not None:
+        return view.parked.tokens_held
+    return view.ended.tokens_used if view.ended else None
 
 
 def price_without_session(store: Store, subject: Subject, *, turns: int) -> Price:
