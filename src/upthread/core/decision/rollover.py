@@ -206,8 +206,9 @@ def _fires(row: PoisonRow, signs: PoisonSigns) -> bool:
 
 _TEMPORARY: Final = (
     r"(?i)\b(?:sign|log)(?:g?ed|ging)?.?in\b|auth(?!or\b|ors\b)|credential|api.?key|quota|limit|credit"
-    r"|billing|overload|time.?out|timed out|tempor|unavailable|\b(?:re)?try|network|\b(?:re|dis)?connect|socket"
-    r"|econn|enotfound|eai_|fetch|gateway|server error|memory|certificate|balance|spend"
+    r"|billing|overload|time.?out|timed out|tempor|unavailable|\b(?:re)?try|network"
+    r"|\b(?:re|dis)?connect|socket|econn|enotfound|eai_|fetch|gateway|server error|memory"
+    r"|certificate|balance|spend"
     r"|\b(?:no|disk|free|enough|insufficient|out of|storage) space\b|\bspace (?:left|available)\b"
     r"|enospc|too many|emfile|eacces|permission|read-only|maintenance|loading"
 )
@@ -240,7 +241,8 @@ _STOPPING: Final = (
     r"(?i)\bsig(?:term|int|kill|hup)\b|\b(?:stopp|restart|drain)ing\b|being stopped|shutting down"
     r"|(?:^|: )\W{0,3}(?:terminated|killed)\W{0,3}$"
     r"|\b(?:process|agent|server|worker|child) (?:was |is )?(?:being )?(?:terminated|killed)\b"
-    r"|\b(?:terminated|killed) by (?:an? |the )?(?:signal|system|supervisor|user|operator|kernel|oom)"
+    r"|\b(?:terminated|killed) by (?:an? |the )?"
+    r"(?:signal|system|supervisor|user|operator|kernel|oom)"
 )
 """A record that is "not terminated" was stopped by nobody."""
 _STOPPED: Final = r" was ended by signal (?:1|2|15) during "

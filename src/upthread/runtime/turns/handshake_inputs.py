@@ -114,7 +114,10 @@ def gathered(
         critical=subject.settings.critical,
         places_gone=_places_gone(was),
     )
-    idle_s = None if was is None else (subject.now_ms - was.at_ms) / 1000
+    # A session that was read back was used last when its agent wrote to it.
+    read_back = newest.ended.session_written_at_ms if newest and newest.ended else None
+    used_at_ms = read_back or (was.at_ms if was else None)
+    idle_s = None if used_at_ms is None else (subject.now_ms - used_at_ms) / 1000
     # No provider's cache has a prefix that begins with other instructions or another model.
     is_same_prefix = not found.is_configuration_changed and found.model is None
     cache = cache_state(link.agent, idle_s=idle_s, is_same_prefix=is_same_prefix)
