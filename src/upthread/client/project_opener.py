@@ -33,6 +33,7 @@ from upthread.config import Settings, load_settings
 from upthread.core.actors import PROGRAM, Actor
 from upthread.core.agents import AGENTS, name_of
 from upthread.core.redaction.redactor import Redactor
+from upthread.core.types import RecordMode
 from upthread.errors import NotFoundError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.record.project_store import ProjectStore, RecordPolicy
@@ -231,7 +232,9 @@ _KEY_LOST: Final = (
 
 def _record_policy(settings: Settings) -> RecordPolicy:
     """Return what is recorded in a project, by role."""
-    roles = {name: role.record for name, role in settings.roles.items() if role.record is not None}
+    roles: dict[str, RecordMode] = {
+        name: role.record for name, role in settings.roles.items() if role.record is not None
+    }
     return RecordPolicy(mode=settings.record, roles=roles)
 
 
