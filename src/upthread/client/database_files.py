@@ -179,7 +179,8 @@ def _mark(
                 )
         store.commit(tuple(actions))
         # A gap that an earlier restore left stays until a person has settled it.
-        store.mark_restored(at_ms if gap is None else store.restored_at_ms or 0)
+        before = (store.restored_at_ms(each.project_id) or 0 for each in store.known_projects())
+        store.mark_restored(at_ms if gap is None else max(before, default=0))
     sync_file(copy)
 
 

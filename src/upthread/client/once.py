@@ -140,9 +140,10 @@ class DoOnce:
         Those of the backup without a receipt stay refused until `confirm` or `forget`. Raises
         NotFoundError where there is no gap, UsageError where it is settled.
         """
-        if not self._store.restored_at_ms:
+        at_ms = self._store.restored_at_ms(self._project_id)
+        if not at_ms:
             raise NotFoundError("no restore left a gap", hint="there is nothing to settle")
-        await self._settle(f"{_SETTLED} {self._store.restored_at_ms}", "done", None)
+        await self._settle(f"{_SETTLED} {at_ms}", "done", None)
 
     async def _begin(self, key: str, fence: Fence, about: JsonValue) -> str:
         """Begin what was never begun, in one project of the database alone; return the attempt.
@@ -264,7 +265,7 @@ class DoOnce:
 
     async def _is_in_gap(self, stands: Once | None) -> bool:
         """Return whether the action may have been done after the backup of a restore."""
-        at_ms = self._store.restored_at_ms
+        at_ms = self._store.restored_at_ms(self._project_id)
         if not at_ms:
             return False
         found = stands or await self._stands(f"{_SETTLED} {at_ms}")

@@ -215,7 +215,7 @@ async def _asked(up: Project, text: str, attempts: Sequence[_Attempt]) -> str:
     heard = [each for each in attempts if each.view.sends and not each.view.was_unheard]
     if not heard:
         # The key was begun, and a restore has lost its turn: the session may have its prompt.
-        is_lost = not attempts and up.store.restored_at_ms is not None
+        is_lost = not attempts and up.store.restored_at_ms(up.project_id) is not None
         return continuation(text, (), is_last=False) if is_lost else text
     workstream = heard[0].role.workstream
     # Those of sub-agents as well, whose turns have the ids of their parents'.

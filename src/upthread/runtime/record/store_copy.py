@@ -105,6 +105,9 @@ class Move:
 
     def make(self, project: ToMove) -> None:
         """Write what is missing, and prove it. ConflictError and StoreError: it is not done."""
+        restored_at_ms = self._source.restored_at_ms(project.project_id)
+        if restored_at_ms is not None:
+            self._made.mark_restored(restored_at_ms, project.project_id)
         for is_due in (False, True):
             heads = [head for head in project.streams if bool(_due(head)) is is_due]
             for head in heads:
