@@ -52,7 +52,7 @@ from upthread.runtime.turns.beginning import main_id_of, session_of, turn_id_of
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.external_progress import CallEnded, ExternalTurns
 from upthread.runtime.turns.external_turn import AskedOf, Begun
-from upthread.runtime.working_tree.git_worktrees import use_workstream, used_workstream
+from upthread.runtime.working_tree.git_worktrees import used_workstream
 from upthread.runtime.working_tree.repository import default_branch, git_facts
 from upthread.store.address import file_path, is_postgres
 from upthread.store.sqlite.database import forget_missed, missed
@@ -171,10 +171,6 @@ class AgentCalls:
             request_of=self._known_request,
         )
 
-    def recover_dead(self) -> tuple[str, ...]:
-        """Record what agents did that have died, from their own stores; returns what failed."""
-        return self._turns.recover_dead()
-
     def read_back(self) -> tuple[str, ...]:
         """Record what only the agents' own stores have of their calls; returns what failed."""
         named = self._settings.database
@@ -183,7 +179,7 @@ class AgentCalls:
         left = list(self._left_undecided()) if seen else []
         if file and not left:
             forget_missed(file, seen)
-        return (*filter(None, left), *self.recover_dead())
+        return (*filter(None, left), *self._turns.recover_dead())
 
     def _left_undecided(self) -> Iterator[str]:
         """Record the calls that no hook could; yields what failed, "" for one that is open."""
@@ -234,11 +230,6 @@ class AgentCalls:
         branch = git_facts(Path(self._root)).branch
         name, because = self._chosen(self._named_in(agent, session), branch)
         return name or session_workstream(session), because
-
-    def use(self, name: str | None) -> InUse:
-        """Say what this working tree works on, None for no longer anything."""
-        use_workstream(Path(self._settings.home), self._root, name)
-        return self.in_use()
 
     def in_use(self) -> InUse:
         """Return which workstream this working tree is on, and why."""
@@ -320,9 +311,8 @@ class AgentCalls:
             why = unusable_role(call.agent, call.role, Path(self._root), self._environment)
             line = f"upthread: not continued, only recorded: {why}" if why else ""
             return Answer(line=visible_line(line), prompt=call.prompt)
-        workstream, because = self.workstream_of(call.agent, call.main_session)
         begun = self._turns.begin(
-            self._request(call, role, workstream, because),
+            self._own_request(call, role),
             call.holder,
             AskedOf(
                 busy=frozenset(each for each, why in call.unusable.items() if why == BUSY),
@@ -394,9 +384,7 @@ class AgentCalls:
         elif role is None:
             self._begin_beside(call)
         else:
-            workstream, because = self.workstream_of(call.agent, call.main_session)
-            request = self._request(call, role, workstream, because)
-            self._turns.begin_unseen(request, call.holder, session)
+            self._turns.begin_unseen(self._own_request(call, role), call.holder, session)
 
     def _begin_beside(self, call: SubAgentCall, *reasons: str) -> None:
         """Record a call that is not continued.
@@ -406,8 +394,7 @@ class AgentCalls:
         """
         if call.by_sub_agent or self._turns.owner_of(call.main_session) is not None:
             return
-        workstream, because = self.workstream_of(call.agent, call.main_session)
-        request = self._request(call, Role(name=call.role or ROLE_UNKNOWN), workstream, because)
+        request = self._own_request(call, Role(name=call.role or ROLE_UNKNOWN))
         self._turns.begin_beside(request, call.holder, reasons=reasons)
 
     def open_call(
@@ -448,7 +435,7 @@ class AgentCalls:
         )
         from upthread.runtime.record import effects  # noqa: PLC0415  # as above
 
-        self.recover_dead()
+        self._turns.recover_dead()
         workstream, because = self.workstream_of(agent, session)
         known = (each.workstream for each in self._store.workstreams(self._project_id))
         # Where none is named, another main session may have been at it.
@@ -526,6 +513,11 @@ class AgentCalls:
         found = self._store.resolve(key_of(self._project_id, address))
         main = main_session_of(self._store, found.link) if found and found.link else ""
         return main not in {"", call.main_session}
+
+    def _own_request(self, call: SubAgentCall, role: Role) -> TellRequest:
+        """Return the request for a call in the workstream that its main session is on."""
+        workstream, because = self.workstream_of(call.agent, call.main_session)
+        return self._request(call, role, workstream, because)
 
     def _request(
         self, call: SubAgentCall, role: Role, workstream: str, because: str, *, slot: int = 1

@@ -24,9 +24,9 @@ from upthread.config import Settings
 from upthread.core.commands import RecordAct, RecordOnce
 from upthread.core.names import shown
 from upthread.core.types import Conversation, ProjectId
-from upthread.errors import LeaseHeldError, NotFoundError, StoreError, UsageError
-from upthread.runtime.record.store_copy import leases_held
-from upthread.runtime.system import is_dead, now_ms, user_name
+from upthread.errors import NotFoundError, StoreError, UsageError
+from upthread.runtime.record.store_copy import in_use, leases_held
+from upthread.runtime.system import now_ms, user_name
 from upthread.store.address import KEY_SUFFIX, file_path, is_postgres, key_path
 from upthread.store.log import LogStore
 from upthread.store.sqlite import SqliteStore
@@ -221,16 +221,9 @@ def _lacking_of(path: Path, there: LogStore, key: bytes | None) -> _Compared:
 
 
 def _must_rest(store: LogStore) -> None:
-    for project_id in dict.fromkeys(each.project_id for each in store.known_projects()):
+    for project_id in _projects(store):
         for lease in leases_held(store, project_id):
-            if lease.holder is not None and not is_dead(lease.holder):
-                holder = lease.holder.in_words()
-                raise LeaseHeldError(
-                    f"{lease.name} is held by {holder}: the database is in use",
-                    holder=holder,
-                    hint="let it end, or end it, then restore",
-                    lease=lease.name,
-                )
+            raise in_use(lease, "the database", then="restore")
 
 
 def _must_verify(store: LogStore) -> None:
@@ -282,9 +275,13 @@ def _actions(here: LogStore, there: LogStore) -> Iterator[RecordOnce]:
 
 
 def _conversations(store: LogStore) -> Iterator[Conversation]:
-    for project_id in dict.fromkeys(each.project_id for each in store.known_projects()):
+    for project_id in _projects(store):
         for workstream in store.workstreams(project_id):
             yield from store.conversations(project_id, workstream.workstream)
+
+
+def _projects(store: LogStore) -> Iterable[ProjectId]:
+    return dict.fromkeys(each.project_id for each in store.known_projects())
 
 
 def _key_path(settings: Settings, path: Path) -> Path:

@@ -60,6 +60,7 @@ from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.turns.turns import Turns
 from upthread.runtime.working_tree.digest import tree_digest
+from upthread.runtime.working_tree.git_worktrees import use_workstream
 
 Result = TypeVar("Result")
 
@@ -175,7 +176,13 @@ class Project:
     async def use(self, workstream: str | None) -> InUse:
         """Say what this working tree works on, None for no longer anything."""
         name = None if workstream is None else parse_workstream(workstream)
-        return await self._system.in_thread(lambda: self._calls.use(name))
+
+        def keep() -> InUse:
+            settings = self.settings
+            use_workstream(Path(settings.home), settings.working_directory, name)
+            return self._calls.in_use()
+
+        return await self._system.in_thread(keep)
 
     async def in_use(self) -> InUse:
         """Return which workstream this working tree is on, and why."""

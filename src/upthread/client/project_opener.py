@@ -284,19 +284,19 @@ def open_blocking(
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
-    """A directory's project: its top, the settings that hold there, and whether we have a record.
+    """A directory's project: the settings that hold there, and whether we have a record of it.
 
     `redactor` is the project's. Without a record its digests are good for this process alone.
     """
 
-    top: str
     settings: Settings
     redactor: Redactor
     has_record: bool
 
     def is_here(self, directory: str) -> bool:
         """Return whether a directory is the project's, by its name alone: nothing is looked at."""
-        return directory == self.top or directory.startswith(self.top.rstrip(os.sep) + os.sep)
+        top = self.settings.working_directory
+        return directory == top or directory.startswith(top.rstrip(os.sep) + os.sep)
 
 
 def surroundings(
@@ -308,7 +308,6 @@ def surroundings(
     key = key_path(place, Path(settings.home))
     known = read_key(key, mend="put it back from a copy") if key.exists() else b""
     return Surroundings(
-        top=settings.working_directory,
         settings=settings,
         redactor=_redactor_for(settings, known or os.urandom(KEY_BYTES)),
         has_record=is_postgres(place) or any(each.exists() for each in database_files(place)),

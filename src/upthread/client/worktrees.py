@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Awaitable, Callable
-
-from msgspec import Struct
+from collections.abc import Awaitable, Callable, Mapping
 
 from upthread.client.parts import ProjectParts
 from upthread.core.names import parse_workstream, shown
@@ -15,13 +13,6 @@ from upthread.runtime.lease import LeaseRequest, tree_lease, workstream_lease
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.runtime.turns.progress import Notice
 from upthread.runtime.working_tree.git_worktrees import Worktree
-
-
-class KnownWorktree(Struct, frozen=True, kw_only=True):
-    """A workstream with the working tree it has."""
-
-    workstream: str
-    worktree: Worktree
 
 
 class WorktreesOfProject:
@@ -51,15 +42,11 @@ class WorktreesOfProject:
         name = parse_workstream(workstream)
         return await self._system.in_thread(lambda: self._worktrees.ensure(name))
 
-    async def all(self) -> tuple[KnownWorktree, ...]:
-        """Return the working trees of all known workstreams, oldest workstream first."""
+    async def all(self) -> Mapping[str, Worktree]:
+        """Return the working trees of known workstreams by their names, the oldest one first."""
         names = [view.workstream.workstream for view in await self._workstreams()]
-        found = [(name, await self.find(name)) for name in names]
-        return tuple(
-            KnownWorktree(workstream=name, worktree=worktree)
-            for name, worktree in found
-            if worktree is not None
-        )
+        found = {name: await self.find(name) for name in names}
+        return {name: worktree for name, worktree in found.items() if worktree is not None}
 
     async def remove(self, workstream: str) -> Worktree:
         """Remove a workstream's working tree; its branch stays, with all that was committed.
