@@ -10,7 +10,7 @@ from upthread.client.parts import ProjectParts
 from upthread.core.acts import ADOPTED
 from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.names import key_of, parse_address, shown
-from upthread.core.turns.replayed_history import Lacked
+from upthread.core.turns.replayed_history import Lacked, not_recorded
 from upthread.core.types import (
     Conversation,
     ConversationKey,
@@ -165,9 +165,14 @@ def _bank_adopted(
         # never has two open links, nor none in between.
         writes.insert(0, end)
     # So that the conversation can go on when the agent has deleted the session.
-    copied = parts.all_of(key.role, link.agent, upstream)
+    try:
+        copied = parts.all_of(key.role, link.agent, upstream)
+    except StoreError:
+        copied = None  # its agent can continue it, and the next prompt says why it is not here
     if copied is not None:
-        writes += _said(parts, structs.replace(claim, link=link), copied)
+        recorded = parts.store.messages(conversation.conversation_id)
+        lacking = structs.replace(copied, turns=not_recorded(copied.turns, recorded))
+        writes += _said(parts, structs.replace(claim, link=link), lacking)
     parts.store.commit(writes, fences=(fence,))
     return link
 

@@ -248,7 +248,7 @@ _STOPPING: Final = (
 _STOPPED: Final = r" was ended by signal (?:1|2|15) during "
 """How we say that somebody stopped the agent: SIGHUP, SIGINT or SIGTERM. A crash is none."""
 
-_NUMBERED: Final = r"\S*\d\S*"
+_NUMBERED: Final = r"[^\s;,()]*\d[^\s;,()]*"
 """A word with a figure in it. A refusal may have the id of a request, which is new each time."""
 
 REFUSALS_MAX: Final = 3
