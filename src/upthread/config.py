@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.boundary import files as opener
 from upthread.boundary.consents import (
@@ -99,29 +99,27 @@ class Settings(Struct, frozen=True, kw_only=True):
     start_timeout_s: float
     prompt_timeout_s: float
     pipeline: Pipeline
-    limits: Limits = USUAL_LIMITS
-    critical: tuple[str, ...] = ()
-    handover: bool = False
-    models_answer: bool = False
-    encryption_key: str | None = None
-    window_tokens: int | None = None
-    own_agent: str | None = None
-    repository: str = ""
-    trusted: frozenset[str] = frozenset()
-    pending: tuple[Pending, ...] = ()
-    stamps: Mapping[str, str] = field(default_factory=dict[str, str])
-    roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
-    agents_roles: Mapping[str, Mapping[str, Role]] = field(
-        default_factory=dict[str, Mapping[str, Role]]
-    )
-    native_roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
-    role_faults: Mapping[str, ConfigError] = field(default_factory=dict[str, ConfigError])
-    agents: Mapping[str, AgentSettings] = field(default_factory=dict[str, AgentSettings])
-    permissions: Mapping[str, PermissionWord] = field(default_factory=dict[str, PermissionWord])
-    record: RecordMode = "redacted"
-    redaction: Redaction = field(default_factory=Redaction)
-    keep: Keep = field(default_factory=Keep)
-    outward_patterns: tuple[str, ...] = ()
+    limits: Limits
+    critical: tuple[str, ...]
+    handover: bool
+    models_answer: bool
+    encryption_key: str | None
+    window_tokens: int | None
+    own_agent: str | None
+    repository: str
+    trusted: frozenset[str]
+    pending: tuple[Pending, ...]
+    stamps: Mapping[str, str]
+    roles: Mapping[str, Role]
+    agents_roles: Mapping[str, Mapping[str, Role]]
+    native_roles: Mapping[str, Role]
+    role_faults: Mapping[str, ConfigError]
+    agents: Mapping[str, AgentSettings]
+    permissions: Mapping[str, PermissionWord]
+    record: RecordMode
+    redaction: Redaction
+    keep: Keep
+    outward_patterns: tuple[str, ...]
 
     def injection(self, agent: str) -> Injection:
         """Return when sessions of an agent are told what was said before."""

@@ -113,7 +113,7 @@ async def _confirmed(
 def _bank_lacking(
     parts: ProjectParts, key: ConversationKey, fence: Fence, upstream: UpstreamSessionId
 ) -> int:
-    claim = parts.conversations.leased(key, (fence,))
+    claim = parts.conversations.standing(key, (fence,))
     # One that the conversation has left behind is whole: nobody goes on in it here.
     if claim.link is None or claim.link.upstream_session_id != upstream:
         return 0
@@ -147,8 +147,11 @@ def _bank_adopted(
     found: _Found,
     upstream: UpstreamSessionId,
 ) -> Link:
-    claim = parts.conversations.leased(key, (fence,))
-    held, conversation = claim.link, claim.conversation
+    resolved = parts.store.resolve(key)
+    conversation = (
+        resolved.conversation if resolved else parts.conversations.mint(key, fences=(fence,))
+    )
+    held = resolved.link if resolved else None
     if held is not None and held.upstream_session_id == upstream:
         return held
     links = parts.store.links(conversation.conversation_id)
@@ -197,7 +200,8 @@ def _bank_kept(
             hint=f"which sessions there are: upthread search WORDS --agent {agent}",
             upstream_session_id=upstream,
         )
-    claim = parts.conversations.leased(key, (fence,))
+    parts.conversations.mint(key, fences=(fence,))
+    claim = parts.conversations.standing(key, (fence,))
     profile = parts.own_sessions.profile(agent, agent, {})
     link = _link(parts, claim.conversation, (agent, "", profile, False), upstream, seq=1)
     said = _said(parts, structs.replace(claim, link=link), found)

@@ -193,15 +193,12 @@ _Compared: TypeAlias = tuple[tuple[Lacking, ...], str, tuple[RecordOnce, ...]]
 
 def _compared(path: Path, copy: Path, key: bytes | None) -> _Compared:
     """Return what a copy lacks, which must verify, why that cannot be told, and actions."""
-    there = SqliteStore(copy, key=key)
-    try:
+    with closing(SqliteStore(copy, key=key)) as there:
         # Before anything is put in place of what may be better.
         _must_verify(there)
         if not path.exists():
             return (), "there is no database to compare it with", ()
         return _lacking_of(path, there, key)
-    finally:
-        there.close()
 
 
 def _lacking_of(path: Path, there: LogStore, key: bytes | None) -> _Compared:

@@ -82,7 +82,7 @@ class Fork(Struct, frozen=True, kw_only=True):
     plan: ForkPlan
     conversation: Conversation
     link: Link | None
-    why_replay: str = ""
+    why_replay: str
 
 
 _Made: TypeAlias = tuple[UpstreamSessionId, str, bool]

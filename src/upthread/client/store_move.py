@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -108,17 +108,13 @@ def _ends(
         )
     if is_made:
         secure_home(Path(settings.home))
-    source = _opened(settings, request.source)
-    try:
-        is_there = is_postgres(request.target) or file_path(request.target).is_file()
-        target = _opened(settings, request.target) if is_made or is_there else None
-        try:
-            yield source, target
-        finally:
-            if target is not None:
-                target.close()
-    finally:
-        source.close()
+    is_there = is_postgres(request.target) or file_path(request.target).is_file()
+    with ExitStack() as stack:
+        source = stack.enter_context(closing(_opened(settings, request.source)))
+        target = None
+        if is_made or is_there:
+            target = stack.enter_context(closing(_opened(settings, request.target)))
+        yield source, target
 
 
 def _opened(settings: Settings, address: str) -> LogStore:

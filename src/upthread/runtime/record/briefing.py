@@ -112,8 +112,8 @@ class Briefing(Struct, frozen=True, kw_only=True):
     text: str
     sections: tuple[Section, ...]
     edits: int
-    changes: tuple[str, ...] | None = None
-    is_independent: bool = False
+    changes: tuple[str, ...] | None
+    is_independent: bool
 
 
 def briefing_of(
