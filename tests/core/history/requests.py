@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from upthread.core.codec import encode_json
 from upthread.core.history.model import History, HistoryMessage, sendable
-from upthread.core.text import PARAGRAPH, unicode_text
+from upthread.core.text import unicode_text
 from upthread.core.types import (
     ContextPart,
     FilePart,
@@ -28,7 +28,6 @@ from upthread.core.types import (
     ToolCallPart,
     ToolResultPart,
 )
-from upthread.testing.rehearsal_model.chat_completions import CHAT_COMPLETIONS_RULES
 from upthread.testing.rehearsal_model.messages import MESSAGES_RULES
 from upthread.testing.rehearsal_model.protocol import Violation, apply_rules
 from upthread.testing.rehearsal_model.responses import RESPONSES_RULES
@@ -39,17 +38,16 @@ def refusals(given: History) -> list[Violation]:
 
     A prompt follows it, as it always does; JSON comes between, as on the wire.
     """
-    tools = [{"name": name, "function": {"name": name}} for name in tool_names(given)]
-    messages, chat, items = (
+    tools = [{"name": name} for name in tool_names(given)]
+    messages, items = (
         json.loads(json.dumps(rendered(given), allow_nan=False))
-        for rendered in (as_anthropic_messages, as_chat_messages, as_responses_input)
+        for rendered in (as_anthropic_messages, as_responses_input)
     )
     if not messages:
-        assert chat == items == []
+        assert items == []
         return []
     return [
         *apply_rules(MESSAGES_RULES, {"messages": messages, "tools": tools}),
-        *apply_rules(CHAT_COMPLETIONS_RULES, {"messages": chat, "tools": tools}),
         *apply_rules(RESPONSES_RULES, {"input": items}),
     ]
 
@@ -60,8 +58,8 @@ def refusals(given: History) -> list[Violation]:
 NO_OUTPUT: Final = "(no output)"
 NAMELESS: Final = "tool"
 
-# The narrowest of the providers': Anthropic's pattern, and OpenAI's 40 characters for a Chat id.
-_CALL_ID: Final = re.compile("[a-zA-Z0-9_-]{1,40}")
+# The narrowest of the providers': Anthropic's pattern, and OpenAI's 64 characters.
+_CALL_ID: Final = re.compile("[a-zA-Z0-9_-]{1,64}")
 _NOT_IN_NAMES: Final = re.compile("[^a-zA-Z0-9_-]+")
 _NAME_CHARACTERS_MAX: Final = 64
 
@@ -98,37 +96,7 @@ def as_anthropic_messages(history: History) -> Rendered:
             rendered[-1][1].extend(blocks)
         else:
             rendered.append((role, blocks))
-    _trim_end(rendered)
     return [{"role": role, "content": blocks} for role, blocks in rendered]
-
-
-def as_chat_messages(history: History) -> Rendered:
-    """Return `messages` of Chat Completions: one message for each result."""
-    rendered: Rendered = []
-    for turn in _turns(history):
-        text = PARAGRAPH.join(turn.texts)
-        if turn.speaker is Speaker.TOOL:
-            rendered += [
-                {
-                    "role": "tool",
-                    "tool_call_id": wire_id(result.call_id),
-                    "content": unicode_text(result.text) or NO_OUTPUT,
-                }
-                for result in turn.results
-            ]
-        elif turn.calls:
-            calls: Rendered = [
-                {
-                    "id": wire_id(call.call_id),
-                    "type": "function",
-                    "function": {"name": tool_name(call), "arguments": _arguments_text(call)},
-                }
-                for call in turn.calls
-            ]
-            rendered.append({"role": "assistant", "content": text or None, "tool_calls": calls})
-        else:
-            rendered.append({"role": str(turn.speaker), "content": text})
-    return rendered
 
 
 def as_responses_input(history: History) -> Rendered:
@@ -250,11 +218,3 @@ def _arguments(call: ToolCallPart) -> Mapping[str, JsonValue]:
 
 def _arguments_text(call: ToolCallPart) -> str:
     return encode_json(_arguments(call)).decode()
-
-
-def _trim_end(rendered: list[tuple[str, Rendered]]) -> None:
-    """A final answer must not end in white space: Anthropic takes it for one to go on with."""
-    if rendered and rendered[-1][0] == "assistant":
-        last = rendered[-1][1][-1]
-        if isinstance(last, dict) and last.get("type") == "text":
-            last["text"] = str(last["text"]).rstrip()

@@ -4,8 +4,8 @@
         ...                     # an agent with model.base_url or model.openai_base_url
         model.requests          # what it sent, each history checked against its provider's rules
 
-It speaks OpenAI Chat Completions, OpenAI Responses and Anthropic Messages. `script` says how
-prompts drive it, `role_play` how it plays a pipeline, each protocol's file what it refuses.
+It speaks OpenAI Responses and Anthropic Messages. `script` says how prompts drive it, each
+protocol's file what it refuses.
 """
 
 from upthread.testing.rehearsal_model.engine import MODEL_ID, RecordedRequest

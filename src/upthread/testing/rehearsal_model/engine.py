@@ -1,9 +1,8 @@
 """From a request to an answer, without a socket: check, fail if told to, decide, record.
 
 Order: a body that cannot be read, then the provider's rules (when strict), then answers that
-`answer_next` queued, then side requests, scripts, roles, and what was shown. Every request is kept
-in memory, and as JSON lines in a file if asked. Keys that a client sends are never kept. The file
-holds prompts, so it is its owner's alone (0600).
+`answer_next` queued, then side requests, scripts, and what was shown. Every request is kept in
+memory. Keys that a client sends are never kept.
 """
 
 from __future__ import annotations
@@ -11,23 +10,21 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
-from msgspec import Struct, structs, to_builtins
+from msgspec import Struct, structs
 
-from upthread.testing.rehearsal_model._json import JsonObject, JsonValue
-from upthread.testing.rehearsal_model.chat_completions import CHAT_COMPLETIONS
 from upthread.testing.rehearsal_model.messages import COUNT_TOKENS_PATH, MESSAGES
 from upthread.testing.rehearsal_model.protocol import (
     Answer,
     Conversation,
     Exchange,
     Failure,
+    JsonObject,
+    JsonValue,
     ModelProtocol,
     Reply,
     Silence,
@@ -36,11 +33,10 @@ from upthread.testing.rehearsal_model.protocol import (
     as_json,
 )
 from upthread.testing.rehearsal_model.responses import RESPONSES
-from upthread.testing.rehearsal_model.role_play import play, role_of
 from upthread.testing.rehearsal_model.script import ScriptError, script_of, step_for
 
 REQUESTS_KEPT_MAX: Final = 10_000
-"""How many requests stay in memory; the oldest go first. The file keeps all."""
+"""How many requests stay in memory; the oldest go first."""
 
 SECRET_HEADERS: Final = frozenset({"authorization", "x-api-key", "api-key", "cookie"})
 SESSION_HEADERS: Final = ("x-session-id", "x-claude-code-session-id")
@@ -82,43 +78,6 @@ def first_of(names: tuple[str, ...], headers: Mapping[str, str]) -> str | None:
     return next((headers[name] for name in names if name in headers), None)
 
 
-class Recording:
-    """The requests so far; safe to use from several threads."""
-
-    def __init__(self, log_path: Path | None) -> None:
-        self._lock = threading.Lock()
-        self._kept: deque[RecordedRequest] = deque(maxlen=REQUESTS_KEPT_MAX)
-        self._log = None if log_path is None else _open_private(log_path)
-
-    def add(self, request: RecordedRequest) -> None:
-        """Keep a request and write it to the file."""
-        line = json.dumps(to_builtins(request)) + "\n"
-        with self._lock:
-            self._kept.append(request)
-            if self._log is not None:
-                os.write(self._log, line.encode())
-
-    def all(self) -> list[RecordedRequest]:
-        """Return the kept requests, oldest first."""
-        with self._lock:
-            return sorted(self._kept, key=lambda request: request.n)
-
-    def close(self) -> None:
-        """Close the file; what is in memory stays."""
-        with self._lock:
-            if self._log is not None:
-                os.close(self._log)
-                self._log = None
-
-
-def _open_private(path: Path) -> int:
-    """`O_NOFOLLOW`: a link put in the file's place is refused."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o600)
-    os.fchmod(descriptor, 0o600)
-    return descriptor
-
-
 # --- from a request to an answer ------------------------------------------------------------------
 
 
@@ -126,7 +85,7 @@ MODEL_ID: Final = "rehearsal-1"
 NOT_JSON: Final = "The body is not a JSON object."
 MODELS_PATH: Final = "/v1/models"
 PROTOCOLS: Final[Mapping[str, ModelProtocol]] = {
-    protocol.path: protocol for protocol in (CHAT_COMPLETIONS, MESSAGES, RESPONSES)
+    protocol.path: protocol for protocol in (MESSAGES, RESPONSES)
 }
 """One entry per protocol; a further one is a module with a `ModelProtocol` and its line here."""
 
@@ -192,8 +151,8 @@ class _Arrival(Struct, frozen=True, kw_only=True):
 class Engine:
     """The model behind the server; safe to use from several threads."""
 
-    def __init__(self, *, strict: bool, log_path: Path | None) -> None:
-        self.recording = Recording(log_path)
+    def __init__(self, *, strict: bool) -> None:
+        self._recorded: deque[RecordedRequest] = deque(maxlen=REQUESTS_KEPT_MAX)
         self._strict = strict
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -209,6 +168,11 @@ class Engine:
         """Drop the answers that no request has taken yet."""
         with self._lock:
             self._queued.clear()
+
+    def recorded(self) -> list[RecordedRequest]:
+        """Return the kept requests, oldest first."""
+        with self._lock:
+            return sorted(self._recorded, key=lambda request: request.n)
 
     def answer(self, request: HttpRequest) -> Outgoing:
         """Answer one request and record it."""
@@ -236,7 +200,7 @@ class Engine:
 
     def _refused(self, arrival: _Arrival, failure: Failure) -> Outgoing:
         self._record(arrival, Decision(answer=failure), ())
-        return _failed(failure, arrival.protocol or CHAT_COMPLETIONS, arrival.n)
+        return _failed(failure, arrival.protocol or MESSAGES, arrival.n)
 
     def _arrival(self, request: HttpRequest, path: str) -> _Arrival:
         return _Arrival(n=next(self._numbers), request=request, protocol=PROTOCOLS.get(path))
@@ -279,22 +243,22 @@ class Engine:
         name: str = "unknown",
     ) -> None:
         headers = kept_headers(arrival.request.headers)
-        self.recording.add(
-            RecordedRequest(
-                n=arrival.n,
-                protocol=arrival.protocol.name if arrival.protocol else name,
-                method=arrival.request.method,
-                path=arrival.request.path,
-                headers=headers,
-                body=arrival.body,
-                session_id=first_of(SESSION_HEADERS, headers),
-                parent_session_id=first_of(PARENT_HEADERS, headers),
-                is_side_request=decision.is_side_request,
-                status=_status(decision.answer),
-                response=as_json(decision.answer),
-                violations=violations,
-            )
+        request = RecordedRequest(
+            n=arrival.n,
+            protocol=arrival.protocol.name if arrival.protocol else name,
+            method=arrival.request.method,
+            path=arrival.request.path,
+            headers=headers,
+            body=arrival.body,
+            session_id=first_of(SESSION_HEADERS, headers),
+            parent_session_id=first_of(PARENT_HEADERS, headers),
+            is_side_request=decision.is_side_request,
+            status=_status(decision.answer),
+            response=as_json(decision.answer),
+            violations=violations,
         )
+        with self._lock:
+            self._recorded.append(request)
 
 
 def answer_to(conversation: Conversation, *, failures_of_turn: int) -> Answer:
@@ -305,12 +269,7 @@ def answer_to(conversation: Conversation, *, failures_of_turn: int) -> Answer:
     except ScriptError as error:
         return Failure(status=400, message=f"rehearsal script: {error}")
     step = step_for(script, done=done)
-    if step is not None:
-        return step
-    role = role_of(conversation)
-    if role is not None and not script:
-        return play(role, conversation)
-    return what_was_shown(conversation)
+    return step or what_was_shown(conversation)
 
 
 def side_answer_for(conversation: Conversation) -> Reply | None:

@@ -27,14 +27,16 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from upthread.testing.rehearsal_model._json import JsonObject, JsonValue, as_object
 from upthread.testing.rehearsal_model.protocol import (
     Answer,
     Conversation,
     Failure,
+    JsonObject,
+    JsonValue,
     Reply,
     Silence,
     ToolCall,
+    as_object,
 )
 
 CONTEXT_WORDS: Final = "context length"

@@ -12,7 +12,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, cast
 
@@ -28,19 +27,13 @@ POLL_S: Final = 0.05
 class RehearsalModel:
     """A model server on 127.0.0.1, from `start` (or `with`) to `close`.
 
-    `port` 0 takes a free one. Not `strict`, a history its provider would refuse is answered all the
-    same; its violations are recorded either way. `log_path` gets one JSON line per request, 0600.
+    Not `strict`, a history its provider would refuse is answered all the same; its violations are
+    recorded either way.
     """
 
-    def __init__(
-        self, *, port: int = 0, strict: bool = True, log_path: str | Path | None = None
-    ) -> None:
-        self._engine = Engine(strict=strict, log_path=None if log_path is None else Path(log_path))
-        try:
-            self._server = _Server(("127.0.0.1", port), self._engine)
-        except OSError:
-            self._engine.recording.close()
-            raise
+    def __init__(self, *, strict: bool = True) -> None:
+        self._engine = Engine(strict=strict)
+        self._server = _Server(("127.0.0.1", 0), self._engine)
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": POLL_S}, daemon=True
         )
@@ -58,7 +51,7 @@ class RehearsalModel:
     @property
     def requests(self) -> list[RecordedRequest]:
         """Every request so far, oldest first; side requests are marked, not left out."""
-        return self._engine.recording.all()
+        return self._engine.recorded()
 
     @property
     def model_requests(self) -> list[RecordedRequest]:
@@ -96,7 +89,6 @@ class RehearsalModel:
             self._thread.join()
         self._server.cut_connections()
         self._server.server_close()
-        self._engine.recording.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -244,4 +236,4 @@ class _Handler(BaseHTTPRequestHandler):
             return True
 
 
-_MODEL_PATHS: Final = ("/v1/chat/completions", "/v1/messages", "/v1/responses")
+_MODEL_PATHS: Final = ("/v1/messages", "/v1/responses")
