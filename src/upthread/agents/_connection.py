@@ -35,7 +35,6 @@ from upthread.agents.base import (
     AgentConnection,
     AgentProcess,
     CallAnswer,
-    ListedSession,
     OnEvent,
     OpenRequest,
     PermissionRequest,
@@ -502,9 +501,6 @@ class Adapter(ABC):
     def open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
         """Start the agent and shake hands (A1, A2)."""
 
-    def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
-        return self.row.resume_command(upstream_session_id)
-
 
 def open_elsewhere(agent: str, session: UpstreamSessionId, pid: int) -> UpstreamError:
     """Return the error for a session that another process of its agent has open."""
@@ -651,7 +647,7 @@ class ServerSessions(Protocol):
 
     async def read(self, session: UpstreamSessionId, /) -> tuple[AgentEvent, ...]: ...
 
-    async def listed(self) -> tuple[ListedSession, ...]: ...
+    async def listed(self) -> tuple[UpstreamSessionId, ...]: ...
 
     async def fork(self, session: UpstreamSessionId, /) -> UpstreamSessionId: ...
 
@@ -713,7 +709,7 @@ class ServerConnection(Connection, Generic[PromptT]):
     async def load_session(self, upstream_session_id: UpstreamSessionId) -> tuple[AgentEvent, ...]:
         return await self._sessions.read(upstream_session_id)
 
-    async def list_sessions(self) -> tuple[ListedSession, ...]:
+    async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
         return await self._sessions.listed()
 
     async def fork_session(self, upstream_session_id: UpstreamSessionId) -> UpstreamSessionId:

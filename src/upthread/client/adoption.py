@@ -105,10 +105,8 @@ class AdoptingProject(Assembly):
         async with adapter_for(self.settings, agent).open(request) as connection:
             capabilities = connection.capabilities
             # Asked by its list first: some agents open a new session for an id they do not have.
-            is_known = not capabilities.lists_sub_agents or any(
-                session.upstream_session_id == upstream
-                for session in await connection.list_sessions()
-            )
+            lists_all = capabilities.lists_sub_agents
+            is_known = not lists_all or upstream in await connection.list_sessions()
             if not is_known:
                 raise UpstreamError(
                     f"{agent} has no session {shown(upstream)}",

@@ -390,10 +390,8 @@ def own_interface_of(parts: ProjectParts, link: Link) -> OwnInterface:
 
 def _command(parts: ProjectParts, link: Link, session: UpstreamSessionId) -> tuple[str, ...] | None:
     configured = parts.settings.agents.get(link.agent)
-    if configured is None or not configured.command:
-        command = registry.resume_command(link.agent, session)
-    else:
-        command = adapter_for(parts.settings, link.agent).resume_command(session)
+    given = configured.command if configured else ()
+    command = registry.resume_command(link.agent, session, given)
     return (*_words_before(parts, link), *command) if command else None
 
 

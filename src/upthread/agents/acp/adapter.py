@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias
 
 import anyio
@@ -64,13 +64,11 @@ from upthread.agents.acp.wire import (
 from upthread.agents.base import (
     AgentConnection,
     Capabilities,
-    ListedSession,
     OnEvent,
     OpenRequest,
     PermissionRequest,
     PromptResult,
 )
-from upthread.core.agents import AGENTS
 from upthread.core.events import AgentEvent, TextReceived, UnknownReceived
 from upthread.core.quotas import (
     HISTORY,
@@ -358,49 +356,38 @@ class Sessions:
         # Not to be asked is not to lack it: only a list without it makes it missing (A4).
         except UpstreamError as error:
             return None, f"; {error.message}" if error.outcome is Outcome.TIMED_OUT else ""
-        is_listed = session in {one.upstream_session_id for one in listed}
+        is_listed = session in listed
         return is_listed, _IF_LISTED[is_listed]
 
     async def listed(
         self, *scopes: Mapping[str, str], until: str = ""
-    ) -> tuple[ListedSession, ...]:
+    ) -> tuple[UpstreamSessionId, ...]:
         """Return the sessions of each scope, or those up to one. All pages have one deadline."""
-        listed: list[ListedSession] = []
+        listed: list[UpstreamSessionId] = []
         try:
             with anyio.fail_after(self._peer.timeout_s):
                 for scope in scopes:
                     async for sessions in self._pages(scope):
                         listed += sessions
-                        if until in {one.upstream_session_id for one in sessions}:
+                        if until in sessions:
                             return tuple(listed)
         except TimeoutError as error:
             raise self._peer.timed_out("session/list to its end") from error
         return tuple(listed)
 
-    async def _pages(self, scope: Mapping[str, str]) -> AsyncGenerator[list[ListedSession]]:
+    async def _pages(self, scope: Mapping[str, str]) -> AsyncGenerator[list[UpstreamSessionId]]:
         cursor: str | None = None
         for _ in range(LIST_PAGES_MAX):
             params = {**scope, "cursor": cursor} if cursor else dict(scope)
             page = shaped(await self._peer.call("session/list", params), SessionPage)
             if page is None:
-                raise self._unreadable_list()
-            yield [
-                ListedSession(
-                    upstream_session_id=UpstreamSessionId(one.session_id),
-                    title=one.title or "",
-                    working_directory=one.cwd or "",
-                    updated_at=one.updated_at or "",
-                )
-                for one in page.sessions
-            ]
+                break
+            yield [UpstreamSessionId(one.session_id) for one in page.sessions]
             # A cursor that stands still would give the same page for ever.
             if not page.next_cursor or page.next_cursor == cursor:
                 return
             cursor = page.next_cursor
-        raise self._unreadable_list()
-
-    def _unreadable_list(self) -> UpstreamError:
-        return UpstreamError(
+        raise UpstreamError(
             f"{self._peer.agent} answered session/list with something that is no list",
             outcome=Outcome.UNKNOWN,
             hint="its sessions cannot be confirmed",
@@ -533,7 +520,7 @@ class AcpConnection(Connection):
             self._translator.take_silent()  # calls that are replayed are no calls of a prompt
         return tuple(replay)
 
-    async def list_sessions(self) -> tuple[ListedSession, ...]:
+    async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
         self._require(can=self._capabilities.can_list, what="list sessions")
         return await self._sessions.listed({})
 
@@ -684,8 +671,7 @@ class AcpAdapter(Adapter):
 
     @cached_property
     def _quirk(self) -> Quirk:
-        # Without directories: the name of one says nothing of the agent.
-        return quirk_for(self._agent, *(PurePath(word).name for word in self._command))
+        return quirk_for(self._agent, *self._command)
 
     @asynccontextmanager
     async def open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
@@ -706,10 +692,6 @@ class AcpAdapter(Adapter):
             async with connection.serving():
                 await connection.shake_hands()
                 yield connection
-
-    def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
-        row = AGENTS.get(self._quirk.name)
-        return row.resume_command(upstream_session_id) if row else None
 
 
 def _home(environment: Mapping[str, str], quirk: Quirk) -> Path:

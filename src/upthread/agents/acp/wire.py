@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from pathlib import PurePath
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -171,9 +172,6 @@ class PermissionParams(msgspec.Struct, rename="camel"):
 
 class _ListedSession(msgspec.Struct, rename="camel"):
     session_id: str
-    cwd: str | None = None
-    title: str | None = None
-    updated_at: str | None = None
 
 
 class SessionPage(msgspec.Struct, rename="camel"):
@@ -539,8 +537,10 @@ GENERAL_ERRORS: Final = (
 
 def quirk_for(*names: str) -> Quirk:
     """Return the row of the agent that any of `names` belongs to, NO_QUIRK for an unknown one."""
+    # Without directories: the name of one says nothing of the agent.
+    words = [PurePath(name).name for name in names]
     for quirk in QUIRKS:
-        if any(re.search(quirk.recognised_by, name) for name in names):
+        if any(re.search(quirk.recognised_by, word) for word in words):
             return quirk
     return NO_QUIRK
 

@@ -44,7 +44,6 @@ from upthread.agents.base import (
     AnswerPermission,
     Capabilities,
     HoldCall,
-    ListedSession,
     OnEvent,
     OpenRequest,
     PromptResult,
@@ -222,7 +221,7 @@ class ClaudeCodeConnection(Connection):
             raise self._missing(upstream_session_id)
         return await anyio.to_thread.run_sync(read_history, path, upstream_session_id)
 
-    async def list_sessions(self) -> tuple[ListedSession, ...]:
+    async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
         # Its command line lists none. What its store has, for a person to choose from, is read by
         # `outline`, and is no word of the agent's that a session is gone.
         raise UpstreamError(
@@ -590,9 +589,6 @@ class ClaudeCodeAdapter(Adapter):
                 hint=f"run `{' '.join(start.command)}` once by hand"
                 + (f"; {STDERR_END}{tail}" if tail else ""),
             )
-
-    def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
-        return self.row.resume_command(upstream_session_id, self._command)
 
 
 ADAPTER: Final = ClaudeCodeAdapter

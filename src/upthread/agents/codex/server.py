@@ -28,7 +28,7 @@ from upthread.agents._connection import JsonLines, is_uuid
 from upthread.agents._json_lines import as_object, member, objects_at, text_at, unknown
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
 from upthread.agents._process import ChildProcess
-from upthread.agents.base import ListedSession, PromptResult
+from upthread.agents.base import PromptResult
 from upthread.agents.codex import items
 from upthread.agents.codex.items import (
     CALL,
@@ -524,10 +524,10 @@ class Threads:
             event for each in stored for event in history_of(as_object(each.get("item")), session)
         )
 
-    async def listed(self) -> tuple[ListedSession, ...]:
+    async def listed(self) -> tuple[UpstreamSessionId, ...]:
         """Return the threads of this machine, newest first, those of sub-agents left out."""
         found = await self._pages("thread/list", {"sourceKinds": SOURCES, "modelProviders": []})
-        return tuple(_listed(thread) for thread in found)
+        return tuple(UpstreamSessionId(text_at(thread, "id")) for thread in found)
 
     async def fork(self, session: UpstreamSessionId) -> UpstreamSessionId:
         """Return a new thread with the same history."""
@@ -612,13 +612,3 @@ class Threads:
 
 def _sandbox_in(answer: Mapping[str, Any]) -> str:
     return text_at(answer, "sandbox", "type")
-
-
-def _listed(thread: Mapping[str, Any]) -> ListedSession:
-    updated = thread.get("updatedAt")
-    return ListedSession(
-        upstream_session_id=UpstreamSessionId(text_at(thread, "id")),
-        title=text_at(thread, "name") or text_at(thread, "preview"),
-        working_directory=text_at(thread, "cwd"),
-        updated_at=str(updated) if isinstance(updated, int) else "",
-    )

@@ -19,7 +19,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Any, Final, Self
 from urllib.parse import quote
 
@@ -41,7 +40,6 @@ from upthread.agents._prompt import CallListener, RunningPrompt, listening
 from upthread.agents.base import (
     AgentConnection,
     Capabilities,
-    ListedSession,
     OnEvent,
     OpenRequest,
     PermissionRequest,
@@ -118,12 +116,10 @@ class Sessions:
             return
         # Sub-agents' sessions too, and those of other directories: one whose directory was moved is
         # looked for there (500 if a file has its place, 1.18.33).
-        listed = [
-            one for query in ({}, EVERYWHERE) for one in await self.listed(query, roots_only=False)
-        ]
+        listed = [one for query in ({}, EVERYWHERE) for one in await self._rows(query)]
         for one in listed:
-            if one.upstream_session_id == session:
-                await _require_directory(session, one.working_directory)
+            if text_at(one, "id") == session:
+                await _require_directory(session, text_at(one, "directory"))
                 return
         # Nor is it known to be gone where the list may go on: `missing` ends a session for good.
         if len(listed) >= LISTED_MAX:
@@ -143,13 +139,14 @@ class Sessions:
             raise
         return history(messages, session)
 
-    async def listed(
-        self, query: Mapping[str, str] = MappingProxyType({}), *, roots_only: bool = True
-    ) -> tuple[ListedSession, ...]:
-        """Return the sessions of the project, children only where asked for."""
-        asked = {"limit": str(LISTED_MAX), **({"roots": "true"} if roots_only else {}), **query}
-        answer = await self._server.get("/session", query=asked)
-        return tuple(_listed(one) for one in objects_at({"sessions": answer}, "sessions"))
+    async def listed(self) -> tuple[UpstreamSessionId, ...]:
+        """Return the main sessions of the project."""
+        rows = await self._rows({"roots": "true"})
+        return tuple(UpstreamSessionId(text_at(row, "id")) for row in rows)
+
+    async def _rows(self, query: Mapping[str, str]) -> list[dict[str, Any]]:
+        answer = await self._server.get("/session", query={"limit": str(LISTED_MAX), **query})
+        return objects_at({"sessions": answer}, "sessions")
 
     async def fork(self, session: UpstreamSessionId) -> UpstreamSessionId:
         """Return a new session with the same history. The server gives a fork no parent."""
@@ -165,16 +162,6 @@ async def _require_directory(session: UpstreamSessionId, directory: str) -> None
             outcome=Outcome.WORKSPACE_CHANGED,
             hint="put the directory back, or let the session be replaced",
         )
-
-
-def _listed(session: Mapping[str, Any]) -> ListedSession:
-    updated = as_object(session.get("time")).get("updated")
-    return ListedSession(
-        upstream_session_id=UpstreamSessionId(text_at(session, "id")),
-        title=text_at(session, "title"),
-        working_directory=text_at(session, "directory"),
-        updated_at=str(updated) if isinstance(updated, int) else "",
-    )
 
 
 def prompt_limits(limits: RoleLimits, *, agent: str) -> Mapping[str, Any]:
