@@ -18,7 +18,8 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct, field, structs
 
 from upthread.core import types
-from upthread.core.history.model import History, items_of, text_of
+from upthread.core.codec import objects_at, text_at
+from upthread.core.history.model import History
 from upthread.core.roles.role import BUILT_IN_ROLES
 from upthread.core.types import JsonValue
 
@@ -193,7 +194,7 @@ def text_in(content: JsonValue) -> str:
     """Return the first text of a message: of a text, or of a list of blocks; empty for none."""
     if isinstance(content, str):
         return content
-    return next((text for block in items_of(content) if (text := text_of(block.get("text")))), "")
+    return next((text for block in objects_at(content) if (text := text_at(block, "text"))), "")
 
 
 def epoch_ms(timestamp: str) -> int | None:

@@ -28,7 +28,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct, field, structs
 
-from upthread.agents._json_lines import Unreadable, as_object, member, read_json, write_frame
+from upthread.agents._json_lines import Unreadable, read_json, write_frame
 from upthread.agents._process import ChildProcess, ChildStart
 from upthread.agents._prompt import Action, RunningPrompt, ask_to_hold
 from upthread.agents.base import (
@@ -42,6 +42,7 @@ from upthread.agents.base import (
 )
 from upthread.boundary.files import read_start
 from upthread.core.agents import Agent
+from upthread.core.codec import member, object_at
 from upthread.core.events import AgentEvent
 from upthread.core.runs.stops import NOT_ANSWERED, STDERR_END
 from upthread.core.text import command
@@ -421,9 +422,9 @@ def _unusable_keys(text: str) -> Iterator[str]:
     config: object = None
     with suppress(ValueError, RecursionError):  # OpenCode says itself that it cannot read it
         config = json.loads(text)
-    models = (("provider", name, "models") for name in as_object(member(config, "provider")))
+    models = (("provider", name, "models") for name in object_at(config, "provider"))
     for path in (("agent",), ("mode",), ("provider",), *models):
-        for name, value in as_object(member(config, *path)).items():
+        for name, value in object_at(config, *path).items():
             if name in _OWN_NAMES and member(value, "disable") is not True:
                 yield ".".join((*path, name))
 

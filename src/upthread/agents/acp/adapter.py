@@ -36,7 +36,7 @@ from upthread.agents._connection import (
     require_usable,
     start_of,
 )
-from upthread.agents._json_lines import Unreadable, as_object, member, text_at
+from upthread.agents._json_lines import Unreadable
 from upthread.agents._outcomes import ended_with, failed
 from upthread.agents._process import ChildProcess, started_child
 from upthread.agents._prompt import RunningPrompt, permission
@@ -69,6 +69,7 @@ from upthread.agents.base import (
     PermissionRequest,
     PromptResult,
 )
+from upthread.core.codec import member, object_at, text_at
 from upthread.core.events import AgentEvent, TextReceived, UnknownReceived
 from upthread.core.quotas import (
     HISTORY,
@@ -156,7 +157,7 @@ class Peer(JsonLines):
             session=text_at(params, "sessionId"),
         )
         try:
-            return as_object(_result_of(answer))
+            return object_at(_result_of(answer))
         except RpcError as error:
             raise self._refusal(method, text_at(params, "sessionId"), error) from error
 
@@ -236,7 +237,7 @@ def _result_of(answer: dict[str, Any] | None) -> object:
     if answer is None:
         raise ConnectionError(_HAS_ENDED)
     if "error" in answer and "result" not in answer:
-        error = as_object(answer["error"])
+        error = object_at(answer["error"])
         raise RpcError(error["code"], str(error.get("message", "")), error.get("data"))
     return answer.get("result")
 

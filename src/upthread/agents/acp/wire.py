@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from upthread.agents._json_lines import Unreadable, as_object, member
+from upthread.agents._json_lines import Unreadable
 from upthread.agents._outcomes import (
     DETAIL_CHARACTERS_MAX,
     NO_CREDIT_OF_LIMIT,
@@ -29,6 +29,7 @@ from upthread.agents._outcomes import (
 from upthread.agents._prompt import TurnSeen
 from upthread.agents.base import PromptResult
 from upthread.core import events
+from upthread.core.codec import member, object_at
 from upthread.core.events import CALL_FAILED, AgentEvent
 from upthread.core.quotas import RESET_S_MAX
 from upthread.core.runs.stops import REFUSAL
@@ -68,7 +69,7 @@ class Message(Struct, frozen=True, kw_only=True):
 
 def message_in(content: Any) -> Message | Unreadable:
     """Return the message that a line holds, Unreadable for what is none."""
-    frame = as_object(content)
+    frame = object_at(content)
     method, identity = frame.get("method"), frame.get("id")
     is_answer = method is None and ("result" in frame or "error" in frame)
     if not (isinstance(method, str) or is_answer):
@@ -89,7 +90,7 @@ def _is_identity(identity: object) -> bool:
 def _error(error: Any) -> dict[str, Any]:
     """An error object with a whole number as code and text as message, whatever came."""
     # An error that is no error object ends the request it answers all the same (A9).
-    given = as_object(error) or {"data": error}
+    given = object_at(error) or {"data": error}
     code = given.get("code")
     return {
         "code": code if isinstance(code, int) else INTERNAL_ERROR,

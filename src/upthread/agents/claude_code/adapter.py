@@ -34,7 +34,6 @@ from upthread.agents._connection import (
     open_elsewhere,
     start_of,
 )
-from upthread.agents._json_lines import as_object, member, text_at
 from upthread.agents._outcomes import failed
 from upthread.agents._probes import remember, remembered
 from upthread.agents._process import ChildProcess, started_child, whole_command
@@ -58,6 +57,7 @@ from upthread.agents.claude_code.translation import (
     session_of,
 )
 from upthread.core.agents import AGENTS
+from upthread.core.codec import member, object_at, text_at
 from upthread.core.events import AgentEvent
 from upthread.core.quotas import TURN, milliseconds_of
 from upthread.core.roles.limits import RoleLimits, allows_only_named, denies_wholly, named_tools
@@ -118,7 +118,7 @@ class ClaudeProcess(JsonLines):
         if kind != "control_response":
             await self._on_frame(message)
             return
-        response = as_object(as_object(message).get("response"))
+        response = object_at(message, "response")
         number = text_at(response, "request_id").removeprefix(_IDENTITY)
         # An interrupt's answer finds nobody: it is not waited for.
         if number.isdecimal():
@@ -407,7 +407,7 @@ class ClaudeCodeConnection(Connection):
     # --- what arrives --------------------------------------------------------------------------
 
     async def _on_frame(self, frame: object) -> None:
-        content = as_object(frame)
+        content = object_at(frame)
         match content.get("type"):
             case "control_request":
                 # Beside the reading: a person may be asked, and what ends the turn is to be read.
@@ -432,7 +432,7 @@ class ClaudeCodeConnection(Connection):
             self._reset_at_ms = milliseconds_of(resets_at)
 
     async def _reply(self, process: ClaudeProcess, frame: dict[str, Any]) -> None:
-        request, request_id = as_object(frame.get("request")), text_at(frame, "request_id")
+        request, request_id = object_at(frame, "request"), text_at(frame, "request_id")
         running = self._running
         match request.get("subtype"):
             case "can_use_tool":
@@ -440,7 +440,7 @@ class ClaudeCodeConnection(Connection):
                     self._late_events += 1
                 response = await _decide(request, running, self._request.answer_permission)
             case "hook_callback":
-                told = as_object(request.get("input"))
+                told = object_at(request, "input")
                 response = await _hold(told, running, self._request.hold_call)
             case _:
                 await process.refuse(request_id, "upthread does not do this")

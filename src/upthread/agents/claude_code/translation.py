@@ -23,19 +23,12 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import structs
 
-from upthread.agents._json_lines import (
-    Unreadable,
-    as_object,
-    member,
-    objects_at,
-    text_at,
-    texts_at,
-    unknown,
-)
+from upthread.agents._json_lines import Unreadable, unknown
 from upthread.agents._outcomes import OF_ERROR_KIND, ended_with, outcome_of_refusal
 from upthread.agents.base import ALLOW_OR_REJECT, PermissionRequest, PromptResult
 from upthread.agents.claude_code.entries import ENDS
 from upthread.core import events
+from upthread.core.codec import member, object_at, objects_at, text_at, texts_at
 from upthread.core.events import AgentEvent, UsageReported
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.runs.stops import REFUSAL
@@ -348,7 +341,7 @@ class Translator:
         """Return what one frame says."""
         if isinstance(frame, Unreadable):
             return (unknown("unreadable_frame", frame.raw, None),)
-        content = as_object(frame)
+        content = object_at(frame)
         kind = text_at(content, "type")
         if kind in SILENT_FRAMES:
             return ()
@@ -373,7 +366,7 @@ class Translator:
     # --- answers -------------------------------------------------------------------------------
 
     def _piece(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
-        event = as_object(frame.get("event"))
+        event = object_at(frame, "event")
         match event.get("type"):
             case "message_start":
                 self._speaking[session] = text_at(event, "message", "id")
@@ -381,7 +374,7 @@ class Translator:
                 self._models[session] = text_at(event, "message", "model")
                 return ()
             case "content_block_delta":
-                return self._delta(as_object(event.get("delta")), session)
+                return self._delta(object_at(event, "delta"), session)
             case "message_delta":
                 return self._usage(event, session)
             case _:
@@ -419,7 +412,7 @@ class Translator:
         Its name there may end in what the provider calls a variant of it: `[1m]`.
         """
         model = self._models.get(session)
-        for name, used in as_object(frame.get("modelUsage")).items():
+        for name, used in object_at(frame, "modelUsage").items():
             size = member(used, "contextWindow")
             if model and name.startswith(model) and isinstance(size, int) and size > 0:
                 report = events.UsageReported(
@@ -537,7 +530,7 @@ def _block(
 
 
 def _call(block: _Frame, session: UpstreamSessionId) -> _Events:
-    tool, arguments = text_at(block, "name"), as_object(block.get("input"))
+    tool, arguments = text_at(block, "name"), object_at(block, "input")
     announced = events.ToolCallAnnounced(
         upstream_session_id=session,
         call_id=text_at(block, "id"),

@@ -26,7 +26,7 @@ import anyio
 from msgspec import Struct, structs
 
 from upthread.agents._connection import Adapter, ServerConnection, ServerPrompt, start_of
-from upthread.agents._json_lines import Unreadable, as_object, member, objects_at, text_at, unknown
+from upthread.agents._json_lines import Unreadable, unknown
 from upthread.agents._outcomes import failed
 from upthread.agents._process import started_child
 from upthread.agents._prompt import (
@@ -47,6 +47,7 @@ from upthread.agents.base import (
 )
 from upthread.agents.codex.server import SPOKEN, CodexServer, Threads, Turn
 from upthread.core.agents import AGENTS
+from upthread.core.codec import member, object_at, objects_at, text_at
 from upthread.core.events import ToolCallAnnounced
 from upthread.core.quotas import TITLE_CHARACTERS_MAX, TURN, VERSION_CHARACTERS_MAX
 from upthread.core.text import one_line
@@ -145,7 +146,7 @@ def _decisions(_told: _Told) -> Mapping[str, _Answer]:
 
 def _grants(told: _Told) -> Mapping[str, _Answer]:
     nothing: _Answer = {"permissions": {}, "scope": "turn"}
-    asked_for = as_object(told.get("permissions"))
+    asked_for = object_at(told, "permissions")
     return {ALLOW: {**nothing, "permissions": asked_for}, REJECT: nothing, CANCEL: nothing}
 
 
@@ -193,7 +194,7 @@ class PermissionDesk:
         call: ToolCallAnnounced | None,
     ) -> None:
         """Answer one request of the server's. `call` is the call it is about, where it is known."""
-        method, told = text_at(message, "method"), as_object(message.get("params"))
+        method, told = text_at(message, "method"), object_at(message, "params")
         request_id = message.get("id")
         kind = _REQUESTS.get(method)
         if method == QUESTION:
@@ -452,8 +453,8 @@ class CodexConnection(ServerConnection[_Prompt]):
     # --- what arrives --------------------------------------------------------------------------
 
     async def _take(self, message: Any) -> None:
-        prompt, told = self._prompt, as_object(message)
-        method, params = text_at(told, "method"), as_object(told.get("params"))
+        prompt, told = self._prompt, object_at(message)
+        method, params = text_at(told, "method"), object_at(told, "params")
         # Without a prompt too: it is answered with a cancel then, and not left without an answer.
         if "id" in told and method:
             self._answer(told, params)

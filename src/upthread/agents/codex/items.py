@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._json_lines import as_object, member, objects_at, text_at, texts_at, unknown
+from upthread.agents._json_lines import unknown
 from upthread.agents._outcomes import (
     did_run,
     ended_with,
@@ -22,6 +22,7 @@ from upthread.agents._outcomes import (
 )
 from upthread.agents.base import PromptResult
 from upthread.core import events
+from upthread.core.codec import member, object_at, objects_at, text_at, texts_at
 from upthread.core.events import AgentEvent
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
@@ -314,7 +315,7 @@ def _kind_and_status(info: object) -> tuple[str, int | None]:
     """A kind is a word, or the one member of an object that holds the provider's status."""
     if isinstance(info, str):
         return info, None
-    for kind, details in as_object(info).items():
+    for kind, details in object_at(info).items():
         status = member(details, "httpStatusCode")
         return kind, status if isinstance(status, int) else None
     return "", None

@@ -25,7 +25,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from msgspec import structs
 
 from upthread.agents._connection import JsonLines, is_uuid
-from upthread.agents._json_lines import as_object, member, objects_at, text_at, unknown
+from upthread.agents._json_lines import unknown
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
 from upthread.agents._process import ChildProcess
 from upthread.agents.base import PromptResult
@@ -38,6 +38,7 @@ from upthread.agents.codex.items import (
     history_of,
     outcome_of_refusal,
 )
+from upthread.core.codec import member, object_at, objects_at, text_at
 from upthread.core.events import (
     AgentEvent,
     ChildEnded,
@@ -178,7 +179,7 @@ class Turn:
 
     def newcomers(self, method: str, told: _Told) -> tuple[UpstreamSessionId, ...]:
         """Return the threads that a message is the first to name: their roles are to be learnt."""
-        named = children_named(as_object(told.get("item"))) if method == "item/completed" else ()
+        named = children_named(object_at(told, "item")) if method == "item/completed" else ()
         speaking = UpstreamSessionId(text_at(told, "threadId"))
         if method in SPOKEN or method == "turn/started":
             named = (speaking, *named)
@@ -292,7 +293,7 @@ class Turn:
     # --- items ---------------------------------------------------------------------------------
 
     def _item_started(self, told: _Told, session: UpstreamSessionId) -> _Events:
-        item = as_object(told.get("item"))
+        item = object_at(told, "item")
         if not items.is_call(item):
             return ()
         if item.get("type") == CALL and item.get("tool") == "spawnAgent":
@@ -308,7 +309,7 @@ class Turn:
         return (announced,)
 
     def _item_completed(self, told: _Told, session: UpstreamSessionId) -> _Events:
-        item = as_object(told.get("item"))
+        item = object_at(told, "item")
         kind = text_at(item, "type")
         if kind == "userMessage":
             # Its own thread's is our prompt, said again; a sub-agent's is what it was asked.
@@ -332,7 +333,7 @@ class Turn:
         roles: Mapping[UpstreamSessionId, str],
     ) -> _Events:
         """Return the starts of the children a completed call names, and then how it ended."""
-        item = as_object(told.get("item"))
+        item = object_at(told, "item")
         if method != "item/completed":
             return ()
         call_id = text_at(item, "id")
@@ -433,7 +434,7 @@ class CodexServer(JsonLines):
             await super().read_all()
 
     async def _take(self, message: object) -> None:
-        answer = as_object(message)
+        answer = object_at(message)
         number = answer.get("id")
         if "method" in answer and "id" in answer:
             self.child.allowance.take_request()
@@ -461,7 +462,7 @@ class CodexServer(JsonLines):
             hint = BUSY_HINT if outcome is Outcome.BUSY else ""
             said = said[:DETAIL_CHARACTERS_MAX]
             raise self.refused(method, said, outcome=outcome, session=session or "", hint=hint)
-        return as_object(answer.get("result"))
+        return object_at(answer, "result")
 
     async def notify(self, method: str) -> None:
         """Tell the server something that has no answer."""
@@ -521,7 +522,7 @@ class Threads:
         asked = {"threadId": session, "sortDirection": "asc"}
         stored = await self._pages("thread/items/list", asked, session=session)
         return tuple(
-            event for each in stored for event in history_of(as_object(each.get("item")), session)
+            event for each in stored for event in history_of(object_at(each, "item"), session)
         )
 
     async def listed(self) -> tuple[UpstreamSessionId, ...]:

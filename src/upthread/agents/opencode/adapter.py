@@ -35,7 +35,7 @@ from upthread.agents._connection import (
     open_elsewhere,
     require_usable,
 )
-from upthread.agents._json_lines import Unreadable, as_object, member, objects_at, text_at, unknown
+from upthread.agents._json_lines import Unreadable, unknown
 from upthread.agents._prompt import CallListener, RunningPrompt, listening
 from upthread.agents.base import (
     AgentConnection,
@@ -56,6 +56,7 @@ from upthread.agents.opencode.server import (
 )
 from upthread.agents.opencode.turn import SPOKEN, Turn, detail_of_finish, history, window_of
 from upthread.core.agents import AGENTS
+from upthread.core.codec import member, object_at, objects_at, text_at
 from upthread.core.events import AgentEvent
 from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX, one_line_name
 from upthread.core.roles.limits import EDITING, RoleLimits, denies_wholly, named_tools
@@ -353,7 +354,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
     async def _is_at_work(self, session: UpstreamSessionId) -> bool:
         """Whether the server says that it works at a session. One that is gone ends the prompt."""
         with suppress(UpstreamError):
-            known = as_object(await self._server.get("/session/status"))
+            known = object_at(await self._server.get("/session/status"))
             return text_at(known, session, "type") not in {"", "idle"}
         return True
 
@@ -454,8 +455,8 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
     # --- what arrives --------------------------------------------------------------------------
 
     async def _take(self, event: Any) -> None:
-        payload = as_object(event).get("payload")
-        kind, properties = text_at(payload, "type"), as_object(member(payload, "properties"))
+        payload = member(event, "payload")
+        kind, properties = text_at(payload, "type"), object_at(payload, "properties")
         prompt = self._prompt
         if prompt is None or prompt.is_ended.is_set():
             self._take_late(kind, properties)
@@ -554,7 +555,7 @@ def with_gate(environment: Mapping[str, str]) -> dict[str, str] | None:
             given = json.loads(environment[CONFIG])
         except ValueError:  # OpenCode also takes comments
             return None
-    plugins = as_object(given).get("plugin", [])
+    plugins = object_at(given).get("plugin", [])
     if not isinstance(given, dict) or not isinstance(plugins, list):
         return None
     gate = f"file://{files('upthread').joinpath('agents/opencode/gate.js')}"

@@ -29,12 +29,13 @@ from upthread.agents._connection import (
     is_signal,
     start_of,
 )
-from upthread.agents._json_lines import Unreadable, as_object, read_json, text_at, texts_at, unknown
+from upthread.agents._json_lines import Unreadable, read_json, unknown
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
 from upthread.agents._process import ChildProcess, started_child
 from upthread.agents._prompt import REJECT, RunningPrompt, permission
 from upthread.agents.base import OpenRequest, PermissionRequest
 from upthread.agents.opencode.turn import tool_kind
+from upthread.core.codec import object_at, text_at, texts_at
 from upthread.core.quotas import ANSWER, FRAME, Allowance
 from upthread.core.runs.stops import NOT_ANSWERED
 from upthread.core.types import Outcome, UpstreamSessionId
@@ -398,7 +399,7 @@ def call_request(told: Mapping[str, Any]) -> PermissionRequest:
 def request_of(asked: Mapping[str, Any]) -> PermissionRequest:
     """Return a `permission.asked` as the port has it."""
     permission = text_at(asked, "permission")
-    details = as_object(asked.get("metadata"))
+    details = object_at(asked, "metadata")
     named = ", ".join(texts_at(asked, "patterns"))
     path = text_at(details, "filepath")
     return PermissionRequest(

@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable, Mapping, Set
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._json_lines import as_object, member, objects_at, text_at, unknown
+from upthread.agents._json_lines import unknown
 from upthread.agents._outcomes import (
     ended_with,
     outcome_of_refusal,
@@ -33,6 +33,7 @@ from upthread.agents._outcomes import (
 )
 from upthread.agents.base import PromptResult
 from upthread.core import events
+from upthread.core.codec import member, object_at, objects_at, text_at
 from upthread.core.events import (
     AgentEvent,
     ChildEnded,
@@ -262,7 +263,7 @@ def window_of(providers: object, message: Mapping[str, Any]) -> int | None:
     """Return the size of the window of a message's model, from `GET /config/providers`."""
     for provider in objects_at(providers, "providers"):
         if provider.get("id") == message.get("providerID"):
-            model = as_object(member(provider, "models", text_at(message, "modelID")))
+            model = object_at(provider, "models", text_at(message, "modelID"))
             size = member(model, "limit", "context")
             return size if isinstance(size, int) and size > 0 else None
     return None
@@ -516,7 +517,7 @@ class Turn:
     def take(self, kind: str, properties: Mapping[str, Any]) -> _Events:
         """Return what one event of the server says that belongs to this prompt."""
         if kind == "session.created":
-            self._family.born(as_object(properties.get("info")))
+            self._family.born(object_at(properties, "info"))
             return ()
         session = UpstreamSessionId(text_at(properties, "sessionID") or self.session)
         if not self._family.has(session):
@@ -579,7 +580,7 @@ class Turn:
     # --- messages ------------------------------------------------------------------------------
 
     def _message(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
-        message = as_object(properties.get("info"))
+        message = object_at(properties, "info")
         message_id, role = text_at(message, "id"), text_at(message, "role")
         if message_id in self._stale:
             return ()
@@ -618,7 +619,7 @@ class Turn:
     # --- parts ---------------------------------------------------------------------------------
 
     def _part(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
-        part = as_object(properties.get("part"))
+        part = object_at(properties, "part")
         message_id = text_at(part, "messageID")
         if message_id in self._stale:
             self.late += 1
@@ -690,7 +691,7 @@ class Turn:
     # --- the session ---------------------------------------------------------------------------
 
     def _status(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
-        status = as_object(properties.get("status"))
+        status = object_at(properties, "status")
         # A sub-agent's as well: the prompt waits for it.
         if status.get("type") == "retry":
             # The first one counts: OpenCode retries on until it is aborted.

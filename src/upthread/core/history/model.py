@@ -200,27 +200,6 @@ class _Finder:
         return Fault(place=place_of(self._messages, index), rule=rule, what=what)
 
 
-JsonObject: TypeAlias = Mapping[str, types.JsonValue]
-
-
-def items_of(value: types.JsonValue) -> Sequence[JsonObject]:
-    """Return the objects of an array, an empty one in place of what is none."""
-    # A text is a sequence as well, of its letters.
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        return ()
-    return [object_of(item) for item in value]
-
-
-def object_of(value: types.JsonValue) -> JsonObject:
-    """Return an object, an empty one for anything else."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def text_of(value: types.JsonValue) -> str:
-    """Return a text, an empty one for anything else."""
-    return value if isinstance(value, str) else ""
-
-
 def has_lone_surrogate(value: types.JsonValue) -> bool:
     """Return whether a text anywhere in it, keys included, has no UTF-8 form."""
     waiting: list[types.JsonValue] = [value]
