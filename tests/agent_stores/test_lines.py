@@ -123,7 +123,7 @@ import resource, sys
 from pathlib import Path
 from upthread.agents.claude_code.reader import read_histories
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-(read,) = read_histories(Path(sys.argv[1]), characters_max=200)
+(read,) = read_histories(Path(sys.argv[1]))
 print(len(read.unreadable), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 

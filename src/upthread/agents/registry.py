@@ -272,9 +272,10 @@ async def version_here(agent: str) -> str:
 async def _version_of(path: str) -> str:
     import anyio  # noqa: PLC0415  # as above
 
-    from upthread.agents._probes import remember, remembered  # noqa: PLC0415  # as above
-    from upthread.agents._process import (  # noqa: PLC0415  # as above
+    from upthread.agents._process import (  # noqa: PLC0415  # as above  # noqa: PLC0415  # as above
         ChildStart,
+        remember,
+        remembered,
         started_child,
         whole_command,
     )

@@ -11,8 +11,8 @@ from typing import Final
 from msgspec import Struct
 
 from upthread.agent_stores.base import VendorHistory
-from upthread.agent_stores.copies import RepairedCopy, keep
 from upthread.agent_stores.homes import home_of
+from upthread.agent_stores.reader import RepairedCopy, keep
 from upthread.agents.base import OpenRequest
 from upthread.agents.registry import adapter_for, agents_on_path
 from upthread.core.agents import AGENTS

@@ -160,7 +160,7 @@ def test_the_branch_is_read_whole_with_claude_codes_own_notes_marked_and_those_a
     made.user([said("[Request interrupted by user for tool use]")])
     made.user([said(note)])
     made.lines.append("{garbage")
-    entries = branch_of(read_entries(made.write(tmp_path / "s.jsonl"))).sent
+    entries = branch_of(read_entries(made.write(tmp_path / "s.jsonl"), is_whole=True)).sent
     assert len(entries[0].parts[0].text) == 1000
     assert [entry.is_synthetic for entry in entries] == [False, False, False, True, True]
 

@@ -144,8 +144,9 @@ def test_a_row_that_cannot_be_read_is_reported_and_the_others_are_read(database)
     assert len(read.unreadable) == 4
     assert read.unreadable[0].why == "it has no role"
     assert read.history.messages[-1].parts == (TextPart(text="fine"),)
-    (read,) = read_histories(database.path, characters_max=2)
-    assert read.history.messages[-1].parts == (TextPart(text="fi"),)
+    database.message(session_id, "user", text("x" * 1_000))
+    (read,) = read_histories(database.path)
+    assert read.history.messages[-1].parts == (TextPart(text="x" * 200),)
 
 
 def test_a_form_nobody_has_seen_is_refused_with_what_it_lacks(tmp_path):
@@ -175,9 +176,7 @@ def test_every_call_of_the_incident_is_closed_in_the_copy_and_the_original_is_un
     database = damaged_database(tmp_path / "theirs" / "opencode.db")
     database.close()
     wrong = [
-        fault
-        for each in read_histories(database.path, characters_max=10)
-        for fault in faults(each.history.messages)
+        fault for each in read_histories(database.path) for fault in faults(each.history.messages)
     ]
     assert [fault.rule for fault in wrong] == ["every_call_has_a_result"] * 311
     assert len(ids_in(database.path)) == SESSIONS + 3

@@ -35,8 +35,13 @@ from upthread.agents._connection import (
     start_of,
 )
 from upthread.agents._outcomes import failed
-from upthread.agents._probes import remember, remembered
-from upthread.agents._process import ChildProcess, started_child, whole_command
+from upthread.agents._process import (
+    ChildProcess,
+    remember,
+    remembered,
+    started_child,
+    whole_command,
+)
 from upthread.agents._prompt import REJECT, RunningPrompt, ask_to_hold, permission
 from upthread.agents.base import (
     AgentConnection,

@@ -32,7 +32,6 @@ from upthread.agent_stores.base import (
     text_in,
     title_of,
 )
-from upthread.agent_stores.copies import Plan, RepairedCopy, repaired_lines
 from upthread.agent_stores.homes import file_stamp, require_listed, require_own
 from upthread.agent_stores.lines import (
     Line,
@@ -47,9 +46,12 @@ from upthread.agent_stores.lines import (
 from upthread.agent_stores.reader import (
     FileWalk,
     LineFile,
+    Plan,
+    RepairedCopy,
     Said,
     Searched,
     facts_in,
+    repaired_lines,
     said_of,
     searched,
 )
@@ -263,9 +265,9 @@ def said_in(value: JsonObject) -> Iterator[Said]:
 # --- as a history --------------------------------------------------------------------------------
 
 
-def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator[VendorHistory]:
+def read_histories(path: Path) -> Iterator[VendorHistory]:
     """Yield the session that a transcript holds. StoreError when the file cannot be opened."""
-    read = read_entries(path, characters_max=characters_max)
+    read = read_entries(path)
     branch = branch_of(read)
     version = text_at(read.last, "version")
     yield VendorHistory(
@@ -411,7 +413,7 @@ def read_history(
         call_id: UpstreamSessionId(agent_id) if is_subagent else child_session(session, agent_id)
         for call_id, agent_id in subagents_by_call(path).items()
     }
-    sent = branch_of(read_entries(path, said_bytes_max=SAID_BYTES_MAX)).sent
+    sent = branch_of(read_entries(path, is_whole=True, said_bytes_max=SAID_BYTES_MAX)).sent
     # One answer is several entries, each with what was counted of all of it: the last counts.
     last_of = {entry.message_id: entry.uuid for entry in sent if entry.message_id}
     told: list[AgentEvent] = []
@@ -538,7 +540,7 @@ def repair(
     The file is one session: which is asked for makes no difference.
     """
     del session_id, sessions
-    branch = branch_of(read_entries(path, characters_max=0))
+    branch = branch_of(read_entries(path))
     ids = {each.uuid: _uuid(each.uuid, []) for each in branch.sent if each.uuid == each.place}
     return repaired_lines(path, into, read_histories, partial(_lines, branch=branch, ids=ids))
 

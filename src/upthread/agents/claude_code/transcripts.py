@@ -213,9 +213,9 @@ class Transcript(Struct):
 
 
 def read_entries(
-    path: Path, *, characters_max: int | None = None, said_bytes_max: int | None = None
+    path: Path, *, is_whole: bool = False, said_bytes_max: int = maxsize
 ) -> Transcript:
-    """Return what a transcript holds.
+    """Return what a transcript holds, with the beginning of each text or with `is_whole` all of it.
 
     StoreError when the file cannot be opened, and when the messages in it have more than
     `said_bytes_max`; most of a large file may be progress.
@@ -230,12 +230,12 @@ def read_entries(
             read.pointer, read.pointer_number = text_at(line.value, "leafUuid"), line.number
         # Titles, snapshots, queue operations have no id: they are no part of the tree.
         elif text_at(line.value, "uuid") or kind in MESSAGES:
-            entry = _entry(line, characters_max, is_subagent=is_subagent)
+            entry = _entry(line, is_whole=is_whole, is_subagent=is_subagent)
             read.entries.append(entry)
             if entry.kind:
                 read.last = line.value
                 said_bytes += len(line.raw)
-            if said_bytes_max is not None and said_bytes > said_bytes_max:
+            if said_bytes > said_bytes_max:
                 raise StoreError(
                     f"{path} is not read: its messages have more than {said_bytes_max:,} bytes",
                     hint="Claude Code itself may open it",
@@ -243,11 +243,12 @@ def read_entries(
     return read
 
 
-def _entry(line: Line, characters_max: int | None, *, is_subagent: bool) -> Entry:
+def _entry(line: Line, *, is_whole: bool, is_subagent: bool) -> Entry:
     value = line.value
     kind = text_at(value, "type")
     message = object_at(value, "message")
     is_said = kind in MESSAGES and not value.get("isApiErrorMessage")
+    parts = parts_of(message.get("content") if is_said else None)
     return Entry(
         number=line.number,
         uuid=text_at(value, "uuid") or line.place,
@@ -255,7 +256,7 @@ def _entry(line: Line, characters_max: int | None, *, is_subagent: bool) -> Entr
         # What is not sent stays a link of the tree: what was said after it hangs on it.
         kind=kind if is_said else "",
         message_id=text_at(message, "id") if kind == "assistant" else "",
-        parts=outlined(parts_of(message.get("content")), characters_max) if is_said else (),
+        parts=tuple(parts if is_whole else map(outlined, parts)),
         is_synthetic=_is_synthetic(value, message),
         ends=is_said and (is_subagent or not value.get("isSidechain")),
         is_beginning=not value.keys().isdisjoint(_OF_A_COMPACTION),

@@ -29,7 +29,6 @@ from upthread.agent_stores.base import (
     text_in,
     title_of,
 )
-from upthread.agent_stores.copies import Plan, RepairedCopy, repaired_lines
 from upthread.agent_stores.homes import file_stamp, require_listed, require_own
 from upthread.agent_stores.lines import (
     SUFFIX,
@@ -43,9 +42,12 @@ from upthread.agent_stores.lines import (
 from upthread.agent_stores.reader import (
     FileWalk,
     LineFile,
+    Plan,
+    RepairedCopy,
     Said,
     Searched,
     facts_in,
+    repaired_lines,
     said_of,
     searched,
     texts_in,
@@ -227,7 +229,7 @@ def said_in(value: JsonObject) -> Iterator[Said]:
 # --- as a history --------------------------------------------------------------------------------
 
 
-def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator[VendorHistory]:
+def read_histories(path: Path) -> Iterator[VendorHistory]:
     """Yield the thread that a rollout holds. StoreError when the file cannot be opened."""
     meta: JsonObject = {}
     messages: list[HistoryMessage] = []
@@ -247,7 +249,7 @@ def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator
         for item in items:
             speaker, part = part_of(item)
             if part is not None:
-                parts = outlined((part,), characters_max)
+                parts = (outlined(part),)
                 said = HistoryMessage(speaker=speaker, parts=parts, place=record.place)
                 messages.append(said)
     version = text_at(meta, "cli_version")
@@ -353,6 +355,11 @@ def version_of(home: Path, session: UpstreamSessionId) -> str:
     """Return the version that began a thread, empty where that is not known."""
     path = find_rollout(home, session)
     return version_in(path) if path else ""
+
+
+def writer_of(_home: Path, _session: UpstreamSessionId) -> int | None:
+    """Return None: Codex itself refuses a thread that another process has open."""
+    return None
 
 
 def stamp_of(home: Path, session: UpstreamSessionId) -> str:

@@ -30,10 +30,19 @@ from upthread.agent_stores.base import (
     outlined,
     title_of,
 )
-from upthread.agent_stores.copies import Edit, RepairedCopy, keep, prepare, still_wrong
 from upthread.agent_stores.homes import require_own, size_of
 from upthread.agent_stores.lines import LINE_BYTES_MAX
-from upthread.agent_stores.reader import Said, Searched, Words, texts_in
+from upthread.agent_stores.reader import (
+    Edit,
+    RepairedCopy,
+    Said,
+    Searched,
+    Words,
+    keep,
+    prepare,
+    still_wrong,
+    texts_in,
+)
 from upthread.agents._guard import marks_of
 from upthread.agents.opencode.database import (
     Connection,
@@ -228,9 +237,7 @@ def said_in(message: Message) -> Iterator[Said]:
 # --- as a history --------------------------------------------------------------------------------
 
 
-def read_histories(
-    path: Path, *, session_id: str | None = None, characters_max: int | None = None
-) -> Iterator[VendorHistory]:
+def read_histories(path: Path, *, session_id: str | None = None) -> Iterator[VendorHistory]:
     """Yield the sessions, oldest first; with an id only that one.
 
     StoreError when the file is no database, or one of a form this version does not know.
@@ -238,13 +245,13 @@ def read_histories(
     with opened(path, takes_version_2=False) as database:
         rows = database.sessions(session_id)
         for row in sorted(rows, key=lambda row: number_of(row.get("time_created"))):
-            yield _history(database, row, characters_max)
+            yield _history(database, row)
 
 
-def _history(database: Database, row: Row, characters_max: int | None) -> VendorHistory:
+def _history(database: Database, row: Row) -> VendorHistory:
     session_id, version = text_at(row, "id"), text_at(row, "version")
     messages = list(database.messages(session_id))
-    steps = [step for each in messages for step in _steps(each, characters_max)]
+    steps = [step for each in messages for step in _steps(each)]
     return VendorHistory(
         agent=AGENT,
         session_id=session_id,
@@ -259,12 +266,12 @@ def _history(database: Database, row: Row, characters_max: int | None) -> Vendor
     )
 
 
-def _steps(message: Message, characters_max: int | None) -> Iterator[HistoryMessage]:
+def _steps(message: Message) -> Iterator[HistoryMessage]:
     """Yield a message step by step: what was said and called, then the results."""
     is_user = message.info.get("role") == "user"
     steps: list[tuple[list[types.Part], list[types.Part]]] = [([], [])]
     for part in message.parts:
-        parts = outlined(_parts(part), characters_max)
+        parts = [outlined(each) for each in _parts(part)]
         has_called = any(isinstance(each, types.ToolCallPart) for each in steps[-1][0])
         is_text = any(isinstance(each, types.TextPart) for each in parts)
         if part.get("type") == "step-start" or (is_text and has_called):
@@ -490,7 +497,7 @@ def repair(
         copy.execute("BEGIN")
         edits = tuple(_edited(copy, session_id, frozenset(sessions)))
         copy.execute("COMMIT")
-    repaired = read_histories(after, session_id=session_id, characters_max=0)
+    repaired = read_histories(after, session_id=session_id)
     left = tuple(line for history in repaired for line in still_wrong(history))
     return RepairedCopy(source=path, before=before, after=after, edits=edits, left=left)
 

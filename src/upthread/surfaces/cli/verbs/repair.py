@@ -16,7 +16,7 @@ import anyio.to_thread
 import click
 
 from upthread.agent_stores.base import VendorHistory
-from upthread.agent_stores.copies import RepairedCopy
+from upthread.agent_stores.reader import RepairedCopy
 from upthread.agents.stored import repaired_copy, stored_histories
 from upthread.boundary.own_files import home_directory
 from upthread.client.copy_opening import OpeningResult, ask_agent, can_be_asked
