@@ -639,20 +639,6 @@ class ServerTurn(Protocol):
     def is_over(self) -> bool: ...
 
 
-class ServerSessions(Protocol):
-    """A server's sessions, as the adapter's port has them (A3 to A5, A16, A17)."""
-
-    async def new(self) -> UpstreamSessionId: ...
-
-    async def attach(self, session: UpstreamSessionId, /) -> None: ...
-
-    async def read(self, session: UpstreamSessionId, /) -> tuple[AgentEvent, ...]: ...
-
-    async def listed(self) -> tuple[UpstreamSessionId, ...]: ...
-
-    async def fork(self, session: UpstreamSessionId, /) -> UpstreamSessionId: ...
-
-
 TurnT = TypeVar("TurnT", bound=ServerTurn)
 
 
@@ -679,16 +665,13 @@ PromptT = TypeVar("PromptT", bound=ServerPrompt[Any])
 
 
 class ServerConnection(Connection, Generic[PromptT]):
-    """One running server: its sessions, and one prompt at a time.
+    """One running server: its sessions (A3 to A5, A16, A17), and one prompt at a time.
 
     `_tasks` runs beside the reading of what the server sends, while the connection serves.
     """
 
-    def __init__(
-        self, request: OpenRequest, server: RunningAgent, *, sessions: ServerSessions
-    ) -> None:
+    def __init__(self, request: OpenRequest, server: RunningAgent) -> None:
         super().__init__(request, server)
-        self._sessions = sessions
         self._prompt: PromptT | None = None
         self._tasks: TaskGroup | None = None
 
@@ -700,21 +683,6 @@ class ServerConnection(Connection, Generic[PromptT]):
         """Begin what must not keep the reader waiting."""
         assert self._tasks is not None, "only while it serves"
         self._tasks.start_soon(call, *arguments)
-
-    async def new_session(self) -> UpstreamSessionId:
-        return await self._sessions.new()
-
-    async def resume_session(self, upstream_session_id: UpstreamSessionId) -> None:
-        await self._sessions.attach(upstream_session_id)
-
-    async def load_session(self, upstream_session_id: UpstreamSessionId) -> tuple[AgentEvent, ...]:
-        return await self._sessions.read(upstream_session_id)
-
-    async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
-        return await self._sessions.listed()
-
-    async def fork_session(self, upstream_session_id: UpstreamSessionId) -> UpstreamSessionId:
-        return await self._sessions.fork(upstream_session_id)
 
     async def _hold(self, told: Mapping[str, Any]) -> CallAnswer | None:
         """Return what holds back a call that is about to run, None to let it run (A14)."""

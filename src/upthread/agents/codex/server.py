@@ -24,11 +24,11 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 from msgspec import structs
 
-from upthread.agents._connection import JsonLines, is_uuid
+from upthread.agents._connection import JsonLines, ServerConnection, ServerPrompt, is_uuid
 from upthread.agents._json_lines import unknown
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
 from upthread.agents._process import ChildProcess
-from upthread.agents.base import PromptResult
+from upthread.agents.base import OpenRequest, PromptResult
 from upthread.agents.codex import items
 from upthread.agents.codex.items import (
     CALL,
@@ -47,7 +47,6 @@ from upthread.core.events import (
     ToolCallAnnounced,
 )
 from upthread.core.quotas import HISTORY
-from upthread.core.roles.limits import RoleLimits
 from upthread.core.types import RETRY, Outcome, UpstreamSessionId
 from upthread.core.workstreams import ROLE_UNKNOWN
 from upthread.errors import UpstreamError
@@ -478,18 +477,19 @@ class CodexServer(JsonLines):
         await self.send({"id": request_id, "error": error})
 
 
-class Threads:
+Prompt: TypeAlias = ServerPrompt[Turn]
+
+
+class Threads(ServerConnection[Prompt]):
     """The threads one server knows. Each method may raise UpstreamError."""
 
-    def __init__(
-        self, server: CodexServer, *, working_directory: str, title: str, limits: RoleLimits
-    ) -> None:
+    def __init__(self, request: OpenRequest, server: CodexServer) -> None:
+        super().__init__(request, server)
         self._server = server
-        self._limits = limits
-        self._place = {"cwd": working_directory}
-        self._title = title
+        self._place = {"cwd": request.working_directory}
+        self._title = request.title
 
-    async def new(self) -> UpstreamSessionId:
+    async def new_session(self) -> UpstreamSessionId:
         """Make a thread and have it written down, which takes a name."""
         # Without `cwd` it works where its server was started, which is here. With it, Codex writes
         # into the person's own settings that the directory is trusted (0.171.0), and then runs its
@@ -498,7 +498,7 @@ class Threads:
         await self._name(session, self._title or FIRST_NAME)
         return session
 
-    async def attach(self, session: UpstreamSessionId) -> None:
+    async def resume_session(self, session: UpstreamSessionId) -> None:
         """Load exactly this thread, to work in our own directory (A4)."""
         if not is_uuid(session):
             raise UpstreamError(
@@ -514,9 +514,9 @@ class Threads:
         if returned != session:
             raise self._server.opened_another(returned, session)
 
-    async def read(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    async def load_session(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
         """Return a thread's history. A call that was cut off is not in it (0.169.0)."""
-        await self.attach(session)
+        await self.resume_session(session)
         # Each history has a quota of its own: what came before counts in neither (ADR 63).
         self._server.child.allowance.renew(HISTORY)
         asked = {"threadId": session, "sortDirection": "asc"}
@@ -525,14 +525,14 @@ class Threads:
             event for each in stored for event in history_of(object_at(each, "item"), session)
         )
 
-    async def listed(self) -> tuple[UpstreamSessionId, ...]:
+    async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
         """Return the threads of this machine, newest first, those of sub-agents left out."""
         found = await self._pages("thread/list", {"sourceKinds": SOURCES, "modelProviders": []})
         return tuple(UpstreamSessionId(text_at(thread, "id")) for thread in found)
 
-    async def fork(self, session: UpstreamSessionId) -> UpstreamSessionId:
+    async def fork_session(self, session: UpstreamSessionId) -> UpstreamSessionId:
         """Return a new thread with the same history."""
-        await self.attach(session)
+        await self.resume_session(session)
         asked = {**self._place, "threadId": session, "excludeTurns": True}
         answer = await self._asked("thread/fork", asked, session=session)
         forked = self._server.fork_named(text_at(answer, "thread", "id"), session, "thread/fork")
@@ -548,9 +548,9 @@ class Threads:
         Its sandbox is only ever made narrower: where the person's own is as narrow, or narrower, it
         is left as it is. Raises UpstreamError where the one asked for is not what is there.
         """
-        model = self._limits.model_for(self._server.agent)
+        model = self._request.limits.model_for(self._server.agent)
         asked = {**asked, **({"model": model} if model else {})}
-        wanted = self._limits.sandbox
+        wanted = self._request.limits.sandbox
         if wanted == "read-only":
             asked = {**asked, "sandbox": wanted}
         answer = await self._server.ask(method, asked, session=session)
@@ -570,7 +570,7 @@ class Threads:
         asked = {"threadId": session, "name": name}
         await self._server.ask("thread/name/set", asked, session=session)
 
-    async def role_of(self, child: UpstreamSessionId) -> str:
+    async def _role_of(self, child: UpstreamSessionId) -> str:
         """Return what kind of sub-agent a thread is, "" for one without a kind or not known.
 
         Codex refuses while the file of a new thread is still empty (0.169.0), so it is asked again.

@@ -80,23 +80,29 @@ def path_of(session: UpstreamSessionId, *below: str) -> str:
     return "/".join(["/session", quote(session, safe=""), *below])
 
 
-class Sessions:
+class _Prompt(ServerPrompt[Turn], kw_only=True):
+    preparing: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    is_doubted: bool = False
+    is_listened_for: bool = False
+
+
+class Sessions(ServerConnection[_Prompt]):
     """The sessions one server knows."""
 
-    def __init__(self, server: OpenCodeServer, *, title: str) -> None:
+    def __init__(self, request: OpenRequest, server: OpenCodeServer) -> None:
+        super().__init__(request, server)
         self._server = server
-        self._title = title
 
-    async def new(self) -> UpstreamSessionId:
+    async def new_session(self) -> UpstreamSessionId:
         """Make a session. Raises UpstreamError when none was named.
 
         With a title of ours OpenCode asks no model for one.
         """
-        body = {"title": self._title} if self._title else None
+        body = {"title": self._request.title} if self._request.title else None
         answer = await self._server.post("/session", body)
         return self._server.session_named(text_at(answer, "id"), "POST /session")
 
-    async def attach(self, session: UpstreamSessionId) -> None:
+    async def resume_session(self, session: UpstreamSessionId) -> None:
         """Raise UpstreamError unless the server has exactly this session, and alone (A4)."""
         home = home_of(AGENT, self._server.child.environment())
         if pid := await anyio.to_thread.run_sync(writer_of, home, session):
@@ -128,9 +134,9 @@ class Sessions:
         refused.message += "; it does not list this session"
         refused.outcome = Outcome.MISSING
 
-    async def read(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    async def load_session(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
         """Return a session's history. One whose messages it cannot read is `corrupted`."""
-        await self.attach(session)
+        await self.resume_session(session)
         try:
             messages = await self._server.get(path_of(session, "message"), session=session)
         except RefusedByAgentError as refused:
@@ -140,7 +146,7 @@ class Sessions:
             raise
         return history(messages, session)
 
-    async def listed(self) -> tuple[UpstreamSessionId, ...]:
+    async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
         """Return the main sessions of the project."""
         rows = await self._rows({"roots": "true"})
         return tuple(UpstreamSessionId(text_at(row, "id")) for row in rows)
@@ -149,9 +155,9 @@ class Sessions:
         answer = await self._server.get("/session", query={"limit": str(LISTED_MAX), **query})
         return objects_at({"sessions": answer}, "sessions")
 
-    async def fork(self, session: UpstreamSessionId) -> UpstreamSessionId:
+    async def fork_session(self, session: UpstreamSessionId) -> UpstreamSessionId:
         """Return a new session with the same history. The server gives a fork no parent."""
-        await self.attach(session)
+        await self.resume_session(session)
         answer = await self._server.post(path_of(session, "fork"), session=session)
         return self._server.fork_named(text_at(answer, "id"), session, "the fork")
 
@@ -201,13 +207,7 @@ ABORT_AGAIN_S: Final = 0.5
 """An abort that comes before the server has begun to work is without effect: it is repeated."""
 
 
-class _Prompt(ServerPrompt[Turn], kw_only=True):
-    preparing: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    is_doubted: bool = False
-    is_listened_for: bool = False
-
-
-class OpenCodeConnection(ServerConnection[_Prompt]):
+class OpenCodeConnection(Sessions):
     """A running server. Use `serving` around everything else."""
 
     def __init__(
@@ -218,9 +218,8 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
         calls: CallListener | None,
         now_ms: Callable[[], int],
     ) -> None:
-        super().__init__(request, server, sessions=Sessions(server, title=request.title))
+        super().__init__(request, server)
         self._desk = PermissionDesk(server.client, request)
-        self._server = server
         self._now_ms = now_ms
         if calls is not None:
             calls.hold = self._hold
@@ -427,7 +426,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
         """Return a failure as what it means where the server cannot read the session at all."""
         if not prompt.turn.is_answered:
             try:
-                await self._sessions.read(prompt.running.session)
+                await self.load_session(prompt.running.session)
             except UpstreamError as error:
                 if error.outcome == Outcome.CORRUPTED:
                     detail = f"{failure.detail}; {error.message}"
