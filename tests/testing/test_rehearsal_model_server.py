@@ -21,7 +21,7 @@ from tests.testing.plain_client import (
     send,
 )
 
-from upthread.testing.rehearsal_model import BODY_BYTES_MAX, MODEL_ID, RehearsalModel
+from upthread.testing.rehearsal_model import MODEL_ID, RehearsalModel
 
 
 @pytest.fixture
@@ -41,15 +41,13 @@ def raw_request(text):
     return head.encode() + body
 
 
-def test_every_request_is_recorded_with_the_agents_session_and_without_its_key(model):
-    headers = {"x-session-id": "ses_1", "x-parent-session-id": "ses_0", "authorization": "Bearer k"}
-    post(model.base_url, MESSAGES, anthropic("hello"), headers=headers)
+def test_every_request_is_recorded_with_the_agents_session(model):
+    post(model.base_url, MESSAGES, anthropic("hello"), headers={"x-session-id": "ses_1"})
     post(model.base_url, RESPONSES, responses("hi"), headers={"X-Claude-Code-Session-Id": "u-1"})
 
     first, second = model.requests
     assert (first.n, first.protocol, first.path) == (1, "messages", MESSAGES)
-    assert (first.session_id, first.parent_session_id) == ("ses_1", "ses_0")
-    assert first.headers["authorization"] == "(hidden)"
+    assert first.session_id == "ses_1"
     assert first.body["messages"][0]["content"] == "hello"
     assert first.response["text"].startswith("HIST n_user=1")
     assert first.status == 200
@@ -114,26 +112,6 @@ def test_a_body_that_is_no_json_object_is_refused(model, raw):
     assert answer.status == 400
     assert "not a JSON object" in answer.json["error"]["message"]
     assert model.requests[0].status == 400
-
-
-def test_a_body_over_the_limit_is_refused_unread(model):
-    with raw_connection(model) as connection:
-        head = (
-            f"POST {MESSAGES} HTTP/1.1\r\nhost: x\r\ncontent-length: {BODY_BYTES_MAX + 1}\r\n\r\n"
-        )
-        connection.sendall(head.encode())
-        answer = b""
-        while chunk := connection.recv(65536):
-            answer += chunk
-    assert answer.startswith(b"HTTP/1.1 413")
-    assert f"{BODY_BYTES_MAX} are allowed".encode() in answer
-    assert model.requests[0].status == 413
-
-
-def test_a_body_without_a_length_is_refused(model):
-    with raw_connection(model) as connection:
-        connection.sendall(f"POST {MESSAGES} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
-        assert connection.recv(65536).startswith(b"HTTP/1.1 411")
 
 
 def test_an_unknown_path_is_recorded_and_not_found(model):

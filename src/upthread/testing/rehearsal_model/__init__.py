@@ -10,6 +10,6 @@ protocol's file what it refuses.
 
 from upthread.testing.rehearsal_model.engine import MODEL_ID, RecordedRequest
 from upthread.testing.rehearsal_model.protocol import Violation
-from upthread.testing.rehearsal_model.server import BODY_BYTES_MAX, RehearsalModel
+from upthread.testing.rehearsal_model.server import RehearsalModel
 
-__all__ = ["BODY_BYTES_MAX", "MODEL_ID", "RecordedRequest", "RehearsalModel", "Violation"]
+__all__ = ["MODEL_ID", "RecordedRequest", "RehearsalModel", "Violation"]

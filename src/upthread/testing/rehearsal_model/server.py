@@ -19,7 +19,6 @@ from upthread.testing.rehearsal_model.engine import Engine, HttpRequest, Outgoin
 from upthread.testing.rehearsal_model.protocol import Violation
 from upthread.testing.rehearsal_model.script import parse_script
 
-BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 POLL_S: Final = 0.05
 """How often a hanging answer looks whether its client is still there."""
 
@@ -147,13 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._respond("HEAD", b"")
 
     def do_POST(self) -> None:
-        length = self.headers.get("content-length", "")
-        if not length.isdecimal():
-            self._refuse(411, "A content-length is needed.")
-        elif int(length) > BODY_BYTES_MAX:
-            self._refuse(413, f"The body has {length} bytes; {BODY_BYTES_MAX} are allowed.")
-        else:
-            self._respond("POST", self.rfile.read(int(length)))
+        self._respond("POST", self.rfile.read(int(self.headers["content-length"])))
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (http.server's name)
         """Write nothing: requests are recorded, not printed."""
@@ -167,19 +160,9 @@ class _Handler(BaseHTTPRequestHandler):
         return cast("_Server", self.server)
 
     def _respond(self, method: str, raw: bytes) -> None:
-        self._send(self._model_server.engine.answer(self._request(method, raw)))
-
-    def _refuse(self, status: int, message: str) -> None:
-        """The body was not read, so the connection cannot carry another request."""
-        self.close_connection = True
-        refused = self._model_server.engine.refuse(
-            self._request("POST", b""), status=status, message=message
-        )
-        self._send(refused)
-
-    def _request(self, method: str, raw: bytes) -> HttpRequest:
         headers = {name.lower(): value for name, value in self.headers.items()}
-        return HttpRequest(method=method, path=self.path, headers=headers, raw=raw)
+        request = HttpRequest(method=method, path=self.path, headers=headers, raw=raw)
+        self._send(self._model_server.engine.answer(request))
 
     def _send(self, outgoing: Outgoing) -> None:
         if not self._client_waited(None if outgoing.body is None else outgoing.delay_s):
@@ -189,8 +172,6 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             case bytes() as body:
                 self._start(outgoing, "application/json")
-                if self.close_connection:
-                    self.send_header("connection", "close")
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
