@@ -79,16 +79,6 @@ MESSAGES_EXAMPLES = {
         [USER, assistant(use()), user(result()), assistant(use()), user(result())],
         [USER, assistant(use()), user(result()), assistant(use("t2")), user(result("t2"))],
     ),
-    "tool_use_ids_match_the_pattern": (
-        1,
-        [USER, assistant(use("t:1")), user(result("t:1"))],
-        [USER, assistant(use("t-1_A")), user(result("t-1_A"))],
-    ),
-    "tool_input_is_an_object": (
-        1,
-        [USER, assistant(use(input="{}")), user(result())],
-        [USER, assistant(use(input={"a": 1})), user(result())],
-    ),
     "text_is_not_empty": (1, [USER, assistant(text("")), USER], [USER, assistant(text()), USER]),
     "content_is_not_empty": (1, [USER, assistant(), USER], [USER, assistant()]),
     "thinking_is_signed_and_unchanged": (
@@ -118,27 +108,11 @@ RESPONSES_EXAMPLES = {
         [USER, item(), output(), output()],
         [USER, item("c1", id="fc_1"), output("c1", id="fo_1"), item("c2"), output("c2")],
     ),
-    "call_ids_have_a_length": (
-        1,
-        [USER, item("c" * 65), output("c" * 65)],
-        [USER, item("c" * 64), output("c" * 64)],
-    ),
     "reasoning_has_its_item": (
         1,
         [USER, REASONING, output("c1"), USER],
         [USER, REASONING, item(), output(), {**REASONING, "id": "rs_2"}, REPLY],
     ),
-    "arguments_are_json_text": (
-        1,
-        [USER, item(arguments='{"path": "a'), output()],
-        [USER, item(arguments='{"a": 1}'), output()],
-    ),
-    "names_match_the_pattern": (
-        1,
-        [USER, {**item(), "name": "read file"}, output()],
-        [USER, {**item(), "name": "x" * 64}, output()],
-    ),
-    "messages_say_something": (1, [USER, {"role": "robot", "content": "x"}], [USER, REPLY]),
 }
 TOOLS = [{"name": "read"}]
 
@@ -168,11 +142,6 @@ def test_a_rule_finds_its_fault_and_passes_what_is_right(protocol, rule):
 def test_an_output_may_answer_a_call_of_the_response_before():
     body = {"input": [output()], "previous_response_id": "resp_1"}
     assert rules_broken(RESPONSES_RULES, body) == []
-
-
-def test_tools_must_be_offered_where_the_history_uses_them():
-    body = {"messages": [USER, assistant(use()), user(result())]}
-    assert rules_broken(MESSAGES_RULES, body) == [("tools_are_offered_where_used", None)]
 
 
 def system(content: object = "be brief", **more: object):
@@ -212,8 +181,7 @@ def test_a_history_that_breaks_off_is_found(protocol, last, broken):
 
 def test_every_rule_has_an_example():
     for rules, examples, _ in PROTOCOLS.values():
-        known = {rule.__name__ for rule in rules}
-        assert known - {"tools_are_offered_where_used"} == set(examples)
+        assert {rule.__name__ for rule in rules} == set(examples)
 
 
 TOOL_BLOCKS = ("tool_use", "tool_result")

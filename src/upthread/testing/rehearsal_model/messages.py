@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -39,11 +38,10 @@ from upthread.testing.rehearsal_model.protocol import (
 # Sources: https://docs.anthropic.com/en/api/messages, its pages on tool use, extended thinking and
 # errors; error texts as quoted in anthropics/claude-code and anthropics/anthropic-sdk-python
 # issues. Neighbouring messages of one role are joined first, as the API does; a position is that of
-# the first of them. What an agent puts into its requests by itself, such as images, its server's
-# tools and where a `system` message stands, is the agent's affair, and is not judged.
+# the first of them. What an agent puts into its requests by itself, such as images, the form of a
+# call and where a `system` message stands, is the agent's affair, and is not judged.
 
 
-_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _THINKING: Final = ("thinking", "redacted_thinking")
 
 
@@ -139,40 +137,6 @@ def tool_use_ids_are_unique(body: JsonObject) -> Iterator[Found]:
             seen.add(id_)
 
 
-def tool_use_ids_match_the_pattern(body: JsonObject) -> Iterator[Found]:
-    """A `tool_use` id is a-z A-Z 0-9 _ - (error text in public issues)."""
-    for turn in _turns(body):
-        for place, block in _of_type(turn, "tool_use"):
-            if not _ID.fullmatch(as_text(block.get("id"))):
-                yield Found(
-                    turn.index,
-                    f"messages.{turn.index}.content.{place}.tool_use.id: String should match "
-                    "pattern '^[a-zA-Z0-9_-]+$'",
-                )
-
-
-def tool_input_is_an_object(body: JsonObject) -> Iterator[Found]:
-    """`tool_use.input` is an object, never text (API reference)."""
-    for turn in _turns(body):
-        for place, block in _of_type(turn, "tool_use"):
-            if not isinstance(block.get("input"), dict):
-                yield Found(
-                    turn.index,
-                    f"messages.{turn.index}.content.{place}.tool_use.input: Input should be a "
-                    "valid dictionary",
-                )
-
-
-def tools_are_offered_where_used(body: JsonObject) -> Iterator[Found]:
-    """A history with tool blocks needs `tools` (tool use guide)."""
-    used = any(_use_ids(turn) or _result_ids(turn) for turn in _turns(body))
-    if used and not as_list(body.get("tools")):
-        yield Found(
-            None,
-            "Requests which include `tool_use` or `tool_result` blocks must define tools",
-        )
-
-
 def text_is_not_empty(body: JsonObject) -> Iterator[Found]:
     """A text block says something (error texts in public issues)."""
     for turn in _turns(body):
@@ -248,9 +212,6 @@ MESSAGES_RULES: Final[tuple[Rule, ...]] = (
     each_tool_result_has_its_use,
     each_tool_use_is_answered_once,
     tool_use_ids_are_unique,
-    tool_use_ids_match_the_pattern,
-    tool_input_is_an_object,
-    tools_are_offered_where_used,
     text_is_not_empty,
     content_is_not_empty,
     thinking_is_signed_and_unchanged,

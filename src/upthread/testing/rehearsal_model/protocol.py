@@ -140,14 +140,6 @@ def apply_rules(rules: Sequence[Rule], body: JsonObject) -> tuple[Violation, ...
     )
 
 
-def holds_json_object(text: str) -> bool:
-    """Return whether a text is one JSON object."""
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
 def holds_lone_surrogate(value: JsonValue) -> bool:
     """Return whether any text in the value, keys included, is not valid Unicode."""
     if isinstance(value, str):
