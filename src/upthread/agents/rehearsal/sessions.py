@@ -102,8 +102,8 @@ class SessionStore:
         """Yield the sessions of a directory, or all, as ACP lists them, in order of id."""
         for path in sorted(self._directory.glob("ses_*.jsonl")):
             with suppress(UnknownSessionError):  # deleted meanwhile, or no file of a session
-                first = next(self._entries(path.stem), {})
-                if first and cwd in (None, first["cwd"]):
+                first = next(self._entries(path.stem), None)
+                if first is not None and cwd in (None, first["cwd"]):
                     yield {"sessionId": path.stem, "cwd": first["cwd"]}
 
     def path(self, session_id: str) -> Path:

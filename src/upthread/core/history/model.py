@@ -3,13 +3,13 @@
 Our own messages and the entries of the agents' stores come to the same form, so that they are
 judged, repaired and rendered by the same code. Parts are those of core/types.py.
 
-Soundness is whether a stored history could be sent to any provider as it stands. `is_sound` is
-asked of every history that is read, so it is one pass that allocates next to nothing. `faults` is
-asked where that says no: each fault with its place, rule and cure.
+A history is sound if every call is answered once, directly after its message, and no id is there
+twice: `faults` is one pass, and gives each fault with its place, rule and cure. Text that is not
+Unicode is no fault, because rendering sees to it.
 
-At the end, JSON of any form is read without a crash, and text and values are made fit to be sent.
-The store keeps what an agent sent byte for byte; a request has to be UTF-8 and JSON (RFC 8259):
-valid Unicode, finite numbers, nesting with an end.
+At the end, text and values are made fit to be sent. The store keeps what an agent sent byte for
+byte; a request has to be UTF-8 and JSON (RFC 8259): valid Unicode, finite numbers, nesting with an
+end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -26,16 +26,6 @@ from upthread.core.text import SURROGATES, unicode_text
 
 NOTES = (types.UnknownPart, types.ErasedPart)
 """Parts that are nobody's words: kept, and never sent to a model."""
-
-
-class Spoken(Protocol):
-    """A message as far as its validity goes: ours or another's."""
-
-    @property
-    def speaker(self) -> types.Speaker: ...
-
-    @property
-    def parts(self) -> tuple[types.Part, ...]: ...
 
 
 class HistoryMessage(Struct, frozen=True, kw_only=True):
@@ -83,7 +73,6 @@ CURES: Final = {
     "one_result_for_a_call": "all but the first are taken out",
     "call_ids_differ": "the later call gets an id of its own",
     "results_stand_after_their_calls": "the result is put after its call",
-    "text_is_unicode": "the half of a character is shown as U+FFFD",
 }
 """The rules of a sound history, and what repair does about a breach."""
 
@@ -101,36 +90,6 @@ class Fault(Struct, frozen=True, kw_only=True):
         return CURES[self.rule]
 
 
-def is_sound(messages: Iterable[Spoken]) -> bool:
-    """Return whether every call is answered once, directly after its message, and no id twice.
-
-    One pass, about a quarter of a microsecond a message. Text that is not Unicode is not looked
-    for: that costs as much as reading, and rendering sees to it.
-    """
-    waiting: set[str] = set()
-    seen: set[str] = set()
-    is_answering = False
-    for message in messages:
-        for part in message.parts:
-            if isinstance(part, types.ToolCallPart):
-                # Calls may come together; a new one after some
-                # results means that the others' are late.
-                if part.call_id in seen or (is_answering and waiting):
-                    return False
-                seen.add(part.call_id)
-                waiting.add(part.call_id)
-                is_answering = False
-            elif isinstance(part, types.ToolResultPart):
-                if part.call_id not in waiting:
-                    return False
-                waiting.remove(part.call_id)
-                is_answering = True
-            # Notes are never sent, and part no call from its result.
-            elif waiting and not isinstance(part, NOTES):
-                return False
-    return not waiting
-
-
 def faults(messages: Sequence[HistoryMessage]) -> tuple[Fault, ...]:
     """Return every fault, in the order of the history. Empty for a sound one."""
     finder = _Finder(messages)
@@ -139,7 +98,6 @@ def faults(messages: Sequence[HistoryMessage]) -> tuple[Fault, ...]:
 
 
 _Found: TypeAlias = tuple[int, Fault]
-_TEXTS: Final = (types.TextPart, types.ContextPart, types.ReasoningPart, types.ToolResultPart)
 
 
 class _Finder:
@@ -161,8 +119,6 @@ class _Finder:
                     yield from self._take_call(index, part)
                 elif not isinstance(part, NOTES):
                     self._late.update(self._waiting)
-                if isinstance(part, _TEXTS) and re.search(SURROGATES, part.text):
-                    yield index, self._fault(index, "text_is_unicode", "half of a character in it")
 
     def left_open(self) -> Iterator[_Found]:
         for call_id, index in self._waiting.items():

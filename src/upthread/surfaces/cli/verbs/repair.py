@@ -22,12 +22,11 @@ from upthread.boundary.own_files import home_directory
 from upthread.client.copy_opening import OpeningResult, ask_agent, can_be_asked
 from upthread.client.project import Project
 from upthread.core.agents import WITH_A_STORE, name_of, one_of
-from upthread.core.history.model import History, history_of
+from upthread.core.history.model import History, faults, history_of
 from upthread.core.history.repair import repair as repaired
 from upthread.errors import NotFoundError, StoreError, UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.findings import faults_of
 from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import command, conversation_name, counted
 
@@ -60,7 +59,7 @@ def main(
             f"{target} has no session {session!r}",
             hint=f"see: {command('upthread', 'doctor', target)}",
         )
-    wrong = [each for each in found if faults_of(each.history.messages) or _has_bad_lines(each)]
+    wrong = [each for each in found if faults(each.history.messages) or _has_bad_lines(each)]
     known = [each for each in wrong if each.is_version_known]
     for each in wrong:
         # A form we do not know is never written: a copy made from a guess would be believed.
@@ -98,7 +97,7 @@ def _plan(call: Call, agent: str, known: Sequence[VendorHistory]) -> int:
         call.output.json({"agent": agent, "is_done": False, "copies": []})
         return 0
     for each in known:
-        found = faults_of(each.history.messages)
+        found = faults(each.history.messages)
         call.output.line(f"{agent} {each.session_id}: {counted(len(found), 'fault')}")
         for fault in found[:EDITS_SHOWN_MAX]:
             call.output.line(f"  {fault.place}: {fault.what}; {fault.cure}")
