@@ -86,11 +86,6 @@ MESSAGES_EXAMPLES = {
         [USER, assistant(thought("hm", signature="rehearsal-other"), text()), USER],
         [USER, assistant(thought("hm"), text()), USER],
     ),
-    "thinking_comes_before_tool_use": (
-        1,
-        [USER, assistant(use(), thought()), user(result())],
-        [USER, assistant(thought(), use()), user(result())],
-    ),
 }
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
 PATCH = item("p1", kind="apply_patch_call")

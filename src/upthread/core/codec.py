@@ -231,6 +231,15 @@ def text_at(value: object, *path: str) -> str:
     return found if isinstance(found, str) else ""
 
 
+def number_at(value: object, *path: str) -> int | None:
+    """Return the whole number from 0 at a path of member names, None for anything else."""
+    found = member(value, *path)
+    # To Python `true` is 1, which is no figure.
+    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        return None
+    return found
+
+
 def objects_at(value: object, *path: str) -> list[dict[str, Any]]:
     """Return the objects of the list at a path; what else is in it, empty ones too, is left out."""
     return [found for item in _items_at(value, path) if (found := object_at(item))]

@@ -29,7 +29,7 @@ from upthread.agents._outcomes import (
 from upthread.agents._prompt import TurnSeen
 from upthread.agents.base import PromptResult
 from upthread.core import events
-from upthread.core.codec import member, object_at
+from upthread.core.codec import member, number_at, object_at
 from upthread.core.events import CALL_FAILED, AgentEvent
 from upthread.core.quotas import RESET_S_MAX
 from upthread.core.runs.stops import REFUSAL
@@ -704,7 +704,8 @@ def result_of(answer: object, seen: TurnSeen, *, quirk: Quirk) -> PromptResult:
     return PromptResult(
         outcome=outcome,
         detail=detail,
-        tokens_used=_tokens_of_turn(answer, seen),
+        # opencode 1.18.33 answers a cancelled turn with zeros: that is not a figure.
+        tokens_used=number_at(answer, "usage", "totalTokens") or seen.tokens_used,
         tokens_in=_tokens(answer, "inputTokens", "cachedReadTokens", "cachedWriteTokens"),
         tokens_out=_tokens(answer, "outputTokens"),
     )
@@ -759,14 +760,7 @@ def is_system_error(holder: object) -> bool:
 
 def _tokens(answer: object, *names: str) -> int | None:
     """Return the sum of what the answer's usage says; None for nothing, and zero is no figure."""
-    told = (member(answer, "usage", name) for name in names)
-    return sum(each for each in told if isinstance(each, int)) or None
-
-
-def _tokens_of_turn(answer: object, seen: TurnSeen) -> int | None:
-    total = member(answer, "usage", "totalTokens")
-    # opencode 1.18.33 answers a cancelled turn with zeros: that is not a figure.
-    return total if isinstance(total, int) and total > 0 else seen.tokens_used
+    return sum(filter(None, (number_at(answer, "usage", name) for name in names))) or None
 
 
 def _as_text(data: object) -> str:

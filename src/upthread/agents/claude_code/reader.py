@@ -79,7 +79,6 @@ from upthread.agents.claude_code.transcripts import (
 )
 from upthread.agents.claude_code.translation import (
     child_session,
-    figure_of,
     kind_of,
     locations_of,
     role_of,
@@ -90,7 +89,7 @@ from upthread.agents.claude_code.translation import title_of as call_title
 from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import read_all, streamed, through_links
 from upthread.core import events, types
-from upthread.core.codec import encode_json, object_at, objects_at, text_at
+from upthread.core.codec import encode_json, number_at, object_at, objects_at, text_at
 from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
@@ -422,7 +421,7 @@ def read_history(
             told += _events(entry, part, session, children)
         is_last = last_of.get(entry.message_id, entry.uuid) == entry.uuid
         if with_usage and is_last and tokens_of(entry.usage):
-            written = figure_of(entry.usage, "output_tokens")
+            written = number_at(entry.usage, "output_tokens")
             told.append(usage_of(entry.usage, session, written=written))
     return tuple(told)
 

@@ -28,7 +28,7 @@ from upthread.agents._outcomes import OF_ERROR_KIND, ended_with, outcome_of_refu
 from upthread.agents.base import ALLOW_OR_REJECT, PermissionRequest, PromptResult
 from upthread.agents.claude_code.entries import ENDS
 from upthread.core import events
-from upthread.core.codec import member, object_at, objects_at, text_at, texts_at
+from upthread.core.codec import member, number_at, object_at, objects_at, text_at, texts_at
 from upthread.core.events import AgentEvent, UsageReported
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.runs.stops import REFUSAL
@@ -169,10 +169,10 @@ def _outcome(frame: Mapping[str, Any], error_kind: str) -> Outcome:
         return _OF_REASON[reason]
     if not frame.get("is_error"):
         return Outcome.OK
-    status = frame.get("api_error_status")
+    status = number_at(frame, "api_error_status")
     if error_kind in OF_ERROR_KIND:
         return OF_ERROR_KIND[error_kind]
-    if not isinstance(status, int):
+    if status is None:
         return Outcome.UNKNOWN
     return outcome_of_refusal(status, text_at(frame, "result"))
 
@@ -198,22 +198,14 @@ def usage_of(usage: object, session: UpstreamSessionId, *, written: int | None) 
         tokens_used=(read or 0) + (written or 0),
         tokens_read=read,
         tokens_written=written,
-        tokens_cached=figure_of(usage, "cache_read_input_tokens"),
-        tokens_cache_written=figure_of(usage, "cache_creation_input_tokens"),
+        tokens_cached=number_at(usage, "cache_read_input_tokens"),
+        tokens_cache_written=number_at(usage, "cache_creation_input_tokens"),
     )
-
-
-def figure_of(usage: object, name: str) -> int | None:
-    """Return the tokens that a usage has under a name; None where it does not say."""
-    told = member(usage, name)
-    return told if isinstance(told, int) and not isinstance(told, bool) else None
 
 
 def tokens_of(usage: object, names: tuple[str, ...] = (*_READ, *_WRITTEN)) -> int | None:
     """Return all tokens of a usage, cached ones too; None when it names none."""
-    figures = [member(usage, name) for name in names]
-    total = sum(figure for figure in figures if isinstance(figure, int))
-    return total or None
+    return sum(filter(None, (number_at(usage, name) for name in names))) or None
 
 
 def is_missing(said: str, session: str) -> bool:
@@ -401,8 +393,8 @@ class Translator:
 
         The sum at the turn's end leaves out what sub-agents took.
         """
-        said = member(event, "usage", "output_tokens")
-        if session not in self._read or not isinstance(said, int):
+        said = number_at(event, "usage", "output_tokens")
+        if session not in self._read or said is None:
             return ()
         return (usage_of(self._read[session], session, written=said),)
 
@@ -413,8 +405,8 @@ class Translator:
         """
         model = self._models.get(session)
         for name, used in object_at(frame, "modelUsage").items():
-            size = member(used, "contextWindow")
-            if model and name.startswith(model) and isinstance(size, int) and size > 0:
+            size = number_at(used, "contextWindow")
+            if model and name.startswith(model) and size:
                 report = events.UsageReported(
                     upstream_session_id=session, tokens_used=None, tokens_window=size
                 )

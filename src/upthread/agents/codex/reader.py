@@ -76,7 +76,7 @@ from upthread.agents.codex.rollouts import (
 )
 from upthread.boundary.directories import FileEnds, open_directory
 from upthread.core.agents import AGENTS
-from upthread.core.codec import encode_json, object_at, text_at
+from upthread.core.codec import encode_json, number_at, object_at, text_at
 from upthread.core.events import INTERRUPTED, UserTextReplayed
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
@@ -185,11 +185,10 @@ def _facts(line: bytes, missing: AbstractSet[str]) -> Mapping[str, Any]:
     if not missing.isdisjoint({"tokens", "ending"}) and b"event_msg" in heading:
         payload = object_at(decoded(line), "payload")
         kind = text_at(payload, "type")
-        usage = object_at(payload, "info", "last_token_usage")
-        held = usage.get("total_tokens") if kind == "token_count" else None
+        held = number_at(payload, "info", "last_token_usage", "total_tokens")
         return {
             "ending": _ENDINGS.get(kind),
-            "tokens": held if isinstance(held, int) else None,
+            "tokens": held if kind == "token_count" else None,
         }
     return {}
 

@@ -38,7 +38,7 @@ from upthread.agents.codex.items import (
     history_of,
     outcome_of_refusal,
 )
-from upthread.core.codec import member, object_at, objects_at, text_at
+from upthread.core.codec import member, number_at, object_at, objects_at, text_at
 from upthread.core.events import (
     AgentEvent,
     ChildEnded,
@@ -278,8 +278,8 @@ class Turn:
             return ()
         if session == self.session:
             # What its sub-agents took is reported under their own threads.
-            self.tokens_in = _sum(self.tokens_in, member(last, "inputTokens"))
-            self.tokens_out = _sum(self.tokens_out, member(last, "outputTokens"))
+            self.tokens_in = _sum(self.tokens_in, number_at(last, "inputTokens"))
+            self.tokens_out = _sum(self.tokens_out, number_at(last, "outputTokens"))
         event = items.usage(told, session)
         return (event,) if event else ()
 
@@ -385,8 +385,8 @@ class Turn:
         return items.said(item, session, whole[self._characters.pop(text_at(item, "id"), 0) :])
 
 
-def _sum(total: int | None, more: object) -> int | None:
-    return (total or 0) + more if isinstance(more, int) else total
+def _sum(total: int | None, more: int | None) -> int | None:
+    return total if more is None else (total or 0) + more
 
 
 # --- the server and its threads -------------------------------------------------------------------

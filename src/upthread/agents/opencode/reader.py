@@ -61,7 +61,7 @@ from upthread.agents.opencode.turn import history, usage
 from upthread.boundary.files import streamed
 from upthread.boundary.programs import users_of
 from upthread.core import types
-from upthread.core.codec import encode_json, member, object_at, text_at
+from upthread.core.codec import encode_json, member, number_at, object_at, text_at
 from upthread.core.events import INTERRUPTED, AgentEvent
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
@@ -176,13 +176,9 @@ def _ending(info: JsonObject) -> Ending:
 
 def _tokens(info: JsonObject) -> int:
     """Return what a session held at an answer: all that was read, and what was said."""
-    tokens = object_at(info, "tokens")
-    cache = object_at(tokens, "cache")
-    counts = (
-        *(tokens.get(name) for name in ("input", "output", "reasoning")),
-        *(cache.get(name) for name in ("read", "write")),
-    )
-    return sum(each for each in counts if isinstance(each, int))
+    said = (number_at(info, "tokens", name) for name in ("input", "output", "reasoning"))
+    cached = (number_at(info, "tokens", "cache", name) for name in ("read", "write"))
+    return sum(filter(None, (*said, *cached)))
 
 
 def _model(text: str) -> str:

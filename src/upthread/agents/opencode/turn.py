@@ -33,7 +33,7 @@ from upthread.agents._outcomes import (
 )
 from upthread.agents.base import PromptResult
 from upthread.core import events
-from upthread.core.codec import member, object_at, objects_at, text_at
+from upthread.core.codec import member, number_at, object_at, objects_at, text_at
 from upthread.core.events import (
     AgentEvent,
     ChildEnded,
@@ -196,20 +196,17 @@ def usage(
 
     A message is one request to the model (1.18.33).
     """
-    total = member(message, "tokens", "total")
-    if not isinstance(total, int | float) or total <= 0:
+    total = number_at(message, "tokens", "total")
+    if not total:
         return None
-    figures = [member(message, "tokens", *name) for name in _READ]
-    read = int(sum(each for each in figures if isinstance(each, int | float)))
-    cached, cache_written = (
-        int(each) if isinstance(each, int | float) else None for each in figures[1:]
-    )
+    fresh, cached, cache_written = (number_at(message, "tokens", *name) for name in _READ)
+    read = sum(filter(None, (fresh, cached, cache_written)))
     return events.UsageReported(
         upstream_session_id=session,
-        tokens_used=int(total),
+        tokens_used=total,
         tokens_window=window,
         tokens_read=read,
-        tokens_written=max(0, int(total) - read),
+        tokens_written=max(0, total - read),
         tokens_cached=cached,
         tokens_cache_written=cache_written,
     )
@@ -264,8 +261,7 @@ def window_of(providers: object, message: Mapping[str, Any]) -> int | None:
     for provider in objects_at(providers, "providers"):
         if provider.get("id") == message.get("providerID"):
             model = object_at(provider, "models", text_at(message, "modelID"))
-            size = member(model, "limit", "context")
-            return size if isinstance(size, int) and size > 0 else None
+            return number_at(model, "limit", "context") or None
     return None
 
 
@@ -325,8 +321,8 @@ def failure_of_retry(status: object, *, now_ms: int) -> PromptResult | None:
     A long pause before the next try is a limit; short ones are one only with words that say so,
     because OpenCode also tries again after a conflict (409).
     """
-    attempt, next_ms = member(status, "attempt"), member(status, "next")
-    if not isinstance(next_ms, int) or not isinstance(attempt, int):
+    attempt, next_ms = number_at(status, "attempt"), number_at(status, "next")
+    if next_ms is None or attempt is None:
         return None
     is_long = next_ms - now_ms > RETRY_WAIT_MAX_S * 1000
     if attempt < RETRIES_MAX and not is_long:

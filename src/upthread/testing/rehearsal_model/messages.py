@@ -42,9 +42,6 @@ from upthread.testing.rehearsal_model.protocol import (
 # call and where a `system` message stands, is the agent's affair, and is not judged.
 
 
-_THINKING: Final = ("thinking", "redacted_thinking")
-
-
 class _Turn(Struct, frozen=True):
     index: int
     role: str
@@ -176,23 +173,6 @@ def thinking_is_signed_and_unchanged(body: JsonObject) -> Iterator[Found]:
                 yield Found(turn.index, f"{where}: Invalid `signature` in `thinking` block")
 
 
-def thinking_comes_before_tool_use(body: JsonObject) -> Iterator[Found]:
-    """Thinking stands before the tool use of its answer (extended thinking guide).
-
-    Only answers that stand alone are judged: joined ones may think again after a tool use.
-    """
-    for index, message in enumerate(objects_in(body.get("messages"))):
-        kinds = [as_text(block.get("type")) for block in objects_in(message.get("content"))]
-        uses = [place for place, kind in enumerate(kinds) if kind == "tool_use"]
-        if uses and any(kind in _THINKING for kind in kinds[uses[0] :]):
-            yield Found(
-                index,
-                f"messages.{index}.content.{uses[0]}.type: Expected `thinking` or "
-                "`redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final "
-                "`assistant` message must start with a thinking block.",
-            )
-
-
 def text_is_unicode(body: JsonObject) -> Iterator[Found]:
     """No lone surrogate: it has no UTF-8 form (error text in anthropics/claude-code issues)."""
     for index, message in enumerate(objects_in(body.get("messages"))):
@@ -215,7 +195,6 @@ MESSAGES_RULES: Final[tuple[Rule, ...]] = (
     text_is_not_empty,
     content_is_not_empty,
     thinking_is_signed_and_unchanged,
-    thinking_comes_before_tool_use,
 )
 
 
