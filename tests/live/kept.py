@@ -67,7 +67,7 @@ def part_of(part: Mapping[str, Any]) -> TextPart | ReasoningPart | ToolCallPart 
 def words(history: History) -> Said:
     """Return the texts, calls and results in order; the pieces of a text are joined."""
     said: Said = []
-    for message in history.messages:
+    for message in history:
         begun = len(said)
         for part in message.parts:
             if isinstance(part, TextPart | ReasoningPart):

@@ -398,7 +398,7 @@ class RepairedCopy(Struct, frozen=True, kw_only=True):
 
 def still_wrong(history: VendorHistory) -> Iterator[str]:
     """Yield what is wrong with a history, each `SESSION PLACE: WHAT`; what is unreadable last."""
-    for fault in faults(history.history.messages):
+    for fault in faults(history.history):
         yield f"{history.session_id} {fault.place}: {fault.what}"
     for each in history.unreadable:
         yield f"{history.session_id} {each.place}: {each.why}"
@@ -467,7 +467,7 @@ def repaired_lines(
     # What was compressed is plain once it is repaired, and of two its agent takes the plain one.
     after = after.with_suffix("") if after.suffix == SUFFIX else after
     keep(path, before)
-    parts = [part for message in history.history.messages for part in message.parts]
+    parts = [part for message in history.history for part in message.parts]
     answered = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
     calls = {part.call_id for part in parts if isinstance(part, ToolCallPart)}
     plan = Plan(open_calls=calls - answered)

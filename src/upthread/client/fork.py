@@ -158,7 +158,7 @@ class ForkConversation:
             source=resolved.conversation,
             target=target,
             at_message=at,
-            spoken=tuple((each.speaker, each.parts) for each in repaired.history.messages),
+            spoken=tuple((each.speaker, each.parts) for each in repaired.history),
             link=resolved.link if is_at_end else None,
             effects=effects_of(kept),
             children_left=children_in(kept),

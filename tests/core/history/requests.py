@@ -130,7 +130,7 @@ class _Turn(Struct, kw_only=True):
 
 def _turns(history: History) -> list[_Turn]:
     turns: list[_Turn] = []
-    for message in history.messages:
+    for message in history:
         turn = _turn_of(message)
         # Notes and thoughts alone: an empty message is refused.
         if not (turn.texts or turn.calls or turn.results):

@@ -11,7 +11,7 @@ from upthread.core.types import Speaker, UnknownPart
 
 
 def test_our_messages_keep_speaker_parts_and_place():
-    (said,) = history_of([stored(text("hi"), seq=7, speaker=Speaker.USER)]).messages
+    (said,) = history_of([stored(text("hi"), seq=7, speaker=Speaker.USER)])
     assert (said.speaker, said.parts, said.place) == (Speaker.USER, (text("hi"),), "message 7")
 
 
@@ -56,7 +56,7 @@ def test_a_step_made_of_two_messages_is_sound():
         message("assistant", NOTE, call("c2")),
         message("tool", NOTE, result("c2"), result("c1")),
     )
-    assert faults(made.messages) == ()
+    assert faults(made) == ()
 
 
 def test_a_result_after_the_next_step_is_late():

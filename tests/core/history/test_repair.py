@@ -37,7 +37,7 @@ def said(given: History, speakers: Iterable[Speaker]) -> str:
     """All words of some speakers in order, white space aside."""
     words = [
         unicode_text(part.text)
-        for each in given.messages
+        for each in given
         for part in each.parts
         if each.speaker in speakers and isinstance(part, TextPart)
     ]
@@ -53,15 +53,15 @@ def failures(given: History, rules=None) -> list[object]:
     repaired = repair(given, rules=rules)
     again = repair(repaired.history, rules=rules)
     broken: list[object] = [*refusals(repaired.history)]
-    broken += faults(repaired.history.messages)
+    broken += faults(repaired.history)
     broken += [] if again.history == repaired.history else ["changed again"]
     broken += again.changes
     for speakers in (USER, OTHERS):
         broken += [] if said(given, speakers) == said(repaired.history, speakers) else ["lost"]
-    speakers = [each.speaker for each in repaired.history.messages]
+    speakers = [each.speaker for each in repaired.history]
     pairs = itertools.pairwise(speakers)
     broken += ["neighbours"] if any(one is other for one, other in pairs) else []
-    texts = [part for each in repaired.history.messages for part in each.parts]
+    texts = [part for each in repaired.history for part in each.parts]
     texts = [part.text for part in texts if isinstance(part, TextPart)]
     broken += ["blank"] if not all(map(str.strip, texts)) else []
     broken += ["half of a character"] if texts != [*map(unicode_text, texts)] else []
@@ -94,7 +94,7 @@ def test_a_million_damaged_histories_are_valid_after_repair(share, capsys):
 
 def test_valid_histories_are_left_as_they_are():
     for seed in range(SEEDS_TRIED):
-        valid = History(messages=tuple(Histories(seed).valid()))
+        valid = tuple(Histories(seed).valid())
         repaired = repair(valid)
         assert {change.rule for change in repaired.changes} <= {
             "text_is_unicode",
@@ -137,7 +137,7 @@ def test_an_open_call_is_closed_with_an_unknown_outcome_and_the_model_is_told():
     repaired = repair(
         history(message("user", text("push it")), message("assistant", call("c1", "git push")))
     )
-    assert repaired.history.messages[-1].parts == (
+    assert repaired.history[-1].parts == (
         ToolResultPart(call_id="c1", status="unknown", text=INTERRUPTED),
     )
     told = told_to_model(repaired.changes)
@@ -203,7 +203,7 @@ def test_a_call_stored_twice_is_kept_once_and_a_second_call_under_its_id_gets_it
         message("tool", result("c", "was read")),
     )
     repaired = repair(twice)
-    parts = [part for each in repaired.history.messages for part in each.parts]
+    parts = [part for each in repaired.history for part in each.parts]
     call_ids = [part.call_id for part in parts if isinstance(part, ToolCallPart)]
     assert call_ids == ["c", "c~2", "c~4", "c~3"]
 
@@ -214,14 +214,14 @@ def test_the_first_of_two_results_stays():
         message("assistant", call("c")),
         message("tool", result("c", "first"), result("c", "second")),
     )
-    assert repair(twice).history.messages[-1].parts == (result("c", "first"),)
+    assert repair(twice).history[-1].parts == (result("c", "first"),)
 
 
 def test_a_late_result_is_put_after_its_call_and_the_text_between_stays():
     repaired = repair(EXAMPLES["results_stand_after_their_calls"])
-    speakers = [str(each.speaker) for each in repaired.history.messages]
+    speakers = [str(each.speaker) for each in repaired.history]
     assert speakers == ["user", "assistant", "tool", "assistant"]
-    assert repaired.history.messages[-1].parts == (text("meanwhile"),)
+    assert repaired.history[-1].parts == (text("meanwhile"),)
 
 
 def test_pieces_of_one_text_are_joined_as_they_were_and_neighbours_as_paragraphs():
@@ -231,7 +231,7 @@ def test_pieces_of_one_text_are_joined_as_they_were_and_neighbours_as_paragraphs
             message("user", text("four")),
         )
     )
-    assert repaired.history.messages[0].parts == (text("one, two \nthree\n\nfour"),)
+    assert repaired.history[0].parts == (text("one, two \nthree\n\nfour"),)
 
 
 def test_equal_histories_are_repaired_equally():
@@ -245,7 +245,7 @@ def test_an_empty_history_stays_empty():
 
 
 def answered(given: History) -> list[str]:
-    parts = [part for each in given.messages for part in each.parts]
+    parts = [part for each in given for part in each.parts]
     return [part.call_id for part in parts if isinstance(part, ToolResultPart)]
 
 

@@ -91,7 +91,7 @@ from upthread.boundary.files import read_all, streamed, through_links
 from upthread.core import events, types
 from upthread.core.codec import encode_json, number_at, object_at, objects_at, text_at
 from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent
-from upthread.core.history.model import History, HistoryMessage
+from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonObject, JsonValue, Outcome, UpstreamSessionId
 from upthread.errors import StoreError
@@ -275,7 +275,7 @@ def read_histories(path: Path) -> Iterator[VendorHistory]:
         path=path,
         version=version,
         is_version_known=is_known_version(version, WRITTEN_FOR),
-        history=History(messages=tuple(m for entry in branch.sent for m in _messages(entry))),
+        history=tuple(m for entry in branch.sent for m in _messages(entry)),
         unreadable=(*read.unreadable, *branch.faults),
         parent_session_id=parent_of(str(path.parent)) or None,
         directory=text_at(read.last, "cwd"),

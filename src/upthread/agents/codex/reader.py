@@ -78,7 +78,7 @@ from upthread.boundary.directories import FileEnds, open_directory
 from upthread.core.agents import AGENTS
 from upthread.core.codec import encode_json, number_at, object_at, text_at
 from upthread.core.events import INTERRUPTED, UserTextReplayed
-from upthread.core.history.model import History, HistoryMessage
+from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonObject, JsonValue, Speaker, UpstreamSessionId
 
@@ -258,7 +258,7 @@ def read_histories(path: Path) -> Iterator[VendorHistory]:
         path=path,
         version=version,
         is_version_known=is_known_version(version, WRITTEN_FOR),
-        history=History(messages=tuple(messages)),
+        history=tuple(messages),
         unreadable=(*unreadable, *refusals(records)),
         parent_session_id=text_at(meta, "forked_from_id") or None,
         directory=text_at(meta, "cwd"),

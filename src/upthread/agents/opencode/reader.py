@@ -63,7 +63,7 @@ from upthread.boundary.programs import users_of
 from upthread.core import types
 from upthread.core.codec import encode_json, member, number_at, object_at, text_at
 from upthread.core.events import INTERRUPTED, AgentEvent
-from upthread.core.history.model import History, HistoryMessage
+from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonObject, JsonValue, UpstreamSessionId
 from upthread.errors import StoreError
@@ -254,7 +254,7 @@ def _history(database: Database, row: Row) -> VendorHistory:
         path=database.path,
         version=version,
         is_version_known=is_known_version(version, WRITTEN_FOR),
-        history=History(messages=tuple(steps)),
+        history=tuple(steps),
         unreadable=tuple(each for message in messages for each in message.unreadable),
         parent_session_id=text_at(row, "parent_id") or None,
         directory=text_at(row, "directory"),

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
@@ -36,25 +38,19 @@ class HistoryMessage(Struct, frozen=True, kw_only=True):
     place: str = ""
 
 
-class History(Struct, frozen=True, kw_only=True):
-    """A conversation as it would be sent, oldest first.
+History: TypeAlias = tuple[HistoryMessage, ...]
+"""A conversation as it would be sent, oldest first.
 
-    Results are parts of messages of the speaker `tool`, calls of the speaker `assistant`; what a
-    store keeps otherwise, its reader has put in order.
-    """
-
-    messages: tuple[HistoryMessage, ...] = ()
+Results are parts of messages of the speaker `tool`, calls of the speaker `assistant`; what a store
+keeps otherwise, its reader has put in order.
+"""
 
 
 def history_of(messages: Iterable[types.Message]) -> History:
     """Return our own messages as a history."""
-    return History(
-        messages=tuple(
-            HistoryMessage(
-                speaker=message.speaker, parts=message.parts, place=f"message {message.seq}"
-            )
-            for message in messages
-        )
+    return tuple(
+        HistoryMessage(speaker=message.speaker, parts=message.parts, place=f"message {message.seq}")
+        for message in messages
     )
 
 
@@ -92,68 +88,48 @@ class Fault(Struct, frozen=True, kw_only=True):
 
 def faults(messages: Sequence[HistoryMessage]) -> tuple[Fault, ...]:
     """Return every fault, in the order of the history. Empty for a sound one."""
-    finder = _Finder(messages)
-    found = [*finder.walk(), *finder.left_open()]
-    return tuple(fault for _, fault in sorted(found, key=lambda each: each[0]))
+    found: list[tuple[int, str, str]] = []
+    waiting: dict[str, int] = {}  # the calls without a result: their messages
+    late: set[str] = set()
+    made: set[str] = set()
+    is_answering = False
+    for index, message in enumerate(messages):
+        for part in message.parts:
+            if isinstance(part, types.ToolCallPart):
+                if part.call_id in made:
+                    what = f"call {part.call_id} has the id of an earlier one"
+                    found.append((index, "call_ids_differ", what))
+                # Calls may come together; after some results a new call means that the other
+                # results are late.
+                late.update(waiting if is_answering else ())
+                is_answering = False
+                made.add(part.call_id)
+                # The first of two: its place is where the result is missing.
+                waiting.setdefault(part.call_id, index)
+            elif isinstance(part, types.ToolResultPart):
+                is_answering = True
+                asked = waiting.pop(part.call_id, None)
+                if asked is None or part.call_id in late:
+                    where = None if asked is None else place_of(messages, asked)
+                    found.append((index, *_wrong_result(part.call_id, where, made)))
+            elif waiting and not isinstance(part, NOTES):
+                late.update(waiting)
+    for call_id, index in waiting.items():
+        found.append((index, "every_call_has_a_result", f"call {call_id} has no result"))
+    found.sort(key=itemgetter(0))
+    return tuple(
+        Fault(place=place_of(messages, n), rule=rule, what=what) for n, rule, what in found
+    )
 
 
-_Found: TypeAlias = tuple[int, Fault]
-
-
-class _Finder:
-    """Walks a history once, knowing which calls wait for their results, and which too long."""
-
-    def __init__(self, messages: Sequence[HistoryMessage]) -> None:
-        self._messages = messages
-        self._waiting: dict[str, int] = {}  # call id: its message
-        self._late: set[str] = set()
-        self._answered: set[str] = set()
-        self._is_answering = False
-
-    def walk(self) -> Iterator[_Found]:
-        for index, message in enumerate(self._messages):
-            for part in message.parts:
-                if isinstance(part, types.ToolResultPart):
-                    yield from self._take_result(index, part)
-                elif isinstance(part, types.ToolCallPart):
-                    yield from self._take_call(index, part)
-                elif not isinstance(part, NOTES):
-                    self._late.update(self._waiting)
-
-    def left_open(self) -> Iterator[_Found]:
-        for call_id, index in self._waiting.items():
-            what = f"call {call_id} has no result"
-            yield index, self._fault(index, "every_call_has_a_result", what)
-
-    def _take_call(self, index: int, part: types.ToolCallPart) -> Iterator[_Found]:
-        if part.call_id in self._waiting or part.call_id in self._answered:
-            what = f"call {part.call_id} has the id of an earlier one"
-            yield index, self._fault(index, "call_ids_differ", what)
-        if self._is_answering:
-            self._late.update(self._waiting)
-        self._is_answering = False
-        # The first of two: its place is where the result is missing.
-        self._waiting.setdefault(part.call_id, index)
-
-    def _take_result(self, index: int, part: types.ToolResultPart) -> Iterator[_Found]:
-        call_id = part.call_id
-        self._is_answering = True
-        if call_id in self._waiting:
-            asked = self._waiting.pop(call_id)
-            self._answered.add(call_id)
-            if call_id in self._late:
-                where = place_of(self._messages, asked)
-                what = f"the result of call {call_id} ({where}) comes late"
-                yield index, self._fault(index, "results_stand_after_their_calls", what)
-        elif call_id in self._answered:
-            what = f"call {call_id} has its result already"
-            yield index, self._fault(index, "one_result_for_a_call", what)
-        else:
-            what = f"a result of call {call_id}, which nothing before it made"
-            yield index, self._fault(index, "every_result_has_a_call", what)
-
-    def _fault(self, index: int, rule: str, what: str) -> Fault:
-        return Fault(place=place_of(self._messages, index), rule=rule, what=what)
+def _wrong_result(call_id: str, where: str | None, made: AbstractSet[str]) -> tuple[str, str]:
+    """Return the rule that a result breaks, and how. `where` is its call, None without a call."""
+    if where is not None:
+        what = f"the result of call {call_id} ({where}) comes late"
+        return "results_stand_after_their_calls", what
+    if call_id in made:
+        return "one_result_for_a_call", f"call {call_id} has its result already"
+    return "every_result_has_a_call", f"a result of call {call_id}, which nothing before it made"
 
 
 def has_lone_surrogate(value: types.JsonValue) -> bool:

@@ -316,9 +316,9 @@ def _items_of(history: History) -> _Items:
             speaker=_speaker_of(message.speaker, part),
             part=part,
             message=index,
-            place=place_of(history.messages, index),
+            place=place_of(history, index),
         )
-        for index, message in enumerate(history.messages)
+        for index, message in enumerate(history)
         for part in message.parts
     ]
 
@@ -349,7 +349,7 @@ def _assembled(items: _Items) -> History:
                 parts.append(part)
         place = members[0].place
         messages.append(HistoryMessage(speaker=speaker, parts=tuple(parts), place=place))
-    return History(messages=tuple(messages))
+    return tuple(messages)
 
 
 def _frontier(items: _Items) -> frozenset[str]:
@@ -385,4 +385,4 @@ def damage_told(newest: Sequence[HistoryMessage]) -> str:
     """
     # Else a result whose call lies further back would be told as one that nothing made.
     messages = tuple(dropwhile(lambda message: message.speaker is not types.Speaker.USER, newest))
-    return told_to_model(repair(History(messages=messages)).changes)
+    return told_to_model(repair(messages).changes)

@@ -58,7 +58,7 @@ def finding_of(stored: VendorHistory | StoreError) -> Finding | None:
     """Return what is wrong with an agent's history, None when it is sound."""
     if isinstance(stored, StoreError):
         return Finding(store="?", history="", unreadable=1, what=stored.message, cure=stored.hint)
-    found = faults(stored.history.messages)
+    found = faults(stored.history)
     # Months of histories are always of other versions: that alone is nothing to do about.
     if not found and not stored.unreadable:
         return None

@@ -313,7 +313,7 @@ def _unreadable(history: str, error: StoreError) -> Finding:
 
 
 def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
-    found = faults(history_of(store.messages(conversation.conversation_id)).messages)
+    found = faults(history_of(store.messages(conversation.conversation_id)))
     # Under way, a call without a result is no fault yet.
     if _is_running(store, conversation):
         found = tuple(fault for fault in found if fault.rule != "every_call_has_a_result")

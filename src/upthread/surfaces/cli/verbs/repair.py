@@ -59,7 +59,7 @@ def main(
             f"{target} has no session {session!r}",
             hint=f"see: {command('upthread', 'doctor', target)}",
         )
-    wrong = [each for each in found if faults(each.history.messages) or _has_bad_lines(each)]
+    wrong = [each for each in found if faults(each.history) or _has_bad_lines(each)]
     known = [each for each in wrong if each.is_version_known]
     for each in wrong:
         # A form we do not know is never written: a copy made from a guess would be believed.
@@ -97,7 +97,7 @@ def _plan(call: Call, agent: str, known: Sequence[VendorHistory]) -> int:
         call.output.json({"agent": agent, "is_done": False, "copies": []})
         return 0
     for each in known:
-        found = faults(each.history.messages)
+        found = faults(each.history)
         call.output.line(f"{agent} {each.session_id}: {counted(len(found), 'fault')}")
         for fault in found[:EDITS_SHOWN_MAX]:
             call.output.line(f"  {fault.place}: {fault.what}; {fault.cure}")
