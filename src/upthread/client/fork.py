@@ -31,7 +31,7 @@ from upthread.core.history.fork_points import (
     children_in,
     cut,
     fork_points,
-    with_children,
+    without_children,
 )
 from upthread.core.history.model import history_of
 from upthread.core.history.repair import Change, repair, told_to_model
@@ -151,7 +151,7 @@ class ForkConversation:
         messages = self._store.messages(resolved.conversation.conversation_id)
         at = at_message or max(fork_points(messages), default=0)
         kept = cut(messages, at)
-        repaired = repair(history_of(with_children(kept, {})))
+        repaired = repair(history_of(without_children(kept)))
         # Agents fork a session at its end and nowhere else (ADR 21); half a turn is no end.
         is_at_end = at == len(messages) and self._has_last_turn_ended(resolved.conversation)
         return ForkPlan(

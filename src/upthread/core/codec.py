@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from upthread.core.types import JsonValue, ready
+from upthread.core.types import JsonValue, UpstreamSessionId, ready
 from upthread.errors import StoreError, UsageError
 
 DAMAGED: Final = "run `upthread doctor`; the database was changed by something else"
@@ -229,6 +229,11 @@ def text_at(value: object, *path: str) -> str:
     """Return the text at a path of member names, "" for anything else."""
     found = member(value, *path)
     return found if isinstance(found, str) else ""
+
+
+def session_at(value: object, *path: str) -> UpstreamSessionId:
+    """Return the agent's session that is named at a path, "" for none."""
+    return UpstreamSessionId(text_at(value, *path))
 
 
 def number_at(value: object, *path: str) -> int | None:

@@ -47,7 +47,7 @@ from upthread.agents.base import (
 )
 from upthread.agents.codex.server import SPOKEN, CodexServer, Prompt, Threads, Turn
 from upthread.core.agents import AGENTS
-from upthread.core.codec import member, object_at, objects_at, text_at
+from upthread.core.codec import member, object_at, objects_at, session_at, text_at
 from upthread.core.events import ToolCallAnnounced
 from upthread.core.quotas import TITLE_CHARACTERS_MAX, TURN, VERSION_CHARACTERS_MAX
 from upthread.core.text import one_line
@@ -215,7 +215,7 @@ class PermissionDesk:
         self, request_id: object, told: _Told, running: RunningPrompt | None
     ) -> None:
         if running is not None:
-            session = UpstreamSessionId(text_at(told, "threadId"))
+            session = session_at(told, "threadId")
             await running.deliver(unknown("question_dismissed", dict(told), session))
         await self._server.answer(request_id, {"answers": {}})
 
@@ -227,7 +227,7 @@ def call_request(told: _Told) -> PermissionRequest:
     if tool == APPLY_PATCH:
         arguments, command = {"patch": command}, ""
     return PermissionRequest(
-        upstream_session_id=UpstreamSessionId(text_at(told, "session")),
+        upstream_session_id=session_at(told, "session"),
         call_id=text_at(told, "call") or None,
         title=one_line(command or tool)[:TITLE_CHARACTERS_MAX],
         tool_kind="execute" if command else "edit" if tool == APPLY_PATCH else "other",
@@ -247,7 +247,7 @@ def _request(kind: _Kind, told: _Told, call: ToolCallAnnounced | None) -> Permis
             arguments[name] = value
     title = call.title if call and kind.tool_kind == "edit" else kind.title(told)
     return PermissionRequest(
-        upstream_session_id=UpstreamSessionId(text_at(told, "threadId")),
+        upstream_session_id=session_at(told, "threadId"),
         call_id=text_at(told, "itemId") or None,
         title=one_line(title)[:TITLE_CHARACTERS_MAX],
         tool_kind=call.tool_kind if call and kind.tool_kind == "edit" else kind.tool_kind,

@@ -76,7 +76,7 @@ from upthread.agents.codex.rollouts import (
 )
 from upthread.boundary.directories import FileEnds, open_directory
 from upthread.core.agents import AGENTS
-from upthread.core.codec import encode_json, number_at, object_at, text_at
+from upthread.core.codec import encode_json, number_at, object_at, session_at, text_at
 from upthread.core.events import INTERRUPTED, UserTextReplayed
 from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.recognition import CutOffCall, StoredSession, UndecidedCall
@@ -326,7 +326,7 @@ def _agent_id(output: str) -> UpstreamSessionId:
         said = json.loads(output)
     except ValueError:
         said = None
-    return UpstreamSessionId(text_at(said, "agent_id"))
+    return session_at(said, "agent_id")
 
 
 def undecided_calls(home: Path, mark: str, since_ns: int) -> Iterator[UndecidedCall]:

@@ -38,7 +38,7 @@ from upthread.agents.codex.items import (
     history_of,
     outcome_of_refusal,
 )
-from upthread.core.codec import member, number_at, object_at, objects_at, text_at
+from upthread.core.codec import member, number_at, object_at, objects_at, session_at, text_at
 from upthread.core.events import (
     AgentEvent,
     ChildEnded,
@@ -179,14 +179,14 @@ class Turn:
     def newcomers(self, method: str, told: _Told) -> tuple[UpstreamSessionId, ...]:
         """Return the threads that a message is the first to name: their roles are to be learnt."""
         named = children_named(object_at(told, "item")) if method == "item/completed" else ()
-        speaking = UpstreamSessionId(text_at(told, "threadId"))
+        speaking = session_at(told, "threadId")
         if method in SPOKEN or method == "turn/started":
             named = (speaking, *named)
         return tuple(each for each in dict.fromkeys(named) if each and not self.has(each))
 
     def take(self, method: str, told: _Told, *, roles: Mapping[UpstreamSessionId, str]) -> _Events:
         """Return what one message says. `roles` has the role of each newcomer."""
-        session = UpstreamSessionId(text_at(told, "threadId"))
+        session = session_at(told, "threadId")
         if not session:
             return self._of_the_server(method, told)
         started: _Events = ()
@@ -528,7 +528,7 @@ class Threads(ServerConnection[Prompt]):
     async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
         """Return the threads of this machine, newest first, those of sub-agents left out."""
         found = await self._pages("thread/list", {"sourceKinds": SOURCES, "modelProviders": []})
-        return tuple(UpstreamSessionId(text_at(thread, "id")) for thread in found)
+        return tuple(session_at(thread, "id") for thread in found)
 
     async def fork_session(self, session: UpstreamSessionId) -> UpstreamSessionId:
         """Return a new thread with the same history."""

@@ -56,7 +56,7 @@ from upthread.agents.opencode.server import (
 )
 from upthread.agents.opencode.turn import SPOKEN, Turn, detail_of_finish, history, window_of
 from upthread.core.agents import AGENTS
-from upthread.core.codec import member, object_at, objects_at, text_at
+from upthread.core.codec import member, object_at, objects_at, session_at, text_at
 from upthread.core.events import AgentEvent
 from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX, one_line_name
 from upthread.core.roles.limits import EDITING, RoleLimits, denies_wholly, named_tools
@@ -149,7 +149,7 @@ class Sessions(ServerConnection[_Prompt]):
     async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
         """Return the main sessions of the project."""
         rows = await self._rows({"roots": "true"})
-        return tuple(UpstreamSessionId(text_at(row, "id")) for row in rows)
+        return tuple(session_at(row, "id") for row in rows)
 
     async def _rows(self, query: Mapping[str, str]) -> list[dict[str, Any]]:
         answer = await self._server.get("/session", query={"limit": str(LISTED_MAX), **query})
@@ -501,7 +501,7 @@ class OpenCodeConnection(Sessions):
         self, prompt: _Prompt, kind: str, properties: Mapping[str, Any], directory: str
     ) -> None:
         """Have a question answered in a task of its own: the others are not kept waiting."""
-        if not prompt.turn.has(UpstreamSessionId(text_at(properties, "sessionID"))):
+        if not prompt.turn.has(session_at(properties, "sessionID")):
             return
         if kind in {"permission.asked", "question.asked"}:
             self._server.client.allowance.take_request()

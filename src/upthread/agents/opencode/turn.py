@@ -33,7 +33,7 @@ from upthread.agents._outcomes import (
 )
 from upthread.agents.base import PromptResult
 from upthread.core import events
-from upthread.core.codec import member, number_at, object_at, objects_at, text_at
+from upthread.core.codec import member, number_at, object_at, objects_at, session_at, text_at
 from upthread.core.events import (
     AgentEvent,
     ChildEnded,
@@ -380,9 +380,9 @@ class Family:
 
     def born(self, made: Mapping[str, Any]) -> None:
         """Take note of a session that was made; one of another family is let be."""
-        parent = UpstreamSessionId(text_at(made, "parentID"))
+        parent = session_at(made, "parentID")
         if self.has(parent):
-            child = UpstreamSessionId(text_at(made, "id"))
+            child = session_at(made, "id")
             self._parents[child] = parent
             self._roles[child] = text_at(made, "agent") or ROLE_UNKNOWN
 
