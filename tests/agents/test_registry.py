@@ -41,7 +41,7 @@ from upthread.errors import UsageError
 
 def test_a_person_resumes_with_the_agents_own_command():
     session = "01a1fefd-1436-70d0-b61e-0c7b73ca6add"
-    commands = {agent: adapter_for(agent).resume_command(session) for agent in AGENTS_AND_REHEARSAL}
+    commands = {agent: resume_command(agent, session) for agent in AGENTS_AND_REHEARSAL}
     assert commands == of_each(
         AGENTS_AND_REHEARSAL,
         {
@@ -54,20 +54,14 @@ def test_a_person_resumes_with_the_agents_own_command():
     )
 
 
-@pytest.mark.parametrize("agent", [*AGENTS_AND_REHEARSAL, "acp:opencode acp", "acp:nobodys"])
-@pytest.mark.parametrize("is_here", [True, False])
-def test_the_command_that_opens_a_session_is_said_without_an_adapter_as_the_adapter_says_it(
-    agent, is_here, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    for row in AGENTS_AND_REHEARSAL.values() if is_here else ():
-        for way in row.ways:
-            program = tmp_path / Path(way.command[0]).name
-            program.write_text("#!/bin/sh\n")
-            program.chmod(0o755)
-    uuid = "01a1fefd-1436-70d0-b61e-0c7b73ca6add"
-    for session in (uuid, "ses_1", "a742ea7680ae1c821", "--help", "", "two\nlines"):
-        assert resume_command(agent, session) == adapter_for(agent).resume_command(session)
+def test_a_command_that_speaks_acp_is_known_for_the_agent_that_it_names():
+    resumed = ("opencode", "--session", "ses_1")
+    assert resume_command("acp:opencode acp", "ses_1") == resumed
+    assert resume_command("mine", "ses_1", ("/opt/opencode", "acp")) == resumed
+    assert resume_command("opencode", "--auto-approve", ("opencode", "acp")) is None
+    assert resume_command("acp:/home/claude/x", "1") is None
+    with pytest.raises(UsageError):
+        resume_command("nobodys", "1")
 
 
 def test_an_adapter_has_its_agents_command_and_a_given_one_is_split_without_a_shell():

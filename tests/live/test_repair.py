@@ -9,7 +9,7 @@ import apsw
 import pytest
 from tests.live.agents import AGENTS
 
-from upthread.agent_stores.copies import RepairedCopy
+from upthread.agent_stores.reader import RepairedCopy
 from upthread.agents.stored import stored_histories
 from upthread.surfaces.cli.verbs.repair import ask_agent
 

@@ -24,7 +24,6 @@ from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
 from upthread.core.agents import ACP, AGENTS, NATIVE, Agent, Way, other_major
 from upthread.core.names import did_you_mean
-from upthread.core.types import UpstreamSessionId
 from upthread.errors import UpthreadError, UsageError
 
 if TYPE_CHECKING:
@@ -96,16 +95,21 @@ def _way_of(agent: str) -> Way:
     return way_here(entry) or entry.ways[0]
 
 
-def resume_command(agent: str, session_id: str) -> tuple[str, ...] | None:
-    """Return what the adapter of an agent would say that opens a session, and load no adapter.
+def resume_command(
+    agent: str, session_id: str, command: Sequence[str] = ()
+) -> tuple[str, ...] | None:
+    """Return what opens a session in its agent's own interface, None where nothing does.
 
-    For an agent known by its name. Raises UsageError as `adapter_for` does.
+    A `command` is as `adapter_for` has it, and the errors are; no adapter is loaded.
     """
     entry = AGENTS_AND_REHEARSAL.get(agent)
-    if entry is None:
-        return adapter_for(agent).resume_command(UpstreamSessionId(session_id))
-    way = _way_of(agent)
-    return entry.resume_command(session_id, way.command[:1] if way.kind == NATIVE else ())
+    way = Way(kind=ACP, command=tuple(command)) if command else _way_of(agent)
+    if entry is None or command:
+        from upthread.agents.acp.wire import quirk_for  # noqa: PLC0415  # as above
+
+        entry = AGENTS.get(quirk_for(agent, *way.command).name)
+    program = way.command[:1] if way.kind == NATIVE else ()
+    return entry.resume_command(session_id, program) if entry else None
 
 
 def agents_on_path(search_path: str | None = None) -> tuple[str, ...]:
@@ -268,9 +272,10 @@ async def version_here(agent: str) -> str:
 async def _version_of(path: str) -> str:
     import anyio  # noqa: PLC0415  # as above
 
-    from upthread.agents._probes import remember, remembered  # noqa: PLC0415  # as above
-    from upthread.agents._process import (  # noqa: PLC0415  # as above
+    from upthread.agents._process import (  # noqa: PLC0415  # as above  # noqa: PLC0415  # as above
         ChildStart,
+        remember,
+        remembered,
         started_child,
         whole_command,
     )

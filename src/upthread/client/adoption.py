@@ -92,9 +92,8 @@ async def _confirmed(
     async with parts.adapter(agent).open(request) as connection:
         capabilities = connection.capabilities
         # Asked by its list first: some agents open a new session for an id they do not have.
-        is_known = not capabilities.lists_sub_agents or any(
-            session.upstream_session_id == upstream for session in await connection.list_sessions()
-        )
+        lists_all = capabilities.lists_sub_agents
+        is_known = not lists_all or upstream in await connection.list_sessions()
         if not is_known:
             raise UpstreamError(
                 f"{agent} has no session {shown(upstream)}",
@@ -147,11 +146,10 @@ def _bank_adopted(
     found: _Found,
     upstream: UpstreamSessionId,
 ) -> Link:
-    resolved = parts.store.resolve(key)
-    conversation = (
-        resolved.conversation if resolved else parts.conversations.mint(key, fences=(fence,))
-    )
-    held = resolved.link if resolved else None
+    if parts.store.resolve(key) is None:
+        parts.conversations.mint(key, fences=(fence,))
+    claim = parts.conversations.standing(key, (fence,))
+    held, conversation = claim.link, claim.conversation
     if held is not None and held.upstream_session_id == upstream:
         return held
     links = parts.store.links(conversation.conversation_id)

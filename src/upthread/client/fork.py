@@ -30,7 +30,7 @@ from upthread.core.history.fork_points import (
     children_in,
     cut,
     fork_points,
-    with_children,
+    without_children,
 )
 from upthread.core.history.model import history_of
 from upthread.core.history.repair import Change, repair, told_to_model
@@ -126,14 +126,14 @@ def plan_fork(parts: ProjectParts, address: str, into: str, at_message: int | No
     messages = store.messages(resolved.conversation.conversation_id)
     at = at_message or max(fork_points(messages), default=0)
     kept = cut(messages, at)
-    repaired = repair(history_of(with_children(kept, {})))
+    repaired = repair(history_of(without_children(kept)))
     # Agents fork a session at its end and nowhere else (ADR 21); half a turn is no end.
     is_at_end = at == len(messages) and _has_last_turn_ended(store, resolved.conversation)
     return ForkPlan(
         source=resolved.conversation,
         target=target,
         at_message=at,
-        spoken=tuple((each.speaker, each.parts) for each in repaired.history.messages),
+        spoken=tuple((each.speaker, each.parts) for each in repaired.history),
         link=resolved.link if is_at_end else None,
         effects=effects_of(kept),
         children_left=children_in(kept),

@@ -433,10 +433,8 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
 
     def _command(self, link: Link, session: UpstreamSessionId) -> tuple[str, ...] | None:
         configured = self.settings.agents.get(link.agent)
-        if configured is None or not configured.command:
-            command = registry.resume_command(link.agent, session)
-        else:
-            command = self.adapter(link.agent).resume_command(session)
+        given = configured.command if configured else ()
+        command = registry.resume_command(link.agent, session, given)
         return (*self._words_before(link), *command) if command else None
 
     def _words_before(self, link: Link) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.agents.scripted_suite import CANNOT, UNKNOWN, scripted_agent, spread_promises
 
-from upthread.agents._probes import remember
+from upthread.agents._process import remember
 from upthread.agents.claude_code.adapter import TOOLS, UNATTENDED, ClaudeCodeAdapter, limiting_words
 from upthread.core.decision.rollover import says_not_started
 from upthread.core.events import TextReceived

@@ -228,7 +228,7 @@ def check(events: Sequence[AgentEvent], writes: Sequence[Write], *, is_whole: bo
     for conversation_id in held.keys() - {ROOT.conversation_id}:
         begun = HistoryMessage(speaker=Speaker.USER, parts=(TextPart(text="Begin."),))
         child = history_of(held[conversation_id])
-        assert_valid(History(messages=(begun, *child.messages)))
+        assert_valid((begun, *child))
 
 
 def assert_valid(stored: History) -> None:

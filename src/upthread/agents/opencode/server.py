@@ -29,12 +29,13 @@ from upthread.agents._connection import (
     is_signal,
     start_of,
 )
-from upthread.agents._json_lines import Unreadable, as_object, read_json, text_at, texts_at, unknown
+from upthread.agents._json_lines import Unreadable, read_json, unknown
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
 from upthread.agents._process import ChildProcess, started_child
 from upthread.agents._prompt import REJECT, RunningPrompt, permission
 from upthread.agents.base import OpenRequest, PermissionRequest
 from upthread.agents.opencode.turn import tool_kind
+from upthread.core.codec import object_at, session_at, text_at, texts_at
 from upthread.core.quotas import ANSWER, FRAME, Allowance
 from upthread.core.runs.stops import NOT_ANSWERED
 from upthread.core.types import Outcome, UpstreamSessionId
@@ -367,7 +368,7 @@ class PermissionDesk:
         self, asked: Mapping[str, Any], running: RunningPrompt, directory: str
     ) -> None:
         """Dismiss one `question.asked`."""
-        session = UpstreamSessionId(text_at(asked, "sessionID"))
+        session = session_at(asked, "sessionID")
         await running.deliver(unknown("question_dismissed", dict(asked), session))
         path = f"/question/{quote(text_at(asked, 'id'), safe='')}/reject"
         await self._post(path, directory, None)
@@ -384,7 +385,7 @@ def call_request(told: Mapping[str, Any]) -> PermissionRequest:
     """Return a call that is about to run, as our plug-in tells it."""
     tool, arguments = text_at(told, "tool"), told.get("arguments")
     return PermissionRequest(
-        upstream_session_id=UpstreamSessionId(text_at(told, "session")),
+        upstream_session_id=session_at(told, "session"),
         call_id=text_at(told, "call") or None,
         title=text_at(arguments, "command") or tool,
         tool_kind=tool_kind(tool),
@@ -398,11 +399,11 @@ def call_request(told: Mapping[str, Any]) -> PermissionRequest:
 def request_of(asked: Mapping[str, Any]) -> PermissionRequest:
     """Return a `permission.asked` as the port has it."""
     permission = text_at(asked, "permission")
-    details = as_object(asked.get("metadata"))
+    details = object_at(asked, "metadata")
     named = ", ".join(texts_at(asked, "patterns"))
     path = text_at(details, "filepath")
     return PermissionRequest(
-        upstream_session_id=UpstreamSessionId(text_at(asked, "sessionID")),
+        upstream_session_id=session_at(asked, "sessionID"),
         call_id=text_at(asked, "tool", "callID") or None,
         title=f"{permission}: {named}" if named else permission,
         tool_kind=tool_kind(permission),

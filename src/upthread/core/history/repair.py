@@ -6,9 +6,8 @@ result gets "interrupted; outcome unknown", and `told_to_model` is what the mode
 also where a history is replayed as prose and needs no repair to be accepted.
 
 A history is laid out as one line of items, each a part with who said it. Each rule is a function
-from items to items; at the end neighbours become messages again. The live frontier, calls at the
-very end of a history whose turn is running, is left alone. The demands match those of pydantic-ai's
-repair (docs/message-history.md, seen 2026-11).
+from items to items; at the end neighbours become messages again. The demands match those
+of pydantic-ai's repair (docs/message-history.md, seen 2026-11).
 """
 
 from __future__ import annotations
@@ -62,7 +61,6 @@ class _Item(Struct, kw_only=True):
 class _Work(Struct, kw_only=True):
     """What a rule works on besides the items."""
 
-    is_running: bool
     changes: list[Change] = field(default_factory=list[Change])
 
     def note(self, rule: str, item: _Item, what: str) -> None:
@@ -73,17 +71,11 @@ _Items: TypeAlias = list[_Item]
 _Rule: TypeAlias = Callable[[_Items, _Work], _Items]
 
 
-def repair(
-    history: History, *, is_running: bool = False, rules: Mapping[str, _Rule] | None = None
-) -> Repaired:
-    """Return the history made valid, with the list of changes.
-
-    `is_running` says that the turn of the last message may still go on, so its open calls stay.
-    `rules` are those of RULES; a test leaves one out to see what it is worth.
-    """
-    work = _Work(is_running=is_running)
+def repair(history: History) -> Repaired:
+    """Return the history made valid, with the list of changes."""
+    work = _Work()
     items = _items_of(history)
-    for rule in (RULES if rules is None else rules).values():
+    for rule in RULES.values():
         items = rule(items, work)
     return Repaired(history=_assembled(items), changes=tuple(work.changes))
 
@@ -199,12 +191,10 @@ def _results_have_their_call(items: _Items, work: _Work) -> _Items:
 def _calls_have_their_result(items: _Items, work: _Work) -> _Items:
     """A call without a result is closed, since nobody can say any more how it ended."""
     answered = {item.part.call_id for item in items if isinstance(item.part, types.ToolResultPart)}
-    # A result may still come: closed here, the call would have two.
-    live = _frontier(items) if work.is_running else frozenset[str]()
     closing: _Items = []
     for item in items:
         part = item.part
-        if not isinstance(part, types.ToolCallPart) or part.call_id in answered | live:
+        if not isinstance(part, types.ToolCallPart) or part.call_id in answered:
             continue
         name = f" ({part.title})" if part.title else ""
         what = f'call {part.call_id}{name} has no result: closed as "{INTERRUPTED}"'
@@ -241,7 +231,7 @@ def _results_stand_after_their_calls(items: _Items, work: _Work) -> _Items:
         if isinstance(part, types.ToolCallPart):
             together[part.call_id] = None
         ordered.append(item)
-    # What is left are results of calls that are still running: nothing is dropped here.
+    # A result whose call is missing is for another rule: nothing is dropped here.
     return [*ordered, *_taken(results, together), *results.values()]
 
 
@@ -316,9 +306,9 @@ def _items_of(history: History) -> _Items:
             speaker=_speaker_of(message.speaker, part),
             part=part,
             message=index,
-            place=place_of(history.messages, index),
+            place=place_of(history, index),
         )
-        for index, message in enumerate(history.messages)
+        for index, message in enumerate(history)
         for part in message.parts
     ]
 
@@ -349,24 +339,7 @@ def _assembled(items: _Items) -> History:
                 parts.append(part)
         place = members[0].place
         messages.append(HistoryMessage(speaker=speaker, parts=tuple(parts), place=place))
-    return History(messages=tuple(messages))
-
-
-def _frontier(items: _Items) -> frozenset[str]:
-    """Return the calls after which nothing has happened but results of calls made with them."""
-    live: set[str] = set()
-    is_answering = False
-    for item in items:
-        if isinstance(item.part, types.ToolCallPart):
-            if is_answering:
-                live.clear()
-            live.add(item.part.call_id)
-            is_answering = False
-        elif isinstance(item.part, types.ToolResultPart):
-            is_answering = True
-        elif not isinstance(item.part, NOTES):
-            live.clear()
-    return frozenset(live)
+    return tuple(messages)
 
 
 def _unused(call_id: str, number: int, used: set[str]) -> str:
@@ -385,4 +358,4 @@ def damage_told(newest: Sequence[HistoryMessage]) -> str:
     """
     # Else a result whose call lies further back would be told as one that nothing made.
     messages = tuple(dropwhile(lambda message: message.speaker is not types.Speaker.USER, newest))
-    return told_to_model(repair(History(messages=messages)).changes)
+    return told_to_model(repair(messages).changes)

@@ -247,7 +247,7 @@ def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: bool) -> 
                 is_session_new=is_new,
                 work=work_of(earlier),
             )
-            damage = damage_told(history_of(earlier).messages)
+            damage = damage_told(history_of(earlier))
         elif is_fresh:
             past = _briefing_of_past(live)
         # Sent once already in this turn, it may have been acted on before its session was lost.

@@ -36,7 +36,7 @@ from upthread.client.project import Project
 from upthread.config import Settings
 from upthread.core.agents import WITH_A_STORE, name_of, one_of
 from upthread.core.events import TurnEnded
-from upthread.core.history.model import history_of
+from upthread.core.history.model import faults, history_of
 from upthread.core.names import did_you_mean
 from upthread.core.types import Conversation, Outcome, ProjectId
 from upthread.errors import StoreError, UsageError
@@ -54,7 +54,6 @@ from upthread.surfaces.cli.findings import (
     Holdings,
     HookState,
     counts_of,
-    faults_of,
     finding_of,
     holdings,
     hook_findings,
@@ -314,7 +313,7 @@ def _unreadable(history: str, error: StoreError) -> Finding:
 
 
 def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
-    found = faults_of(history_of(store.messages(conversation.conversation_id)).messages)
+    found = faults(history_of(store.messages(conversation.conversation_id)))
     # Under way, a call without a result is no fault yet.
     if _is_running(store, conversation):
         found = tuple(fault for fault in found if fault.rule != "every_call_has_a_result")

@@ -18,8 +18,8 @@ import click
 from msgspec import Struct
 
 from upthread.agent_stores.base import VendorHistory
-from upthread.agent_stores.copies import RepairedCopy, keep
 from upthread.agent_stores.homes import home_of
+from upthread.agent_stores.reader import RepairedCopy, keep
 from upthread.agents.base import OpenRequest
 from upthread.agents.registry import adapter_for, agents_on_path
 from upthread.agents.stored import repaired_copy, stored_histories
@@ -27,14 +27,13 @@ from upthread.boundary.own_files import home_directory
 from upthread.client.project import Project
 from upthread.core.agents import AGENTS, WITH_A_STORE, name_of, one_of
 from upthread.core.decision.words import RESUME
-from upthread.core.history.model import History, history_of
+from upthread.core.history.model import History, faults, history_of
 from upthread.core.history.repair import repair as repaired
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import NotFoundError, StoreError, UpstreamError, UsageError
 from upthread.runtime.turns.delivery import attach
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.findings import faults_of
 from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import command, conversation_name, counted
 
@@ -67,7 +66,7 @@ def main(
             f"{target} has no session {session!r}",
             hint=f"see: {command('upthread', 'doctor', target)}",
         )
-    wrong = [each for each in found if faults_of(each.history.messages) or _has_bad_lines(each)]
+    wrong = [each for each in found if faults(each.history) or _has_bad_lines(each)]
     known = [each for each in wrong if each.is_version_known]
     for each in wrong:
         # A form we do not know is never written: a copy made from a guess would be believed.
@@ -105,7 +104,7 @@ def _plan(call: Call, agent: str, known: Sequence[VendorHistory]) -> int:
         call.output.json({"agent": agent, "is_done": False, "copies": []})
         return 0
     for each in known:
-        found = faults_of(each.history.messages)
+        found = faults(each.history)
         call.output.line(f"{agent} {each.session_id}: {counted(len(found), 'fault')}")
         for fault in found[:EDITS_SHOWN_MAX]:
             call.output.line(f"  {fault.place}: {fault.what}; {fault.cure}")
