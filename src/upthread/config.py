@@ -70,6 +70,7 @@ from upthread.errors import ConfigError, NotFoundError
 
 PROJECT_FILE = "upthread.toml"
 _DEFAULTS = Path(__file__).parent / "defaults"
+_USUAL_AGENT: Final = AgentSettings()
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -121,15 +122,17 @@ class Settings(Struct, frozen=True, kw_only=True):
     keep: Keep
     outward_patterns: tuple[str, ...]
 
+    def of_agent(self, name: str) -> AgentSettings:
+        """Return what is configured for an agent, the defaults if nothing is."""
+        return self.agents.get(name, _USUAL_AGENT)
+
     def injection(self, agent: str) -> Injection:
         """Return when sessions of an agent are told what was said before."""
-        known = self.agents.get(agent)
-        return known.inject if known else "auto"
+        return self.of_agent(agent).inject
 
     def rolls_over_when_empty(self, agent: str) -> bool:
         """Return whether a resumed session of an agent that answers nothing is given up."""
-        known = self.agents.get(agent)
-        return known is not None and known.roll_over_when_empty
+        return self.of_agent(agent).roll_over_when_empty
 
     @property
     def continued_roles(self) -> Mapping[str, Role]:
@@ -161,8 +164,8 @@ class Settings(Struct, frozen=True, kw_only=True):
             return known in self.trusted
         if not AGENTS[known].goes_by_settings_below:
             return True
-        own = self.agents[known].environment if known in self.agents else {}
-        return is_trusted_in(known, (place, self.repository), {**environment, **own})
+        where = {**environment, **self.of_agent(known).environment}
+        return is_trusted_in(known, (place, self.repository), where)
 
     def leaving_out(self, environment: Mapping[str, str]) -> tuple[str, ...]:
         """Return the agents that leave the project's settings out by themselves. Blocking."""

@@ -237,8 +237,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         The profile that the agent's own command chose is known by where it ran.
         """
         # What a person configured for the agent wins over what surrounds it.
-        configured = None if self.is_inside else self.settings.agents.get(agent)
-        own = configured.environment if configured else {}
+        own = {} if self.is_inside else self.settings.of_agent(agent).environment
         where = agent_environment({**self.environment, **own})
         owner = self.store.owner(self.project_id, session) if session else None
         link = self.store.links(owner.conversation_id)[-1] if owner else None
@@ -267,10 +266,8 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
 
         What is started by a command line is known by what it calls itself, if at all.
         """
-        configured = self.settings.agents.get(agent)
-        is_command = (
-            configured and configured.command
-        ) or agent not in registry.AGENTS_AND_REHEARSAL
+        command = self.settings.of_agent(agent).command
+        is_command = command or agent not in registry.AGENTS_AND_REHEARSAL
         row = (
             registry.seen_way_called(calls_itself) if is_command else registry.seen_way_here(agent)
         )
@@ -394,15 +391,13 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
 
     def adapter(self, agent: str) -> AgentAdapter:
         """Return the adapter for an agent's name. Raises UsageError for an unknown name."""
-        configured = self.settings.agents.get(agent)
         # Without a command, the configuration means the known agent of this name.
-        return registry.adapter_for(agent, configured.command if configured else ())
+        return registry.adapter_for(agent, self.settings.of_agent(agent).command)
 
     def opens_sub_agents(self, agent: str) -> bool:
         """Return whether an agent, with its configured command, can open a sub-agent's session."""
-        configured = self.settings.agents.get(agent)
         # A configured command speaks ACP, even under the name of a known agent.
-        is_acp = bool(configured and configured.command)
+        is_acp = bool(self.settings.of_agent(agent).command)
         return registry.opens_sub_agents(agent, kind=ACP if is_acp else None)
 
     def command_of(self, link: Link) -> tuple[str, ...] | None:
@@ -432,8 +427,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         return of_link(link, command=command, main=within if main else None)
 
     def _command(self, link: Link, session: UpstreamSessionId) -> tuple[str, ...] | None:
-        configured = self.settings.agents.get(link.agent)
-        given = configured.command if configured else ()
+        given = self.settings.of_agent(link.agent).command
         command = registry.resume_command(link.agent, session, given)
         return (*self._words_before(link), *command) if command else None
 
