@@ -39,6 +39,7 @@ from upthread.agents._prompt import (
 )
 from upthread.agents.base import (
     ALLOW_OR_REJECT,
+    AnswerPermission,
     Capabilities,
     OnEvent,
     OpenRequest,
@@ -180,44 +181,30 @@ _REQUESTS: Final[Mapping[str, _Kind]] = {
 }
 
 
-class PermissionDesk:
-    """Where the requests of one server are answered."""
-
-    def __init__(self, server: CodexServer, request: OpenRequest) -> None:
-        self._server = server
-        self._answer_permission = request.answer_permission
-
-    async def answer(
-        self,
-        message: _Told,
-        running: RunningPrompt | None,
-        call: ToolCallAnnounced | None,
-    ) -> None:
-        """Answer one request of the server's. `call` is the call it is about, where it is known."""
-        method, told = text_at(message, "method"), object_at(message, "params")
-        request_id = message.get("id")
-        kind = _REQUESTS.get(method)
-        if method == QUESTION:
-            await self._dismiss(request_id, told, running)
-        # A form wants words of a person, which travel in reports; a yes or a no is a permission.
-        elif kind is None or member(told, "requestedSchema", "properties") or text_at(told, "url"):
-            await self._server.refuse(request_id, "upthread does not do this")
-        else:
-            decided = await self._decide(_request(kind, told, call), running)
-            await self._server.answer(request_id, kind.answers(told)[decided])
-
-    async def _decide(self, asked: PermissionRequest, running: RunningPrompt | None) -> str:
-        if running is None:
-            return CANCEL
-        return await permission(asked, running, self._answer_permission) or CANCEL
-
-    async def _dismiss(
-        self, request_id: object, told: _Told, running: RunningPrompt | None
-    ) -> None:
+async def answer_request(
+    server: CodexServer,
+    answer_permission: AnswerPermission,
+    message: _Told,
+    running: RunningPrompt | None,
+    call: ToolCallAnnounced | None,
+) -> None:
+    """Answer one request of the server's. `call` is the call it is about, where it is known."""
+    method, told = text_at(message, "method"), object_at(message, "params")
+    request_id = message.get("id")
+    kind = _REQUESTS.get(method)
+    if method == QUESTION:
         if running is not None:
-            session = session_at(told, "threadId")
-            await running.deliver(unknown("question_dismissed", dict(told), session))
-        await self._server.answer(request_id, {"answers": {}})
+            question = unknown("question_dismissed", dict(told), session_at(told, "threadId"))
+            await running.deliver(question)
+        await server.answer(request_id, {"answers": {}})
+    # A form wants words of a person, which travel in reports; a yes or a no is a permission.
+    elif kind is None or member(told, "requestedSchema", "properties") or text_at(told, "url"):
+        await server.refuse(request_id, "upthread does not do this")
+    else:
+        asked, decided = _request(kind, told, call), None
+        if running is not None:
+            decided = await permission(asked, running, answer_permission)
+        await server.answer(request_id, kind.answers(told)[decided or CANCEL])
 
 
 def call_request(told: _Told) -> PermissionRequest:
@@ -285,7 +272,6 @@ class CodexConnection(Threads):
 
     def __init__(self, server: CodexServer, request: OpenRequest, *, calls: CallListener) -> None:
         super().__init__(request, server)
-        self._desk = PermissionDesk(server, request)
         self._waited_out: PromptResult | None = None
         calls.hold = self._hold
         self._can_hold = False
@@ -485,7 +471,8 @@ class CodexConnection(Threads):
             key = (text_at(params, "threadId"), text_at(params, "itemId"))
             call = prompt.turn.calls.get(key)
         running = prompt.running if prompt else None
-        self._begin(self._desk.answer, message, running, call)
+        ask = self._request.answer_permission
+        self._begin(answer_request, self._server, ask, message, running, call)
 
 
 class CodexAdapter(Adapter):

@@ -49,9 +49,10 @@ from upthread.agents.opencode.reader import AGENT, writer_of
 from upthread.agents.opencode.server import (
     ApiError,
     OpenCodeServer,
-    PermissionDesk,
     ServerGoneError,
+    answer_asked,
     call_request,
+    dismiss_question,
     started_server,
 )
 from upthread.agents.opencode.turn import SPOKEN, Turn, detail_of_finish, history, window_of
@@ -219,7 +220,6 @@ class OpenCodeConnection(Sessions):
         now_ms: Callable[[], int],
     ) -> None:
         super().__init__(request, server)
-        self._desk = PermissionDesk(server.client, request)
         self._now_ms = now_ms
         if calls is not None:
             calls.hold = self._hold
@@ -503,12 +503,14 @@ class OpenCodeConnection(Sessions):
         """Have a question answered in a task of its own: the others are not kept waiting."""
         if not prompt.turn.has(session_at(properties, "sessionID")):
             return
+        client = self._server.client
         if kind in {"permission.asked", "question.asked"}:
-            self._server.client.allowance.take_request()
+            client.allowance.take_request()
         if kind == "permission.asked":
-            self._begin(self._desk.answer, properties, prompt.running, directory)
+            ask = self._request.answer_permission
+            self._begin(answer_asked, client, ask, properties, prompt.running, directory)
         elif kind == "question.asked":
-            self._begin(self._desk.dismiss, properties, prompt.running, directory)
+            self._begin(dismiss_question, client, properties, prompt.running, directory)
 
 
 # --- how it is started, with the plug-in of ours that asks before each call -----------------------

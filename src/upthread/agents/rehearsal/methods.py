@@ -327,6 +327,7 @@ ACTIONS: Final[dict[str, Action]] = {
 # --- the methods ----------------------------------------------------------------------------------
 
 
+PROTOCOL_VERSION: Final = 1
 VERSION: Final = "0.1.0"
 POLL_S: Final = 0.01
 REMEMBERED_CHARACTERS: Final = 40
@@ -376,7 +377,7 @@ class Methods:
     def _initialize(self, _params: Json) -> Json:
         session: Json = {name: {} for name in ("resume", "list", "fork") if self._can(name)}
         return {
-            "protocolVersion": self._settings.protocol_version,
+            "protocolVersion": PROTOCOL_VERSION,
             "agentInfo": {"name": "rehearsal", "title": "Rehearsal", "version": VERSION},
             "agentCapabilities": {
                 "loadSession": self._can("load"),

@@ -161,8 +161,6 @@ def _write_and_close(descriptor: int, content: bytes) -> None:
 # file.
 
 
-PROTOCOL_VERSION: Final = 1
-
 LOG_VARIABLE: Final = "UPTHREAD_REHEARSAL_LOG"
 CAPABILITIES_VARIABLE: Final = "UPTHREAD_REHEARSAL_CAPABILITIES"
 PACE_VARIABLE: Final = "UPTHREAD_REHEARSAL_PACE_MS"
@@ -182,7 +180,6 @@ WORDS: Final = (
     *("no_fork", "no_list", "no_load", "no_resume"),
     *(OPAQUE_ERRORS, OUTLIVES, UNASKED, NAMELESS, READ_ONLY),
 )
-VERSION_PREFIX: Final = "protocol_version="
 TEXT_CHARACTERS_MAX: Final = 64 * 1024
 
 
@@ -200,7 +197,6 @@ class Settings(NamedTuple):
     sessions_directory: Path
     log_path: Path | None
     words: frozenset[str]
-    protocol_version: int
     pace_s: float
     always: str
 
@@ -208,19 +204,15 @@ class Settings(NamedTuple):
 def read_settings(environment: Mapping[str, str]) -> Settings:
     """Return the settings; raises SettingsError naming the word that is not known."""
     words = [word.strip() for word in environment.get(CAPABILITIES_VARIABLE, "").split(",")]
-    version = PROTOCOL_VERSION
     for word in filter(None, words):
-        if word.startswith(VERSION_PREFIX) and word.removeprefix(VERSION_PREFIX).isdecimal():
-            version = int(word.removeprefix(VERSION_PREFIX))
-        elif word not in WORDS:
-            known = ", ".join([*WORDS, f"{VERSION_PREFIX}N"])
+        if word not in WORDS:
+            known = ", ".join(WORDS)
             raise SettingsError(f"{CAPABILITIES_VARIABLE} has {word!r}; it may have: {known}")
     log = environment.get(LOG_VARIABLE)
     return Settings(
         sessions_directory=sessions_directory(environment),
         log_path=Path(log) if log else None,
         words=frozenset(words),
-        protocol_version=version,
         pace_s=_pace_ms(environment) / 1000,
         always=environment.get(ALWAYS_VARIABLE, ""),
     )
