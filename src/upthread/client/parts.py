@@ -392,7 +392,12 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
     def adapter(self, agent: str) -> AgentAdapter:
         """Return the adapter for an agent's name. Raises UsageError for an unknown name."""
         # Without a command, the configuration means the known agent of this name.
-        return registry.adapter_for(agent, self.settings.of_agent(agent).command)
+        try:
+            return registry.adapter_for(agent, self.settings.of_agent(agent).command)
+        except UsageError as error:
+            if configured := ", ".join(self.settings.agents):
+                error.hint = f"configured: {configured}; {error.hint}"
+            raise
 
     def opens_sub_agents(self, agent: str) -> bool:
         """Return whether an agent, with its configured command, can open a sub-agent's session."""

@@ -23,7 +23,7 @@ from upthread.core.text import visible_line
 from upthread.core.turns.recognition import CutOffTurn
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.types import Decision, JsonValue, Link, Outcome
-from upthread.errors import StoreError
+from upthread.errors import StoreError, UsageError
 from upthread.runtime.record.turn_views import (
     is_of_sub_agent,
     last_attached,
@@ -88,6 +88,11 @@ def _decided_now(parts: ProjectParts, view: RoleView, inputs: HandshakeInputs) -
     decision, turn = decide(inputs), view.last_turn
     if turn is None or decision.hint or decision.decision not in RESUMING:
         return decision
+    try:
+        parts.adapter(inputs.agent)
+    except UsageError as error:
+        hint = f"nothing would be sent without another --agent: {error.message}"
+        return structs.replace(decision, hint=hint)
     if turn.intended is not None and CANNOT_RESUME in turn.intended.reasons:
         hint = f"if its agent still opens no session, {A_NEW_ONE}"
         return structs.replace(decision, hint=hint)
