@@ -271,7 +271,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         row = (
             registry.seen_way_called(calls_itself) if is_command else registry.seen_way_here(agent)
         )
-        text = row.warning(version, called=agent) if row else ""
+        text = registry.version_warning(agent, row, version) if row else ""
         if row is None or not text:
             return None
         about = {"agent": agent, "version": version, "tested_with": row.version}

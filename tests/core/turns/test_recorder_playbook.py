@@ -234,10 +234,7 @@ def check(events: Sequence[AgentEvent], writes: Sequence[Write], *, is_whole: bo
 def assert_valid(stored: History) -> None:
     """Valid as it is stored, but for what may stand between a call and its result."""
     made = repair(stored)
-    assert {change.rule for change in made.changes} <= {
-        "neighbours_are_one",
-        "results_stand_after_their_calls",
-    }
+    assert {change.rule for change in made.changes} <= {"results_stand_after_their_calls"}
     assert refusals(made.history) == []
     assert refusals(made.history) == []
 

@@ -23,7 +23,6 @@ from msgspec import Struct, field, structs
 from upthread.core import types
 from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import NOTES, History, HistoryMessage, made_unicode, place_of
-from upthread.core.text import PARAGRAPH
 
 MISSING_BEGINNING: Final = "[The beginning of this conversation is missing.]"
 CHANGES_TOLD_MAX: Final = 20
@@ -105,29 +104,6 @@ def _text_is_unicode(items: _Items, work: _Work) -> _Items:
             item.part = part
             work.note("text_is_unicode", item, "half of a character is shown as U+FFFD")
     return items
-
-
-def _text_says_something(items: _Items, work: _Work) -> _Items:
-    """Pieces of one text are joined; a text of nothing but white space goes."""
-    joined: _Items = []
-    for item in items:
-        before = joined[-1] if joined else None
-        if (
-            before is not None
-            and before.message == item.message
-            and isinstance(before.part, types.TextPart)
-            and isinstance(item.part, types.TextPart)
-        ):
-            before.part = types.TextPart(text=before.part.text + item.part.text)
-        else:
-            joined.append(item)
-    kept: _Items = []
-    for item in joined:
-        if isinstance(item.part, types.TextPart | types.ContextPart) and not item.part.text.strip():
-            work.note("text_says_something", item, "a text of white space alone is left out")
-            continue
-        kept.append(item)
-    return kept
 
 
 def _call_ids_differ(items: _Items, work: _Work) -> _Items:
@@ -242,23 +218,6 @@ def _taken(results: dict[str, _Item], together: dict[str, None]) -> _Items:
     return taken
 
 
-def _neighbours_are_one(items: _Items, work: _Work) -> _Items:
-    """What one speaker says in messages that follow each other becomes one message."""
-    before: _Item | None = None
-    home = NOBODYS
-    for item in items:
-        came_from = item.message
-        if before is not None and before.speaker is item.speaker:
-            # A line of ours that is joined is no change of what was stored.
-            if came_from not in {home, NOBODYS}:
-                what = f"joined to the {item.speaker} message before it"
-                work.note("neighbours_are_one", item, what)
-            item.message = before.message
-        home = came_from if came_from != NOBODYS else home
-        before = item
-    return items
-
-
 def _the_user_begins(items: _Items, work: _Work) -> _Items:
     """A history that was cut at its beginning says so, in the user's place."""
     first = next((item for item in items if not isinstance(item.part, NOTES)), None)
@@ -277,24 +236,18 @@ def _the_user_begins(items: _Items, work: _Work) -> _Items:
 RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
     {
         "text_is_unicode": _text_is_unicode,
-        "text_says_something": _text_says_something,
         # Before all rules that know a call by its id: under one id two calls would share a result.
         "call_ids_differ": _call_ids_differ,
         "results_have_their_call": _results_have_their_call,
         "calls_have_their_result": _calls_have_their_result,
         "results_stand_after_their_calls": _results_stand_after_their_calls,
         "the_user_begins": _the_user_begins,
-        "neighbours_are_one": _neighbours_are_one,
     }
 )
 """Every rule of repair, in the order they are applied."""
 
-# Changes of form: a model that is told of them looks for a fault that is none.
-_TOLD: Final = frozenset(RULES) - {
-    "text_says_something",
-    "results_stand_after_their_calls",
-    "neighbours_are_one",
-}
+# Not of a change of form: a model that is told of one looks for a fault that is none.
+_TOLD: Final = frozenset(RULES) - {"results_stand_after_their_calls"}
 
 
 # --- items -------------------------------------------------------------------------------------
@@ -326,20 +279,15 @@ def _speaker_of(speaker: types.Speaker, part: types.Part) -> types.Speaker:
 
 
 def _assembled(items: _Items) -> History:
-    """Return items as messages again; texts that have become neighbours are paragraphs."""
-    messages: list[HistoryMessage] = []
-    for (speaker, _), group in groupby(items, key=lambda item: (item.speaker, item.message)):
-        members = list(group)
-        parts: list[types.Part] = []
-        for member in members:
-            part, before = member.part, parts[-1] if parts else None
-            if isinstance(part, types.TextPart) and isinstance(before, types.TextPart):
-                parts[-1] = types.TextPart(text=before.text + PARAGRAPH + part.text)
-            else:
-                parts.append(part)
-        place = members[0].place
-        messages.append(HistoryMessage(speaker=speaker, parts=tuple(parts), place=place))
-    return tuple(messages)
+    """Return items as messages again."""
+    groups = groupby(items, key=lambda item: (item.speaker, item.message))
+    members = [[*group] for _, group in groups]
+    return tuple(
+        HistoryMessage(
+            speaker=each[0].speaker, parts=tuple(item.part for item in each), place=each[0].place
+        )
+        for each in members
+    )
 
 
 def _unused(call_id: str, number: int, used: set[str]) -> str:

@@ -28,7 +28,7 @@ from upthread.agents.registry import (
     InstalledAgent,
     find_program,
     installed_agents,
-    seen_way,
+    version_warning,
 )
 from upthread.agents.stored import stored_histories
 from upthread.client.database_files import diagnose
@@ -409,7 +409,6 @@ def _known(
     entry, installed = AGENTS_AND_REHEARSAL[name], found.get(name)
     way = installed.way if installed else entry.ways[0]
     is_own = name == REHEARSAL
-    row = seen_way(name, way.kind)
     version = __version__ if is_own else installed.version if installed else None
     return ListedAgent(
         agent=name,
@@ -419,9 +418,9 @@ def _known(
         driven_by=way.kind,
         command=way.command,
         how_to_install=entry.how_to_install,
-        tested_with=row.version if row else None,
-        can=_OWN_CAN if is_own else row.can if row else None,
-        notice=(row.warning(version or "") if row else "") or None,
+        tested_with=way.version or None,
+        can=_OWN_CAN if is_own else way.can,
+        notice=version_warning(name, way, version or "") or None,
         hooks=states.get(name),
     )
 
