@@ -45,9 +45,6 @@ class _Agent:
     def environment(self) -> dict[str, str]:
         return {}
 
-    def resume_command(self, _session: UpstreamSessionId) -> None:
-        return None
-
     async def new_session(self) -> UpstreamSessionId:
         return self.session
 

@@ -1,6 +1,6 @@
 """W7: is a history of 1,000 and of 10,000 messages sound? What that costs above reading it.
 
-Ours: `core.history.soundness.is_sound` over messages that are in memory. Raw: a pass over the same
+Ours: `core.history.model.faults` over messages that are in memory. Raw: a pass over the same
 messages that looks at each part and decides nothing. The limit is absolute: 0.3 ms for 1,000 above
 that pass.
 """
@@ -14,8 +14,7 @@ from scratch import scratch
 from tests.support.default_turn import open_place
 from w2_turn import fill
 
-from upthread.core.history.model import is_sound
-from upthread.core.types import Message
+from upthread.core.history.model import HistoryMessage, faults, history_of
 from upthread.store.sqlite import SqliteStore
 
 SIZES = (1_000, 10_000)
@@ -38,18 +37,18 @@ def measure(*, is_quick: bool) -> list[Row]:
     return rows
 
 
-def _messages(number: int) -> Sequence[Message]:
+def _messages(number: int) -> Sequence[HistoryMessage]:
     with scratch() as directory:
         store = SqliteStore(directory / "validity.db")
         place = open_place(store, "spec-42")
         fill(store, place, number)
-        messages = store.messages(place.conversation.conversation_id)
+        messages = history_of(store.messages(place.conversation.conversation_id))
         store.close()
     assert len(messages) == number
     return messages
 
 
-def _pass(messages: Sequence[Message]) -> Side:
+def _pass(messages: Sequence[HistoryMessage]) -> Side:
     def look(_: int) -> None:
         for message in messages:
             for part in message.parts:
@@ -58,8 +57,8 @@ def _pass(messages: Sequence[Message]) -> Side:
     return look
 
 
-def _check(messages: Sequence[Message]) -> Side:
+def _check(messages: Sequence[HistoryMessage]) -> Side:
     def check(_: int) -> None:
-        assert is_sound(messages)
+        assert not faults(messages)
 
     return check

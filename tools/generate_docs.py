@@ -24,7 +24,6 @@ from tools.counting import GENERATED_PART
 from tools.shapes.measured import Row, table_of
 
 from upthread.agents.acp.wire import QUIRKS, Quirk
-from upthread.agents.registry import TESTED
 from upthread.core.agents import AGENTS, WITH_A_STORE, Agent, Cache
 from upthread.core.decision.handshake import DECISIONS, RULES
 from upthread.core.decision.rollover import POISON_DETECTORS, ROLLOVER, PoisonRow, Recovery
@@ -440,12 +439,13 @@ def tested_ways() -> str:
     """Every way of driving an agent, the version it was tested in, what it can do."""
     rows = [
         (
-            f"`{way.agent}`",
+            f"`{row.name}`",
             {"native": "its own interface", "acp": "ACP"}[way.kind],
             way.version,
             ", ".join(word.replace("_", "-") for word in way.can),
         )
-        for way in TESTED
+        for row in AGENTS.values()
+        for way in row.ways
     ]
     return table(("agent", "driven by", "version", "can"), rows)
 

@@ -20,9 +20,9 @@ from upthread.agent_stores.lines import (
     EMPTY,
     NO_LINES,
     CompressedError,
-    ExpandedStream,
     damage_of,
     decoded,
+    expanded,
     expanded_ends,
     is_cut,
     lines_backward,
@@ -123,7 +123,7 @@ import resource, sys
 from pathlib import Path
 from upthread.agents.claude_code.reader import read_histories
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-(read,) = read_histories(Path(sys.argv[1]), characters_max=200)
+(read,) = read_histories(Path(sys.argv[1]))
 print(len(read.unreadable), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
@@ -212,7 +212,7 @@ def test_both_ends_of_what_it_holds_are_told():
 
 def test_a_file_that_was_added_to_is_read_to_its_last_frame():
     raw = b"".join(zstd.compress(b"%d\n" % number * 30_000) for number in range(4))
-    stream = io.BufferedReader(ExpandedStream(io.BytesIO(raw)))
+    stream = expanded(io.BytesIO(raw))
     assert [*dict.fromkeys(stream)] == [b"0\n", b"1\n", b"2\n", b"3\n"]
     with pytest.raises(CompressedError):
         expanded_ends(io.BytesIO(raw + b"no frame"), head_bytes=9, tail_bytes=9)

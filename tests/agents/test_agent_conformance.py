@@ -5,6 +5,7 @@ Bad starts wait for time-outs: acp/test_adapter has them in the first set.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from operator import attrgetter
@@ -23,7 +24,13 @@ CRASHING = (sys.executable, "-I", "-c", "import sys; print('oh no', file=sys.std
 HANGING = (sys.executable, "-I", "-c", "import time; time.sleep(60)")
 BABBLING = (sys.executable, "-I", "-c", "while True: input(); print('babble', flush=True)")
 CAPABILITIES = "UPTHREAD_REHEARSAL_CAPABILITIES"
-OTHER_VERSION = ("env", f"{CAPABILITIES}=protocol_version=99", *adapter_for("rehearsal").command)
+ANSWER = {"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": 99}}
+OTHER_VERSION = (
+    sys.executable,
+    "-I",
+    "-c",
+    f"input(); print({json.dumps(ANSWER)!r}, flush=True); input()",
+)
 
 
 def rehearse(*words: str) -> str:

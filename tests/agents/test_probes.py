@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from upthread.agents import _probes
-from upthread.agents._probes import DAY_MS, FILE, PROBES_MAX, remember, remembered
+from upthread.agents import _process
+from upthread.agents._process import DAY_MS, PROBES_FILE, PROBES_MAX, remember, remembered
 
 
 @pytest.fixture(autouse=True)
@@ -76,11 +76,11 @@ def test_what_runs_another_program_is_asked_each_time(tmp_path):
 def test_whatever_is_remembered_is_asked_again_after_a_day(tmp_path, monkeypatch):
     command = program(tmp_path / "agent")
     remember(command, "agent 1")
-    now_ms = _probes._now_ms()
-    monkeypatch.setattr(_probes, "_now_ms", lambda: now_ms + DAY_MS - 60_000)
+    now_ms = _process._now_ms()
+    monkeypatch.setattr(_process, "_now_ms", lambda: now_ms + DAY_MS - 60_000)
     assert remembered(command) == "agent 1"
     for moved_ms in (DAY_MS, -DAY_MS):  # a clock that was set back says nothing either
-        monkeypatch.setattr(_probes, "_now_ms", lambda moved_ms=moved_ms: now_ms + moved_ms)
+        monkeypatch.setattr(_process, "_now_ms", lambda moved_ms=moved_ms: now_ms + moved_ms)
         assert remembered(command) is None
 
 
@@ -89,9 +89,9 @@ def test_its_file_is_ours_alone_and_one_that_another_could_have_written_counts_f
 ):
     command = program(tmp_path / "agent")
     remember(command, "agent 1")
-    assert [path.name for path in home.iterdir()] == [FILE]
-    assert stat.S_IMODE((home / FILE).stat().st_mode) == 0o600
-    (home / FILE).chmod(0o620)
+    assert [path.name for path in home.iterdir()] == [PROBES_FILE]
+    assert stat.S_IMODE((home / PROBES_FILE).stat().st_mode) == 0o600
+    (home / PROBES_FILE).chmod(0o620)
     assert remembered(command) is None
     remember(command, "agent 1")
     assert remembered(command) == "agent 1", "it was replaced by one of ours"
@@ -100,8 +100,8 @@ def test_its_file_is_ours_alone_and_one_that_another_could_have_written_counts_f
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"probes": {"x": 1}}', b"\xff" * 8])
 def test_what_is_not_as_we_wrote_it_is_asked_anew(home, tmp_path, content):
     command = program(tmp_path / "agent")
-    (home / FILE).write_bytes(content)
-    (home / FILE).chmod(0o600)
+    (home / PROBES_FILE).write_bytes(content)
+    (home / PROBES_FILE).chmod(0o600)
     assert remembered(command) is None
     remember(command, "agent 1")
     assert remembered(command) == "agent 1"
@@ -117,9 +117,9 @@ def test_where_upthread_has_no_home_none_is_made(tmp_path, monkeypatch):
 
 def test_only_the_newest_are_kept(tmp_path, monkeypatch):
     command = program(tmp_path / "agent")
-    begun_ms = _probes._now_ms() - 10_000
+    begun_ms = _process._now_ms() - 10_000
     for number in range(PROBES_MAX + 1):
-        monkeypatch.setattr(_probes, "_now_ms", lambda number=number: begun_ms + number)
+        monkeypatch.setattr(_process, "_now_ms", lambda number=number: begun_ms + number)
         remember((*command, f"--{number}"), "agent 1")
     assert remembered((*command, "--0")) is None
     assert remembered((*command, f"--{PROBES_MAX}")) == "agent 1"

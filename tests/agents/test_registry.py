@@ -23,7 +23,6 @@ from upthread.agents.codex.adapter import CodexAdapter
 from upthread.agents.opencode.adapter import OpenCodeAdapter
 from upthread.agents.registry import (
     AGENTS_AND_REHEARSAL,
-    TESTED,
     WHAT_AGENTS_CAN,
     adapter_for,
     find_agent,
@@ -32,7 +31,11 @@ from upthread.agents.registry import (
     seen_way,
     seen_way_called,
     version_in,
+    version_warning,
     way_here,
+)
+from upthread.agents.registry import (
+    difference as difference_of,
 )
 from upthread.boundary.programs import own_module
 from upthread.core.agents import AGENTS
@@ -41,7 +44,7 @@ from upthread.errors import UsageError
 
 def test_a_person_resumes_with_the_agents_own_command():
     session = "01a1fefd-1436-70d0-b61e-0c7b73ca6add"
-    commands = {agent: adapter_for(agent).resume_command(session) for agent in AGENTS_AND_REHEARSAL}
+    commands = {agent: resume_command(agent, session) for agent in AGENTS_AND_REHEARSAL}
     assert commands == of_each(
         AGENTS_AND_REHEARSAL,
         {
@@ -54,20 +57,14 @@ def test_a_person_resumes_with_the_agents_own_command():
     )
 
 
-@pytest.mark.parametrize("agent", [*AGENTS_AND_REHEARSAL, "acp:opencode acp", "acp:nobodys"])
-@pytest.mark.parametrize("is_here", [True, False])
-def test_the_command_that_opens_a_session_is_said_without_an_adapter_as_the_adapter_says_it(
-    agent, is_here, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    for row in AGENTS_AND_REHEARSAL.values() if is_here else ():
-        for way in row.ways:
-            program = tmp_path / Path(way.command[0]).name
-            program.write_text("#!/bin/sh\n")
-            program.chmod(0o755)
-    uuid = "01a1fefd-1436-70d0-b61e-0c7b73ca6add"
-    for session in (uuid, "ses_1", "a742ea7680ae1c821", "--help", "", "two\nlines"):
-        assert resume_command(agent, session) == adapter_for(agent).resume_command(session)
+def test_a_command_that_speaks_acp_is_known_for_the_agent_that_it_names():
+    resumed = ("opencode", "--session", "ses_1")
+    assert resume_command("acp:opencode acp", "ses_1") == resumed
+    assert resume_command("mine", "ses_1", ("/opt/opencode", "acp")) == resumed
+    assert resume_command("opencode", "--auto-approve", ("opencode", "acp")) is None
+    assert resume_command("acp:/home/claude/x", "1") is None
+    with pytest.raises(UsageError):
+        resume_command("nobodys", "1")
 
 
 def test_an_adapter_has_its_agents_command_and_a_given_one_is_split_without_a_shell():
@@ -165,8 +162,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PINS = json.loads((ROOT / "agents.json").read_text())["dependencies"]
 
 
-def name_of(row):
-    return row.agent if row.kind == "native" else f"{row.agent}-{row.kind}"
+TESTED = [(row.name, way) for row in AGENTS.values() for way in row.ways]
+
+
+def name_of(tested):
+    agent, way = tested
+    return agent if way.kind == "native" else f"{agent}-{way.kind}"
 
 
 PACKAGES = of_each(
@@ -184,10 +185,10 @@ PACKAGES = of_each(
 """What of `agents.json` each way of driving an agent is of; None for one that is not pinned."""
 
 
-@pytest.mark.parametrize("row", TESTED, ids=name_of)
-def test_the_version_is_the_one_that_is_pinned_for_the_live_tests(row):
-    package = PACKAGES[name_of(row)]
-    assert package is None or row.version == PINS[package]
+@pytest.mark.parametrize("tested", TESTED, ids=name_of)
+def test_the_version_is_the_one_that_is_pinned_for_the_live_tests(tested):
+    package = PACKAGES[name_of(tested)]
+    assert package is None or tested[1].version == PINS[package]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,7 @@ def test_the_version_is_the_one_whose_behaviour_was_measured(path):
 
 
 def test_every_way_of_driving_a_known_agent_says_its_version_and_known_words():
-    for row in TESTED:
+    for _, row in TESTED:
         assert version_in(row.version) == row.version != ""
         assert row.can
         assert list(row.can) == [word for word in WHAT_AGENTS_CAN if word in row.can]
@@ -226,22 +227,22 @@ def test_every_way_of_driving_a_known_agent_says_its_version_and_known_words():
 def test_another_version_is_newer_or_older_and_an_unreadable_one_neither(version, difference):
     row = seen_way("opencode", "native")
     assert row is not None
-    assert row.difference(version) == difference
+    assert difference_of(row, version) == difference
 
 
 def test_the_warning_names_both_versions_and_the_probe_for_the_agents_name_here():
     row = seen_way("codex", "acp")
     assert row is not None
-    assert row.warning("2.5.1", called="acp:codex-acp --x") == (
+    assert version_warning("acp:codex-acp --x", row, "2.5.1") == (
         "acp:codex-acp --x 2.5.1 is older than 2.6.0, which this upthread was tested with; "
         "try what it does: upthread doctor --probe 'acp:codex-acp --x'"
     )
-    assert row.warning("2.6.0") == ""
+    assert version_warning("codex", row, "2.6.0") == ""
     assert seen_way("mine", "acp") is None
 
 
 CALLS_ITSELF = of_each(
-    [row.agent for row in TESTED if row.kind == "acp"],
+    [agent for agent, way in TESTED if way.kind == "acp"],
     {
         "opencode": "OpenCode",
         "codex": "@agentclientprotocol/codex-acp",
@@ -255,6 +256,6 @@ CALLS_ITSELF = of_each(
 def test_an_agent_is_known_by_what_it_calls_itself_over_acp(known_as, name):
     row = seen_way_called(name)
     assert row is not None
-    assert (row.agent, row.kind) == (known_as, "acp")
+    assert row == seen_way(known_as, "acp")
     assert seen_way_called("rehearsal") is None
     assert seen_way_called("") is None

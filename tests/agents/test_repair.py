@@ -19,7 +19,7 @@ from tests.core.history.requests import refusals
 
 from upthread.agents.registry import reader_of
 from upthread.agents.stored import repaired_copy
-from upthread.core.history.model import is_sound
+from upthread.core.history.model import faults
 from upthread.core.history.repair import repair
 
 
@@ -68,7 +68,7 @@ def test_a_damaged_transcript_is_whole_in_the_copy_and_untouched_where_it_is(age
     write, edits = CASES[agent]
     path = write(tmp_path / "s.jsonl")
     before = path.read_bytes()
-    assert not is_sound(read_of(agent, path).history.messages)
+    assert faults(read_of(agent, path).history)
 
     made = repair_of(agent, path, tmp_path / "ours")
 
@@ -76,7 +76,7 @@ def test_a_damaged_transcript_is_whole_in_the_copy_and_untouched_where_it_is(age
     assert made.left == ()
     assert len(made.edits) == edits
     history = read_of(agent, made.after).history
-    assert is_sound(history.messages)
+    assert faults(history) == ()
     assert refusals(repair(history).history) == []
     assert set(made.after.read_bytes().splitlines()) & set(before.splitlines())
     again = repair_of(agent, made.after, tmp_path / "two")
@@ -101,7 +101,7 @@ def test_no_word_of_anybody_is_lost(tmp_path):
     path = damaged_transcript(tmp_path / "s.jsonl")
     copy = repair_of("claude-code", path, tmp_path / "ours")
     said = ["go", "I run.", "well?", "and", "go on"]
-    parts = [p for m in read_of("claude-code", copy.after).history.messages for p in m.parts]
+    parts = [p for m in read_of("claude-code", copy.after).history for p in m.parts]
     assert [p.text for p in parts if getattr(p, "text", None) in said] == said
 
 

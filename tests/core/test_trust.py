@@ -28,6 +28,7 @@ from upthread.core.trust import (
     Keep,
     Pending,
     Redaction,
+    as_one,
     concerning,
     ignored_notice,
     judge,
@@ -265,6 +266,7 @@ def test_without_consent_nothing_is_looser_and_with_it_only_recording_is_left_ou
     assert is_no_looser(laid(own, SHIPPED), without)
     assert set(without.roles) == set(theirs.roles)
     assert judge((SHIPPED, own), without).items == (), "nothing looser is left to ask for"
+    assert leaves(as_one((own, theirs))) == leaves(own) | leaves(theirs)
     counting = leaves(judged.file([item for item, _ in judged.items]))
     said = leaves(theirs)
     assert all(place[-1] == "record" for place in said if place not in counting)

@@ -48,6 +48,17 @@ class RealAgent:
         return f"{self.name.partition('-')[0]}_binary"
 
 
+def reporting(**fields: object) -> str:
+    """Return the step in which a role ends with its report."""
+    report = {"status": "done", "summary": "It is done.", **fields}
+    return f"[[SAY ```upthread\n{json.dumps(report)}\n```]]"
+
+
+def judging(result: str, why: str) -> str:
+    """Return the step in which a role approves or rejects."""
+    return reporting(verdict={"result": result, "evidence": [why]})
+
+
 _PATCH = "*** Begin Patch\n*** Add File: {}\n+x\n*** End Patch\n"
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.live.agents import ADDRESS, AGENTS, WAYS, over_acp
+from tests.live.agents import ADDRESS, AGENTS, WAYS, judging, over_acp, reporting
 from tests.live.asked import last_request, session_of, user_texts
 from tests.live.shell import Shell, agents_left, kill_tree, only, processes_with, wait_until
 from tests.support.sets import EXTENDED, SOAK, spread
@@ -199,12 +199,20 @@ def test_without_a_person_to_ask_the_turn_is_parked_and_nothing_is_done(name, sh
 @pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["codex"]))
 def test_the_pipeline_runs_to_approved_in_new_processes(name, shell, model):
     (shell.project / "spec.md").write_text(SPECIFICATION.format(1))
+    model.answer_next(reporting(status="needs_input", questions=[{"id": "q1", "text": "Red?"}]))
     lines = shell.lines("run", "spec-42", "--spec", "spec.md", exit_code=4)
     shell.lines("answer", "spec-42", only(lines, "waiting")["questions"][0]["id"], "Yes.")
+    planned, rejected = reporting(summary="Plan KIWI-42."), judging("rejected", "No PEAR-7.")
+    approved = judging("approved", "Fine.")
+    written = AGENTS[name].command("touch export.txt") + reporting()
+    steps = (reporting(), planned, rejected, reporting(), approved, written, approved)
+    model.answer_next("".join(steps))
     assert only(shell.lines("run", "spec-42"), "result")["status"] == "approved"
     roles = shell.one("show", "spec-42")["roles"]
     links = {link["upstream_session_id"] for role in roles for link in role["chain"]}
     assert links == {session_of(request) for request in model.model_requests}
+    shown = [json.dumps(request.body) for request in model.model_requests]
+    assert any("KIWI-42" in each and "PEAR-7" in each for each in shown), "it knows its own plan"
     chains = {role["role"]: len(role["chain"]) for role in roles}
     assert chains["clarifier"] == chains["planner"] == chains["constructor"] == 1
 

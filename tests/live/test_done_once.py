@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.live.agents import ADDRESS, AGENTS, WAYS, RealAgent
+from tests.live.agents import ADDRESS, AGENTS, WAYS, RealAgent, judging
 from tests.live.far_ends import FarEnd, Posts, Pushes
 from tests.live.shell import Shell, kill_all, kill_tree, only, tree_of, wait_until
 from tests.support.sets import spread
@@ -90,11 +90,6 @@ def test_an_action_that_a_person_settled_as_done_is_refused_and_the_turn_ends(de
     assert desk.far_end.count == 2, "the turn has ended: a new prompt that asks for it means it"
 
 
-APPROVES = {
-    "status": "done",
-    "summary": "looked",
-    "verdict": {"result": "approved", "evidence": ["fine"]},
-}
 LOOKS_ONLY = '[[pipeline.steps]]\nrole = "validator"\ntask = "Look."\n'
 
 
@@ -102,7 +97,7 @@ LOOKS_ONLY = '[[pipeline.steps]]\nrole = "validator"\ntask = "Look."\n'
 def test_a_run_that_approves_reports_an_unsettled_action_until_a_person_settles_it(desk, model):
     desk.cut_off()
     desk.shell.configure(LOOKS_ONLY)
-    model.answer_next(f"[[SAY ```upthread\n{json.dumps(APPROVES)}\n```]]")
+    model.answer_next(judging("approved", "fine"))
     result = desk.shell.lines("run", "spec-42", "Look.", exit_code=4)[-1]
     assert (result["status"], result["state"]) == ("approved", "unsettled")
     (effect_id,) = result["in_doubt"]

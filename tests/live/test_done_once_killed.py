@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.live.agents import ADDRESS, WAYS, RealAgent, shell_of
+from tests.live.agents import ADDRESS, WAYS, RealAgent, reporting, shell_of
 from tests.live.far_ends import FarEnd, Posts, Publishes, Pushes
 from tests.live.shell import (
     PATIENCE_S,
@@ -146,14 +146,19 @@ class Kill:
         below = tree_of(running.pid) - {running.pid}
         self.model.forget_answers()
         if self.case.killed == "agent":  # upthread starts another one, which would act again
-            self.model.answer_next(self.way.command(self.far_end.other_words))
+            self.model.answer_next(self._again(self.way))
         named = {"agent": below, "upthread": {running.pid}, "both": {running.pid, *below}}
         kill_all(named[self.case.killed])
+
+    def _again(self, way: RealAgent) -> str:
+        """Return how the model acts once more; a run ends with a report."""
+        report = reporting() if self.case.after == "run" else ""
+        return way.command(self.far_end.other_words) + report
 
     def _go_on(self) -> tuple[int, str]:
         way = self.other if self.case.after == "other agent" else self.way
         self.model.forget_answers()
-        self.model.answer_next(way.command(self.far_end.other_words))
+        self.model.answer_next(self._again(way))
         words = {
             "tell --continue": ("tell", ADDRESS, "--continue"),
             "new prompt": ("tell", ADDRESS, "Go on."),

@@ -11,7 +11,7 @@ from tests.support.sets import EXTENDED
 pytestmark = [pytest.mark.live, EXTENDED, pytest.mark.timeout(600)]
 
 ROLES = {"planner": "claude-code", "constructor": "opencode", "validator": "codex"}
-PROTOCOLS = {"claude-code": "messages", "opencode": "chat_completions", "codex": "responses"}
+PROTOCOLS = {"claude-code": "messages", "opencode": "messages", "codex": "responses"}
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from tests.live.shell import wait_until
 from tests.support.sets import EXTENDED, SOAK
 
 from upthread.testing.rehearsal_model import RehearsalModel
+from upthread.testing.rehearsal_model.messages import MESSAGES
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
@@ -94,7 +95,7 @@ def desk(plugged: PluggedOpenCode, agent: AcpProcess) -> Desk:
 
 
 def told(request: Any) -> str:
-    return json.dumps(request.body["messages"])
+    return json.dumps([request.body["system"], request.body["messages"]])
 
 
 def test_task_without_an_id_finds_its_session_from_another_process_and_main_session(desk):
@@ -105,8 +106,8 @@ def test_task_without_an_id_finds_its_session_from_another_process_and_main_sess
     first, second = plugged.requests_of(child["upstream_session_id"])
     assert len(child["chain"]) == 1
     assert "KIWI-42" in told(second)
-    assert second.body["messages"][-1]["content"] == "What was it?"
-    assert first.body["messages"][0] == second.body["messages"][0], "the role's own instructions"
+    assert MESSAGES.read(second.body).user_texts[-1] == "What was it?"
+    assert first.body["system"] == second.body["system"], "the role's own instructions"
     assert first.body["tools"] == second.body["tools"], "the role's own permissions"
     assert "You are the planner." in told(second)
     audit = plugged.upthread("audit", plugged.used)

@@ -72,12 +72,10 @@ def tell_all(shell: Shell, model: RehearsalModel, steps: list[str]) -> list[str]
 
 
 def tool_results(body: dict) -> list[str]:
-    """Return the texts of tool results in a request of any of the three protocols, in order."""
+    """Return the texts of tool results in a request of either protocol, in order."""
     found: list[str] = []
     for message in [*body.get("messages", []), *body.get("input", [])]:
-        if message.get("role") == "tool":
-            found.append(text_of(message["content"]))
-        elif message.get("type") == "function_call_output":
+        if message.get("type") == "function_call_output":
             found.append(text_of(message["output"]))
         elif isinstance(message.get("content"), list):
             blocks = [each for each in message["content"] if each.get("type") == "tool_result"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ from tests.live.kept import Said, assert_valid, messages_of, ours, words
 from tests.live.shell import Shell, agents_left, kill_tree, wait_until
 from tests.support.sets import SOAK, spread
 
+from upthread.agent_stores import base
 from upthread.agent_stores.base import VendorHistory
 from upthread.agent_stores.homes import home_of
 from upthread.agents.claude_code.adapter import OPENING_WORDS
@@ -26,6 +28,12 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 OVER_ACP = "opencode over ACP"
 NAMES = ("claude-code", "opencode", OVER_ACP)
 IN_BACKGROUND = {"OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS": "true"}
+
+
+@pytest.fixture(autouse=True)
+def _texts_are_whole(monkeypatch):
+    """A diagnosis keeps the beginning of each text; what is compared here is all of it."""
+    monkeypatch.setattr(base, "OUTLINE_CHARACTERS", sys.maxsize)
 
 
 @dataclass(frozen=True)

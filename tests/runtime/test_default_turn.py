@@ -50,9 +50,6 @@ class ToolTakingAgent:
     async def open(self, _request):
         yield self
 
-    def resume_command(self, _upstream):
-        return None
-
     async def new_session(self):
         return UpstreamSessionId(self.upstream)
 

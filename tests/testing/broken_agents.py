@@ -87,9 +87,6 @@ class BrokenAdapter:
             connection = await (fault.does(opening) if fault.method == "open" else opening)
             yield BrokenConnection(connection, fault, request, self._known)
 
-    def resume_command(self, upstream_session_id: Any) -> Any:
-        return self._real.resume_command(upstream_session_id)
-
 
 class BrokenConnection:
     """The real connection, but for one thing."""

@@ -7,13 +7,12 @@ import json
 import pytest
 from msgspec.structs import replace
 from tests.testing.plain_client import (
-    CHAT,
     MESSAGES,
+    RESPONSES,
     anthropic,
     anthropic_text,
-    chat,
-    chat_text,
     post,
+    responses,
 )
 
 from upthread.testing.rehearsal_model import RehearsalModel
@@ -33,17 +32,14 @@ def call_of(name, **arguments):
 
 def test_steps_are_one_model_call_each_also_through_tool_results(model):
     text = 'Do it. [[CALL read {"path": "a"}]] then [[CALL bash {"command": "ls"}]] [[SAY done]]'
-    body = chat(text)
+    body = responses(text)
     seen = []
     for _ in range(3):
-        message = post(model.base_url, CHAT, body).json["choices"][0]["message"]
-        calls = message.get("tool_calls", [])
-        seen.append([call["function"]["name"] for call in calls] or message["content"])
-        body["messages"].append(message)
-        body["messages"] += [
-            {"role": "tool", "tool_call_id": call["id"], "content": "ok"} for call in calls
-        ]
-    assert seen == [["read"], ["bash"], "done"]
+        (item,) = post(model.base_url, RESPONSES, body).json["output"]
+        seen.append(item.get("name") or item["content"][0]["text"])
+        output = {"type": "function_call_output", "call_id": item.get("call_id"), "output": "ok"}
+        body["input"] += [item, output]
+    assert seen == ["read", "bash", "done"]
     assert model.violations == []
 
 
@@ -82,37 +78,37 @@ def test_waits_paces_and_thoughts_belong_to_the_step_that_follows():
 
 
 def test_a_retry_goes_on_to_the_step_after_a_failure(model):
-    body = chat("[[FAIL 429 retry-after=1]] [[FAIL 500]] [[SAY at last]]")
-    answers = [post(model.base_url, CHAT, body) for _ in range(3)]
+    body = anthropic("[[FAIL 429 retry-after=1]] [[FAIL 500]] [[SAY at last]]")
+    answers = [post(model.base_url, MESSAGES, body) for _ in range(3)]
     assert [answer.status for answer in answers] == [429, 500, 200]
     assert answers[0].headers["retry-after"] == "1"
-    assert chat_text(answers[2]) == "at last"
+    assert anthropic_text(answers[2]) == "at last"
 
 
 def test_a_failure_at_the_end_repeats_until_the_user_says_something_else(model):
-    body = chat("[[FAIL 429 limit]]")
-    assert {post(model.base_url, CHAT, body).status for _ in range(4)} == {429}
+    body = anthropic("[[FAIL 429 limit]]")
+    assert {post(model.base_url, MESSAGES, body).status for _ in range(4)} == {429}
     body["messages"].append({"role": "user", "content": "go on"})
-    assert post(model.base_url, CHAT, body).status == 200
+    assert post(model.base_url, MESSAGES, body).status == 200
 
 
 def test_failures_of_one_session_do_not_count_in_another(model):
-    body = chat("[[FAIL 500]] [[SAY ok]]")
+    body = anthropic("[[FAIL 500]] [[SAY ok]]")
     first, second = {"x-session-id": "ses_1"}, {"x-session-id": "ses_2"}
     statuses = [
-        post(model.base_url, CHAT, body, headers=headers).status
+        post(model.base_url, MESSAGES, body, headers=headers).status
         for headers in (first, second, first, second)
     ]
     assert statuses == [500, 500, 200, 200]
 
 
 def test_without_a_script_the_reply_tells_what_past_was_shown(model):
-    body = chat("The word is KIWI. " + "x" * 100)
+    body = anthropic("The word is KIWI. " + "x" * 100)
     body["messages"] += [
         {"role": "assistant", "content": "fine"},
         {"role": "user", "content": [{"type": "text", "text": "Which word?"}]},
     ]
-    text = chat_text(post(model.base_url, CHAT, body))
+    text = anthropic_text(post(model.base_url, MESSAGES, body))
     assert text.startswith("HIST n_user=2 seen=")
     seen = json.loads(text.partition("seen=")[2])
     assert seen == [("The word is KIWI. " + "x" * 100)[:60], "Which word?"]
@@ -171,6 +167,6 @@ def test_a_marker_without_sense_is_told_to_whoever_wrote_it(model, text, words):
     with pytest.raises(ScriptError) as caught:
         parse_script(text)
     assert words in str(caught.value)
-    answer = post(model.base_url, CHAT, chat(text))
+    answer = post(model.base_url, MESSAGES, anthropic(text))
     assert answer.status == 400
     assert words in answer.json["error"]["message"]

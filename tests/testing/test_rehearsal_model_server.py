@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
-import stat
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
@@ -17,17 +12,16 @@ from urllib.parse import urlsplit
 import pytest
 from tests.support.world import eventually
 from tests.testing.plain_client import (
-    CHAT,
     MESSAGES,
+    RESPONSES,
     anthropic,
     anthropic_text,
-    chat,
-    chat_text,
     post,
+    responses,
     send,
 )
 
-from upthread.testing.rehearsal_model import BODY_BYTES_MAX, MODEL_ID, RehearsalModel
+from upthread.testing.rehearsal_model import MODEL_ID, RehearsalModel
 
 
 @pytest.fixture
@@ -42,83 +36,66 @@ def raw_connection(model):
 
 
 def raw_request(text):
-    body = json.dumps(chat(text)).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+    body = json.dumps(anthropic(text)).encode()
+    head = f"POST {MESSAGES} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 
-def test_every_request_is_recorded_with_the_agents_session_and_without_its_key(model):
-    headers = {"x-session-id": "ses_1", "x-parent-session-id": "ses_0", "authorization": "Bearer k"}
-    post(model.base_url, CHAT, chat("hello"), headers=headers)
-    post(model.base_url, MESSAGES, anthropic("hi"), headers={"X-Claude-Code-Session-Id": "u-1"})
+def test_every_request_is_recorded_with_the_agents_session(model):
+    post(model.base_url, MESSAGES, anthropic("hello"), headers={"x-session-id": "ses_1"})
+    post(model.base_url, RESPONSES, responses("hi"), headers={"X-Claude-Code-Session-Id": "u-1"})
 
     first, second = model.requests
-    assert (first.n, first.protocol, first.path) == (1, "chat_completions", CHAT)
-    assert (first.session_id, first.parent_session_id) == ("ses_1", "ses_0")
-    assert first.headers["authorization"] == "(hidden)"
+    assert (first.n, first.protocol, first.path) == (1, "messages", MESSAGES)
+    assert first.session_id == "ses_1"
     assert first.body["messages"][0]["content"] == "hello"
     assert first.response["text"].startswith("HIST n_user=1")
     assert first.status == 200
-    assert (second.protocol, second.session_id) == ("messages", "u-1")
-
-
-def test_the_log_file_is_the_owners_alone_and_holds_one_line_per_request(tmp_path):
-    path = tmp_path / "log.jsonl"
-    with RehearsalModel(log_path=path) as model:
-        post(model.base_url, CHAT, chat("one"))
-        post(model.base_url, CHAT, chat("two"))
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [line["n"] for line in lines] == [1, 2]
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_a_link_in_place_of_the_log_file_is_refused(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match="symbolic links"):
-        RehearsalModel(log_path=tmp_path / "link")
-    assert not (tmp_path / "elsewhere").exists()
+    assert (second.protocol, second.session_id) == ("responses", "u-1")
 
 
 def test_queued_failures_hit_the_next_requests_and_then_end(model):
     model.answer_next(2 * "[[FAIL 429 retry-after=1.5 slow down]]")
-    answers = [post(model.base_url, CHAT, chat("x [[SAY fine]]")) for _ in range(3)]
+    answers = [post(model.base_url, MESSAGES, anthropic("x [[SAY fine]]")) for _ in range(3)]
     assert [answer.status for answer in answers] == [429, 429, 200]
     assert answers[0].headers["retry-after"] == "1.5"
     assert answers[0].json["error"]["message"] == "slow down"
-    assert chat_text(answers[2]) == "fine"
+    assert anthropic_text(answers[2]) == "fine"
 
 
 def test_side_requests_do_not_use_up_a_queued_failure(model):
     model.answer_next("[[FAIL 500]]")
-    title = {"role": "system", "content": "You are a title generator."}
-    body = {"messages": [title, {"role": "user", "content": "[[SAY no title]]"}]}
-    assert chat_text(post(model.base_url, CHAT, body)) == "Rehearsal"
-    assert post(model.base_url, CHAT, chat("x")).status == 500
+    body = anthropic("[[SAY no title]]", system="You are a title generator.")
+    assert anthropic_text(post(model.base_url, MESSAGES, body)) == "Rehearsal"
+    assert post(model.base_url, MESSAGES, anthropic("x")).status == 500
     assert [request.is_side_request for request in model.requests] == [True, False]
     assert [request.n for request in model.model_requests] == [2]
 
 
-def test_a_full_context_is_worded_as_openai_words_it(model):
+def test_a_full_context_is_worded_as_anthropic_words_it(model):
     model.answer_next("[[FAIL 400 context length]]")
-    error = post(model.base_url, CHAT, chat("x")).json["error"]
-    assert error["code"] == "context_length_exceeded"
-    assert "maximum context length" in error["message"]
+    error = post(model.base_url, MESSAGES, anthropic("x")).json["error"]
+    assert error["type"] == "invalid_request_error"
+    assert "prompt is too long" in error["message"]
 
 
 def test_faults_are_given_out_once_each_under_parallel_requests(model):
     model.answer_next(10 * "[[FAIL 503]]")
     with ThreadPoolExecutor(max_workers=10) as pool:
-        answers = list(pool.map(lambda n: post(model.base_url, CHAT, chat(f"{n}")), range(30)))
+        answers = list(
+            pool.map(lambda n: post(model.base_url, MESSAGES, anthropic(f"{n}")), range(30))
+        )
     assert sum(answer.status == 503 for answer in answers) == 10
     assert sorted(request.n for request in model.requests) == list(range(1, 31))
 
 
 def test_a_refused_history_is_answered_as_the_provider_answers_and_recorded(model):
-    body = {"messages": [{"role": "tool", "tool_call_id": "call_1", "content": "x"}]}
-    answer = post(model.base_url, CHAT, body)
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "x"}
+    body = {"messages": [{"role": "user", "content": [result]}], "tools": [{"name": "read"}]}
+    answer = post(model.base_url, MESSAGES, body)
     assert answer.status == 400
-    assert "must be a response to a preceeding message" in answer.json["error"]["message"]
-    assert [found.rule for found in model.violations] == ["each_answer_has_its_call"]
+    assert "unexpected `tool_use_id` found" in answer.json["error"]["message"]
+    assert [found.rule for found in model.violations] == ["each_tool_result_has_its_use"]
     assert model.requests[0].violations == tuple(model.violations)
 
 
@@ -131,28 +108,10 @@ def test_a_lenient_model_answers_a_refused_history_and_records_it():
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000])
 def test_a_body_that_is_no_json_object_is_refused(model, raw):
-    answer = send(model.base_url, "POST", CHAT, raw=raw)
+    answer = send(model.base_url, "POST", MESSAGES, raw=raw)
     assert answer.status == 400
     assert "not a JSON object" in answer.json["error"]["message"]
     assert model.requests[0].status == 400
-
-
-def test_a_body_over_the_limit_is_refused_unread(model):
-    with raw_connection(model) as connection:
-        head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {BODY_BYTES_MAX + 1}\r\n\r\n"
-        connection.sendall(head.encode())
-        answer = b""
-        while chunk := connection.recv(65536):
-            answer += chunk
-    assert answer.startswith(b"HTTP/1.1 413")
-    assert f"{BODY_BYTES_MAX} are allowed".encode() in answer
-    assert model.requests[0].status == 413
-
-
-def test_a_body_without_a_length_is_refused(model):
-    with raw_connection(model) as connection:
-        connection.sendall(f"POST {CHAT} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
-        assert connection.recv(65536).startswith(b"HTTP/1.1 411")
 
 
 def test_an_unknown_path_is_recorded_and_not_found(model):
@@ -195,13 +154,16 @@ def waits(model, monkeypatch):
 
 
 def test_sleep_delays_the_answer_it_stands_before(model, waits):
-    assert chat_text(post(model.base_url, CHAT, chat("[[SLEEP 30]] [[SAY late]]"))) == "late"
+    assert (
+        anthropic_text(post(model.base_url, MESSAGES, anthropic("[[SLEEP 30]] [[SAY late]]")))
+        == "late"
+    )
     assert sum(waits) == pytest.approx(30)
 
 
 def test_pace_stretches_a_stream(model, waits):
-    body = chat(f"[[PACE 2]] [[SAY {'word ' * 40}]]", stream=True)
-    frames = post(model.base_url, CHAT, body).events
+    body = anthropic(f"[[PACE 2]] [[SAY {'word ' * 40}]]", stream=True)
+    frames = post(model.base_url, MESSAGES, body).events
     assert sum(waits) == pytest.approx(2 * len(frames))
 
 
@@ -212,7 +174,7 @@ def test_a_hanging_request_is_recorded_at_once_and_ends_with_the_server():
 
     def ask() -> None:
         try:
-            post(model.base_url, CHAT, chat("[[HANG]]"), timeout_s=100)
+            post(model.base_url, MESSAGES, anthropic("[[HANG]]"), timeout_s=100)
         except (OSError, HTTPException) as error:
             outcome.append(error)
 
@@ -241,7 +203,7 @@ def test_a_client_that_goes_while_the_model_hangs_leaves_no_thread(model):
 
 def test_closing_leaves_no_port_and_keeps_the_requests():
     with RehearsalModel() as model:
-        post(model.base_url, CHAT, chat("x"))
+        post(model.base_url, MESSAGES, anthropic("x"))
     with pytest.raises(ConnectionRefusedError):
         send(model.base_url, "GET", "/v1/models")
     assert len(model.requests) == 1
@@ -249,21 +211,3 @@ def test_closing_leaves_no_port_and_keeps_the_requests():
 
 def test_closing_a_model_that_never_started_is_quiet():
     RehearsalModel().close()
-
-
-@pytest.mark.parametrize("how", ["SIGTERM", "stdin"])
-def test_the_command_prints_its_address_and_ends_when_told(tmp_path, how):
-    command = [sys.executable, "-m", "upthread.testing.rehearsal_model", "--log", "log.jsonl"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path, text=True
-    ) as process:
-        assert process.stdout
-        assert process.stdin
-        url = process.stdout.readline().strip()
-        assert chat_text(post(url, CHAT, chat("[[SAY yes]]"))) == "yes"
-        if how == "SIGTERM":
-            os.kill(process.pid, signal.SIGTERM)
-        else:
-            process.stdin.close()
-        assert process.wait(timeout=20) == 0
-    assert json.loads((tmp_path / "log.jsonl").read_text())["response"]["text"] == "yes"

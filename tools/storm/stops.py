@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.live import claude_code, codex, opencode
-from tests.live.agents import WAYS, RealAgent, shell_of
+from tests.live.agents import WAYS, RealAgent, reporting, shell_of
 from tests.live.shell import Shell, kill_all, processes_with, tree_of
 from tests.support import trusting
 from tools.storm.far_end import FarEnd
@@ -366,7 +366,7 @@ class _Trial:
         asked_before = len(self._model.requests)
         call = self._way.command(self._second)
         if case.again == "run":
-            self._model.answer_next(call)
+            self._model.answer_next(call + reporting())
             again = self._end(self._start("run", WORKSTREAM))
         else:
             role = "auditor" if case.again == "other role" else "planner"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -18,7 +18,8 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct, field, structs
 
 from upthread.core import types
-from upthread.core.history.model import History, items_of, text_of
+from upthread.core.codec import objects_at, text_at
+from upthread.core.history.model import History
 from upthread.core.roles.role import BUILT_IN_ROLES
 from upthread.core.types import JsonValue
 
@@ -64,17 +65,11 @@ def is_known_version(version: str, known: tuple[str, ...]) -> bool:
     return any(version == line or version.startswith(f"{line}.") for line in known)
 
 
-def outlined(parts: Iterable[types.Part], characters_max: int | None) -> tuple[types.Part, ...]:
-    """Return parts with the beginning of each text, all of it when `characters_max` is None."""
-    if characters_max is None:
-        return tuple(parts)
-    return tuple(_outline(part, characters_max) for part in parts)
-
-
-def _outline(part: types.Part, characters_max: int) -> types.Part:
+def outlined(part: types.Part) -> types.Part:
+    """Return a part with the beginning of its text."""
     match part:
         case types.TextPart() | types.ReasoningPart() | types.ToolResultPart():
-            return structs.replace(part, text=part.text[:characters_max])
+            return structs.replace(part, text=part.text[:OUTLINE_CHARACTERS])
         case types.UnknownPart():
             return structs.replace(part, raw=None)
         case _:
@@ -193,7 +188,7 @@ def text_in(content: JsonValue) -> str:
     """Return the first text of a message: of a text, or of a list of blocks; empty for none."""
     if isinstance(content, str):
         return content
-    return next((text for block in items_of(content) if (text := text_of(block.get("text")))), "")
+    return next((text for block in objects_at(content) if (text := text_at(block, "text"))), "")
 
 
 def epoch_ms(timestamp: str) -> int | None:

@@ -39,78 +39,53 @@ WINDOW_LOG_MAX: Final = 23
 """8 MiB. What Codex writes needs 2 MiB; a file may ask for 2 GiB, and is refused."""
 
 _PIECE_BYTES: Final = 256 * 1024
-_READ_BYTES: Final = 64 * 1024
 
 
 class CompressedError(OSError):
     """A file is not what its name says, or expands too far."""
 
 
-def pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Yield what a compressed file holds, in pieces: all its frames. Raises CompressedError."""
-    library = _library()
-    options = {library.DecompressionParameter.window_log_max: WINDOW_LOG_MAX}
-    expander = library.ZstdDecompressor(options=options)
-    expanded = 0
-    try:
-        while True:
-            if expander.eof:  # a file that was added to has a frame for each time
-                raw = expander.unused_data or file.read(_READ_BYTES)
-                if not raw:
-                    return
-                expander = library.ZstdDecompressor(options=options)
-            elif expander.needs_input:
-                raw = file.read(_READ_BYTES)
-                if not raw:
-                    raise CompressedError("it ends before its end")
-            else:
-                raw = b""
-            piece = expander.decompress(raw, max_length=_PIECE_BYTES)
-            expanded += len(piece)
-            if expanded > BYTES_MAX:
-                raise CompressedError(f"it expands to more than {BYTES_MAX} bytes")
-            if piece:
-                yield piece
-    except library.ZstdError as error:
-        raise CompressedError(f"it is not Zstandard: {error}") from error
-
-
-def expanded_ends(file: BinaryIO, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes, bool]:
-    """Return both ends of what a compressed file holds, and whether they are all of it."""
-    head, tail = bytearray(), bytearray()
-    size = 0
-    for piece in pieces(file):
-        size += len(piece)
-        taken = head_bytes - len(head)
-        head += piece[:taken] if taken > 0 else b""
-        tail += piece[max(0, taken) :]
-        del tail[: max(0, len(tail) - tail_bytes)]
-    return bytes(head), bytes(tail), size == len(head) + len(tail)
-
-
-class ExpandedStream(io.RawIOBase):
-    """A compressed file as a stream of what it holds; wrapped in a buffer it has lines."""
+class _Expanded(io.RawIOBase):
+    """What a compressed file holds, of all its frames. Raises CompressedError."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._pieces = pieces(file)
-        self._left = b""
+        self._library = _library()
+        options = {self._library.DecompressionParameter.window_log_max: WINDOW_LOG_MAX}
+        self._file = self._library.ZstdFile(file, options=options)
+        self._size = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         """Fill a buffer, as RawIOBase has it."""
-        if not self._left:
-            self._left = next(self._pieces, b"")
-        taken = min(len(buffer), len(self._left))
-        buffer[:taken] = self._left[:taken]
-        self._left = self._left[taken:]
+        try:
+            taken: int = self._file.readinto(buffer)
+        except EOFError as error:
+            raise CompressedError("it ends before its end") from error
+        except self._library.ZstdError as error:
+            raise CompressedError(f"it is not Zstandard: {error}") from error
+        self._size += taken
+        if self._size > BYTES_MAX:
+            raise CompressedError(f"it expands to more than {BYTES_MAX} bytes")
         return taken
 
 
 def expanded(file: BinaryIO) -> BinaryIO:
     """Return what a compressed file holds as a stream with lines."""
-    return io.BufferedReader(ExpandedStream(file))
+    return io.BufferedReader(_Expanded(file), _PIECE_BYTES)
+
+
+def expanded_ends(file: BinaryIO, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes, bool]:
+    """Return both ends of what a compressed file holds, and whether they are all of it."""
+    stream = expanded(file)
+    head, tail = stream.read(head_bytes), bytearray()
+    size = len(head)
+    while piece := stream.read(_PIECE_BYTES):
+        size += len(piece)
+        tail += piece
+        del tail[: max(0, len(tail) - tail_bytes)]
+    return head, bytes(tail), size == len(head) + len(tail)
 
 
 def _library() -> Any:

@@ -28,14 +28,13 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct, field, structs
 
-from upthread.agents._json_lines import Unreadable, as_object, member, read_json, write_frame
+from upthread.agents._json_lines import Unreadable, read_json, write_frame
 from upthread.agents._process import ChildProcess, ChildStart
 from upthread.agents._prompt import Action, RunningPrompt, ask_to_hold
 from upthread.agents.base import (
     AgentConnection,
     AgentProcess,
     CallAnswer,
-    ListedSession,
     OnEvent,
     OpenRequest,
     PermissionRequest,
@@ -43,6 +42,7 @@ from upthread.agents.base import (
 )
 from upthread.boundary.files import read_start
 from upthread.core.agents import Agent
+from upthread.core.codec import member, object_at
 from upthread.core.events import AgentEvent
 from upthread.core.runs.stops import NOT_ANSWERED, STDERR_END
 from upthread.core.text import command
@@ -149,7 +149,7 @@ class RunningAgent:
             raise UpstreamError(
                 f"{self.agent} answered {asked} without a session id",
                 outcome=Outcome.UNKNOWN,
-                hint="nothing was recorded; try again",
+                hint="nothing was recorded",
             )
         return UpstreamSessionId(session)
 
@@ -422,9 +422,9 @@ def _unusable_keys(text: str) -> Iterator[str]:
     config: object = None
     with suppress(ValueError, RecursionError):  # OpenCode says itself that it cannot read it
         config = json.loads(text)
-    models = (("provider", name, "models") for name in as_object(member(config, "provider")))
+    models = (("provider", name, "models") for name in object_at(config, "provider"))
     for path in (("agent",), ("mode",), ("provider",), *models):
-        for name, value in as_object(member(config, *path)).items():
+        for name, value in object_at(config, *path).items():
             if name in _OWN_NAMES and member(value, "disable") is not True:
                 yield ".".join((*path, name))
 
@@ -501,9 +501,6 @@ class Adapter(ABC):
     @abstractmethod
     def open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
         """Start the agent and shake hands (A1, A2)."""
-
-    def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
-        return self.row.resume_command(upstream_session_id)
 
 
 def open_elsewhere(agent: str, session: UpstreamSessionId, pid: int) -> UpstreamError:
@@ -642,20 +639,6 @@ class ServerTurn(Protocol):
     def is_over(self) -> bool: ...
 
 
-class ServerSessions(Protocol):
-    """A server's sessions, as the adapter's port has them (A3 to A5, A16, A17)."""
-
-    async def new(self) -> UpstreamSessionId: ...
-
-    async def attach(self, session: UpstreamSessionId, /) -> None: ...
-
-    async def read(self, session: UpstreamSessionId, /) -> tuple[AgentEvent, ...]: ...
-
-    async def listed(self) -> tuple[ListedSession, ...]: ...
-
-    async def fork(self, session: UpstreamSessionId, /) -> UpstreamSessionId: ...
-
-
 TurnT = TypeVar("TurnT", bound=ServerTurn)
 
 
@@ -682,16 +665,13 @@ PromptT = TypeVar("PromptT", bound=ServerPrompt[Any])
 
 
 class ServerConnection(Connection, Generic[PromptT]):
-    """One running server: its sessions, and one prompt at a time.
+    """One running server: its sessions (A3 to A5, A16, A17), and one prompt at a time.
 
     `_tasks` runs beside the reading of what the server sends, while the connection serves.
     """
 
-    def __init__(
-        self, request: OpenRequest, server: RunningAgent, *, sessions: ServerSessions
-    ) -> None:
+    def __init__(self, request: OpenRequest, server: RunningAgent) -> None:
         super().__init__(request, server)
-        self._sessions = sessions
         self._prompt: PromptT | None = None
         self._tasks: TaskGroup | None = None
 
@@ -703,21 +683,6 @@ class ServerConnection(Connection, Generic[PromptT]):
         """Begin what must not keep the reader waiting."""
         assert self._tasks is not None, "only while it serves"
         self._tasks.start_soon(call, *arguments)
-
-    async def new_session(self) -> UpstreamSessionId:
-        return await self._sessions.new()
-
-    async def resume_session(self, upstream_session_id: UpstreamSessionId) -> None:
-        await self._sessions.attach(upstream_session_id)
-
-    async def load_session(self, upstream_session_id: UpstreamSessionId) -> tuple[AgentEvent, ...]:
-        return await self._sessions.read(upstream_session_id)
-
-    async def list_sessions(self) -> tuple[ListedSession, ...]:
-        return await self._sessions.listed()
-
-    async def fork_session(self, upstream_session_id: UpstreamSessionId) -> UpstreamSessionId:
-        return await self._sessions.fork(upstream_session_id)
 
     async def _hold(self, told: Mapping[str, Any]) -> CallAnswer | None:
         """Return what holds back a call that is about to run, None to let it run (A14)."""

@@ -8,11 +8,12 @@ not decoded at all, and ends the agent.
 from __future__ import annotations
 
 import json
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from msgspec import Struct
 
 from upthread.core import events
+from upthread.core.codec import object_at
 from upthread.core.quotas import require_sound_frame, whole_number
 from upthread.core.types import JsonValue, UpstreamSessionId
 
@@ -32,7 +33,7 @@ def read_json(line: bytes) -> Any:
     try:
         text = line.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
-        found = as_object(_decoded(line.decode("utf-8", "replace")))
+        found = object_at(_decoded(line.decode("utf-8", "replace")))
         if "id" in found and "method" not in found:
             return found
         return Unreadable(raw=line.decode("utf-8", "surrogateescape"))
@@ -53,39 +54,6 @@ _DECODER: Final = json.JSONDecoder(strict=False, parse_int=whole_number)
 def write_frame(message: object) -> bytes:
     """Encode a message as one line, in ASCII: lone surrogates and NUL go as escapes."""
     return json.dumps(message, separators=(",", ":")).encode("ascii")
-
-
-def as_object(value: object) -> dict[str, Any]:
-    """Return a JSON object as it is, an empty one for anything else."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def member(value: object, *path: str) -> object:
-    """Return what lies at a path of member names, None where there is nothing."""
-    for name in path:
-        value = as_object(value).get(name)
-    return value
-
-
-def text_at(value: object, *path: str) -> str:
-    """Return the text at a path of member names, "" for anything else."""
-    found = member(value, *path)
-    return found if isinstance(found, str) else ""
-
-
-def objects_at(value: object, *path: str) -> list[dict[str, Any]]:
-    """Return the objects of the list at a path; what else is in it, empty ones too, is left out."""
-    return [found for item in _items_at(value, path) if (found := as_object(item))]
-
-
-def texts_at(value: object, *path: str) -> list[str]:
-    """Return the texts of the list at a path; what else is in it is left out."""
-    return [item for item in _items_at(value, path) if isinstance(item, str)]
-
-
-def _items_at(value: object, path: tuple[str, ...]) -> list[object]:
-    found = member(value, *path)
-    return cast("list[object]", found) if isinstance(found, list) else []
 
 
 def unknown(kind: str, raw: object, session: UpstreamSessionId | None) -> events.UnknownReceived:

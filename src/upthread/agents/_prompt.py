@@ -26,7 +26,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 from msgspec import Struct, field, structs
 
-from upthread.agents._json_lines import Unreadable, as_object, read_json, text_at
+from upthread.agents._json_lines import Unreadable, read_json
 from upthread.agents.base import (
     AnswerPermission,
     CallAnswer,
@@ -36,6 +36,7 @@ from upthread.agents.base import (
     PermissionAnswer,
     PermissionRequest,
 )
+from upthread.core.codec import object_at, text_at
 from upthread.core.events import (
     AgentEvent,
     PermissionAnswered,
@@ -452,7 +453,7 @@ class CallListener:
             return None
         if isinstance(asked, Unreadable):
             return None
-        told = as_object(asked)
+        told = object_at(asked)
         # In constant time: whatever runs on this machine can come and try.
         if not hmac.compare_digest(_raw(text_at(told, "token")), _raw(self.token)):
             return None

@@ -222,15 +222,6 @@ class PromptResult(Struct, frozen=True, kw_only=True):
     tokens_out: int | None = None
 
 
-class ListedSession(Struct, frozen=True, kw_only=True):
-    """A session the agent says it has. `title` and `working_directory` may be empty."""
-
-    upstream_session_id: UpstreamSessionId
-    title: str = ""
-    working_directory: str = ""
-    updated_at: str = ""
-
-
 class AgentProcess(Struct, frozen=True, kw_only=True):
     """The agent's process, so that a successor can end it. Known like a lease's Holder."""
 
@@ -263,15 +254,13 @@ class AgentConnection(Protocol):
 
     async def new_session(self) -> UpstreamSessionId: ...
 
-    async def resume_session(self, upstream_session_id: UpstreamSessionId) -> None: ...
+    async def resume_session(self, session: UpstreamSessionId, /) -> None: ...
 
-    async def load_session(
-        self, upstream_session_id: UpstreamSessionId
-    ) -> tuple[AgentEvent, ...]: ...
+    async def load_session(self, session: UpstreamSessionId, /) -> tuple[AgentEvent, ...]: ...
 
-    async def list_sessions(self) -> tuple[ListedSession, ...]: ...
+    async def list_sessions(self) -> tuple[UpstreamSessionId, ...]: ...
 
-    async def fork_session(self, upstream_session_id: UpstreamSessionId) -> UpstreamSessionId: ...
+    async def fork_session(self, session: UpstreamSessionId, /) -> UpstreamSessionId: ...
 
     async def prompt(
         self, upstream_session_id: UpstreamSessionId, text: str, *, on_event: OnEvent
@@ -290,8 +279,4 @@ class AgentAdapter(Protocol):
 
     def open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
         """Start the agent and shake hands (A1, A2)."""
-        ...
-
-    def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
-        """Return the agent's own command that opens this session for a person, None without one."""
         ...

@@ -24,7 +24,6 @@ from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
 from upthread.core.agents import ACP, AGENTS, NATIVE, Agent, Way, other_major
 from upthread.core.names import did_you_mean
-from upthread.core.types import UpstreamSessionId
 from upthread.errors import UpthreadError, UsageError
 
 if TYPE_CHECKING:
@@ -96,16 +95,21 @@ def _way_of(agent: str) -> Way:
     return way_here(entry) or entry.ways[0]
 
 
-def resume_command(agent: str, session_id: str) -> tuple[str, ...] | None:
-    """Return what the adapter of an agent would say that opens a session, and load no adapter.
+def resume_command(
+    agent: str, session_id: str, command: Sequence[str] = ()
+) -> tuple[str, ...] | None:
+    """Return what opens a session in its agent's own interface, None where nothing does.
 
-    For an agent known by its name. Raises UsageError as `adapter_for` does.
+    A `command` is as `adapter_for` has it, and the errors are; no adapter is loaded.
     """
     entry = AGENTS_AND_REHEARSAL.get(agent)
-    if entry is None:
-        return adapter_for(agent).resume_command(UpstreamSessionId(session_id))
-    way = _way_of(agent)
-    return entry.resume_command(session_id, way.command[:1] if way.kind == NATIVE else ())
+    way = Way(kind=ACP, command=tuple(command)) if command else _way_of(agent)
+    if entry is None or command:
+        from upthread.agents.acp.wire import quirk_for  # noqa: PLC0415  # as above
+
+        entry = AGENTS.get(quirk_for(agent, *way.command).name)
+    program = way.command[:1] if way.kind == NATIVE else ()
+    return entry.resume_command(session_id, program) if entry else None
 
 
 def agents_on_path(search_path: str | None = None) -> tuple[str, ...]:
@@ -118,11 +122,10 @@ def agents_on_path(search_path: str | None = None) -> tuple[str, ...]:
     )
 
 
-def seen_way_here(agent: str) -> SeenWay | None:
+def seen_way_here(agent: str) -> Way | None:
     """Return what this release was tested with of an agent, driven as it would be here."""
     entry = AGENTS_AND_REHEARSAL.get(agent)
-    way = _installed(entry) if entry else None
-    return seen_way(agent, way.kind) if way else None
+    return _installed(entry) if entry else None
 
 
 def opens_sub_agents(agent: str, *, kind: str | None = None) -> bool:
@@ -139,7 +142,7 @@ def opens_sub_agents(agent: str, *, kind: str | None = None) -> bool:
     return row is None or "open_sub_agents" in row.can
 
 
-def seen_way_called(name: str) -> SeenWay | None:
+def seen_way_called(name: str) -> Way | None:
     """Return what this release was tested with of the agent that calls itself so over ACP."""
     from upthread.agents.acp.wire import quirk_for  # noqa: PLC0415  # as above
 
@@ -268,9 +271,10 @@ async def version_here(agent: str) -> str:
 async def _version_of(path: str) -> str:
     import anyio  # noqa: PLC0415  # as above
 
-    from upthread.agents._probes import remember, remembered  # noqa: PLC0415  # as above
-    from upthread.agents._process import (  # noqa: PLC0415  # as above
+    from upthread.agents._process import (  # noqa: PLC0415  # as above  # noqa: PLC0415  # as above
         ChildStart,
+        remember,
+        remembered,
         started_child,
         whole_command,
     )
@@ -301,58 +305,39 @@ async def _version_of(path: str) -> str:
 # --- what this release was tested with -----------------------------------------------------------
 
 
-class SeenWay(Struct, frozen=True, kw_only=True):
-    """One way of driving one agent. `can` has words of WHAT_AGENTS_CAN, in their order."""
+def seen_way(agent: str, kind: str) -> Way | None:
+    """Return a way of driving an agent, None where this release was tested with none."""
+    row = AGENTS.get(agent)
+    return next((way for way in row.ways if way.kind == kind), None) if row else None
 
-    agent: str
-    kind: str
-    version: str
-    can: tuple[str, ...]
 
-    def difference(self, version: str) -> str:
-        """Return `newer`, `older`, or empty for the same and for one that cannot be read."""
-        ours, theirs = _numbers(self.version), _numbers(version)
-        if not ours or not theirs or ours == theirs:
-            return ""
-        # By numbers: as texts 2.10 would be older than 2.9.
-        return "newer" if theirs > ours else "older"
+def difference(way: Way, version: str) -> str:
+    """Return `newer`, `older`, or empty for the tested version and for one that cannot be read."""
+    ours, theirs = _numbers(way.version), _numbers(version)
+    if not ours or not theirs or ours == theirs:
+        return ""
+    # By numbers: as texts 2.10 would be older than 2.9.
+    return "newer" if theirs > ours else "older"
 
-    def warning(self, version: str, *, called: str = "") -> str:
-        """Return the line that names both versions, empty where they do not differ.
 
-        `called` is the agent's name here where that is another one.
-        """
-        difference = self.difference(version)
-        if not difference:
-            return ""
-        agent = called or self.agent
-        # Who speaks ACP to us is driven, whatever its version.
-        known = other_major(self.agent, version_in(version)) if self.kind == NATIVE else None
-        if known is not None:
-            return (
-                f"{agent} {version_in(version)} is of another major version than {self.version}, "
-                f"which this upthread was tested with (not tried on the real {agent} "
-                f"{known.major}): {known.works}; {known.works_not}"
-            )
+def version_warning(agent: str, way: Way, version: str) -> str:
+    """Return the line that names both versions, empty where they do not differ."""
+    how = difference(way, version)
+    if not how:
+        return ""
+    # Who speaks ACP to us is driven, whatever its version.
+    known = other_major(agent, version_in(version)) if way.kind == NATIVE else None
+    if known is not None:
         return (
-            f"{agent} {version_in(version)} is {difference} than {self.version}, which this "
-            "upthread was tested with; "
-            f"try what it does: upthread doctor --probe {shlex.quote(agent)}"
+            f"{agent} {version_in(version)} is of another major version than {way.version}, "
+            f"which this upthread was tested with (not tried on the real {agent} "
+            f"{known.major}): {known.works}; {known.works_not}"
         )
-
-
-TESTED: Final = tuple(
-    SeenWay(agent=row.name, kind=way.kind, version=way.version, can=way.can)
-    for row in AGENTS.values()
-    for way in row.ways
-)
-
-_BY_WAY: Final = {(row.agent, row.kind): row for row in TESTED}
-
-
-def seen_way(agent: str, kind: str) -> SeenWay | None:
-    """Return the row of a way of driving an agent, None where this release was tested with none."""
-    return _BY_WAY.get((agent, kind))
+    return (
+        f"{agent} {version_in(version)} is {how} than {way.version}, which this "
+        "upthread was tested with; "
+        f"try what it does: upthread doctor --probe {shlex.quote(agent)}"
+    )
 
 
 def version_in(said: str) -> str:

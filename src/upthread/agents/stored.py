@@ -9,14 +9,14 @@ the first hit does not wait for the last file.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from upthread.agent_stores.base import OUTLINE_CHARACTERS, Look, SessionOutline, VendorHistory
+from upthread.agent_stores.base import Look, SessionOutline, VendorHistory
 from upthread.agent_stores.homes import file_stamp, home_of
-from upthread.agents.registry import REHEARSAL, part_of, reader_of
+from upthread.agents.registry import REHEARSAL, reader_of
 from upthread.agents.rehearsal.sessions import (
     HOME_VARIABLE,
     SessionStore,
@@ -29,8 +29,7 @@ from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 
 if TYPE_CHECKING:
-    from upthread.agent_stores.copies import RepairedCopy
-    from upthread.agent_stores.reader import Reader, Searched
+    from upthread.agent_stores.reader import RepairedCopy, Searched, SessionReader
 
 
 def stored_histories(
@@ -44,14 +43,9 @@ def stored_histories(
     for name in WITH_A_STORE if agent is None else (agent,):
         for path in reader_of(name).find_histories(home_of(name, environment)):
             try:
-                yield from outlines(name, path)
+                yield from reader_of(name).read_histories(path)
             except StoreError as error:
                 yield error
-
-
-def outlines(agent: str, path: Path) -> Iterator[VendorHistory]:
-    """Yield the sessions of one of an agent's files, texts outlined. Raises StoreError."""
-    yield from reader_of(agent).read_histories(path, characters_max=OUTLINE_CHARACTERS)
 
 
 def repaired_copy(
@@ -73,11 +67,10 @@ def read_stored(environment: Mapping[str, str], call: CutOffCall) -> StoredSessi
     `environment` says where the agents keep theirs. Nothing is changed there. Blocking. Raises
     StoreError for what is there and cannot be read.
     """
-    reader = _reader_of(call.agent)
-    if reader is None:
+    if call.agent not in WITH_A_STORE:
         return None
     with _telling_why(call.agent):
-        return reader.read_stored(home_of(call.agent, environment), call)
+        return reader_of(call.agent).read_stored(home_of(call.agent, environment), call)
 
 
 def undecided_calls(
@@ -87,26 +80,21 @@ def undecided_calls(
 
     Sessions that were written to before `since_ns` are not read. Otherwise as `read_stored`.
     """
-    reader = _reader_of(agent)
-    if reader is not None:
+    if agent in WITH_A_STORE:
         with _telling_why(agent):
-            yield from reader.undecided_calls(home_of(agent, environment), mark, since_ns)
+            yield from reader_of(agent).undecided_calls(home_of(agent, environment), mark, since_ns)
 
 
 def is_read(agent: str) -> bool:
     """Return whether the store of an agent is read here."""
-    return _session_reader_of(agent) is not None
+    return agent == REHEARSAL or agent in WITH_A_STORE
 
 
 def read_session(
     environment: Mapping[str, str], agent: str, session: UpstreamSessionId
 ) -> StoredSession | None:
     """Return a main session from its agent's own store. Otherwise as `read_stored`."""
-    reader = _session_reader_of(agent)
-    if reader is None:
-        return None
-    with _telling_why(agent):
-        return reader.read_session(_home(agent, environment), session)
+    return _asked(environment, agent, lambda reader, home: reader.read_session(home, session))
 
 
 def stamp_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> str:
@@ -114,19 +102,12 @@ def stamp_of(environment: Mapping[str, str], agent: str, session: UpstreamSessio
 
     Empty where nothing is known of it. Otherwise as `read_stored`.
     """
-    reader = _session_reader_of(agent)
-    if reader is None:
-        return ""
-    with _telling_why(agent):
-        return reader.stamp_of(_home(agent, environment), session)
+    return _asked(environment, agent, lambda reader, home: reader.stamp_of(home, session)) or ""
 
 
 def writer_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> int | None:
     """Return the process that has a session open, None where none has or nobody can tell."""
-    if agent not in _WITH_A_WRITER:
-        return None
-    part = part_of(agent, "reader")
-    return part.writer_of(home_of(agent, environment), session) if part else None
+    return _asked(environment, agent, lambda reader, home: reader.writer_of(home, session))
 
 
 def version_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> str:
@@ -134,11 +115,21 @@ def version_of(environment: Mapping[str, str], agent: str, session: UpstreamSess
 
     Otherwise as `read_stored`.
     """
-    reader = _reader_of(agent)
-    if reader is None:
-        return ""
+    return _asked(environment, agent, lambda reader, home: reader.version_of(home, session)) or ""
+
+
+_Found = TypeVar("_Found")
+
+
+def _asked(
+    environment: Mapping[str, str], agent: str, ask: Callable[[SessionReader, Path], _Found]
+) -> _Found | None:
+    """Return what the reader of an agent's store says, None for an agent without a reader."""
+    if not is_read(agent):
+        return None
+    reader: SessionReader = _Rehearsal() if agent == REHEARSAL else reader_of(agent)
     with _telling_why(agent):
-        return reader.version_of(home_of(agent, environment), session)
+        return ask(reader, _home(agent, environment))
 
 
 def profile_of(environment: Mapping[str, str], agent: str) -> str:
@@ -181,9 +172,6 @@ def profile_without(
     return own if found else ""
 
 
-_WITH_A_WRITER: Final = frozenset({"claude-code", "opencode"})
-"""The agents whose store shows which process has a session open."""
-
 _VARIABLES: Final = {
     REHEARSAL: (HOME_VARIABLE,),
     **{name: row.home.variables for name, row in AGENTS.items() if row.home},
@@ -210,39 +198,18 @@ def _telling_why(agent: str) -> Generator[None]:
         ) from error
 
 
-# --- whose parts they are ------------------------------------------------------------------------
-
-
-class _SessionReader(Protocol):
-    """The module of an agent that reads its main sessions."""
-
-    def read_session(self, home: Path, session: UpstreamSessionId, /) -> StoredSession | None: ...
-
-    def stamp_of(self, home: Path, session: UpstreamSessionId, /) -> str: ...
-
-
-def _reader_of(agent: str) -> Reader | None:
-    # Whoever has a folder may still have a store that nobody reads.
-    return reader_of(agent) if agent in WITH_A_STORE else None
-
-
-def _session_reader_of(agent: str) -> _SessionReader | None:
-    return _Rehearsal if agent == REHEARSAL else _reader_of(agent)
-
-
 class _Rehearsal:
     """The rehearsal agent's files, read back as it would replay them.
 
     Here, since it takes ACP's words, and no agent knows another (ADR 93).
     """
 
-    @staticmethod
-    def read_session(home: Path, session: UpstreamSessionId, /) -> StoredSession | None:
+    def read_session(self, home: Path, session: UpstreamSessionId, /) -> StoredSession | None:
         """Return a session as the agent's file holds it, None without one. Raises OSError."""
         from upthread.agents.acp.wire import events_of  # noqa: PLC0415  # as `part_of` loads others
         from upthread.agents.rehearsal.history import replay  # noqa: PLC0415
 
-        path = _Rehearsal._path(home, session)
+        path = self._path(home, session)
         if path is None:
             return None
         # Before it is read: what is touched in between then counts as not seen by the session.
@@ -258,14 +225,20 @@ class _Rehearsal:
             written_at_ns=written_at_ns,
         )
 
-    @staticmethod
-    def stamp_of(home: Path, session: UpstreamSessionId, /) -> str:
+    def stamp_of(self, home: Path, session: UpstreamSessionId, /) -> str:
         """Return what a session's file is known by, empty without one."""
-        path = _Rehearsal._path(home, session)
+        path = self._path(home, session)
         return file_stamp(path) if path else ""
 
-    @staticmethod
-    def _path(home: Path, session: UpstreamSessionId) -> Path | None:
+    def version_of(self, _home: Path, _session: UpstreamSessionId, /) -> str:
+        """Return no version: it is upthread's own."""
+        return ""
+
+    def writer_of(self, _home: Path, _session: UpstreamSessionId, /) -> int | None:
+        """Return None: its sessions are no person's."""
+        return None
+
+    def _path(self, home: Path, session: UpstreamSessionId) -> Path | None:
         if not home.is_dir():
             return None
         try:

@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from upthread.core.types import JsonValue, ready
+from upthread.core.types import JsonValue, UpstreamSessionId, ready
 from upthread.errors import StoreError, UsageError
 
 DAMAGED: Final = "run `upthread doctor`; the database was changed by something else"
@@ -207,3 +207,54 @@ def _is_or_has_non_finite(plain: object) -> bool:
     return isinstance(plain, list | tuple) and any(
         map(_is_or_has_non_finite, cast("list[object]", plain))
     )
+
+
+# --- JSON of any form, narrowed where it is read: no form of it is an error -----------------------
+
+
+def member(value: object, *path: str) -> object:
+    """Return what lies at a path of member names, None where there is nothing."""
+    for name in path:
+        value = cast("dict[str, object]", value).get(name) if isinstance(value, dict) else None
+    return value
+
+
+def object_at(value: object, *path: str) -> dict[str, Any]:
+    """Return the object at a path of member names, an empty one for anything else."""
+    found = member(value, *path)
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def text_at(value: object, *path: str) -> str:
+    """Return the text at a path of member names, "" for anything else."""
+    found = member(value, *path)
+    return found if isinstance(found, str) else ""
+
+
+def session_at(value: object, *path: str) -> UpstreamSessionId:
+    """Return the agent's session that is named at a path, "" for none."""
+    return UpstreamSessionId(text_at(value, *path))
+
+
+def number_at(value: object, *path: str) -> int | None:
+    """Return the whole number from 0 at a path of member names, None for anything else."""
+    found = member(value, *path)
+    # To Python `true` is 1, which is no figure.
+    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        return None
+    return found
+
+
+def objects_at(value: object, *path: str) -> list[dict[str, Any]]:
+    """Return the objects of the list at a path; what else is in it, empty ones too, is left out."""
+    return [found for item in _items_at(value, path) if (found := object_at(item))]
+
+
+def texts_at(value: object, *path: str) -> list[str]:
+    """Return the texts of the list at a path; what else is in it is left out."""
+    return [item for item in _items_at(value, path) if isinstance(item, str)]
+
+
+def _items_at(value: object, path: tuple[str, ...]) -> list[object]:
+    found = member(value, *path)
+    return cast("list[object]", found) if isinstance(found, list) else []

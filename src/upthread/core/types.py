@@ -30,6 +30,8 @@ else:  # msgspec decodes no type that names itself, and what it reads as Any is 
     JsonValue = Any
 """What JSON can say; tuples stand for arrays, so that values can be frozen."""
 
+JsonObject: TypeAlias = Mapping[str, JsonValue]
+
 RecordMode: TypeAlias = Literal["full", "redacted", "index"]
 """What is recorded of what is said: all of it, all but its secrets, or its outline, no text."""
 

@@ -171,7 +171,7 @@ class _Probe:
         except UpstreamError as error:
             self._note("listed", "quirk", str(error))
             return
-        is_there = any(one.upstream_session_id == self._session for one in listed)
+        is_there = self._session in listed
         seen = f"{len(listed)} sessions, {'with' if is_there else 'without'} this one"
         self._judge("listed", seen, is_good=is_there)
 

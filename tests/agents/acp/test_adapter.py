@@ -94,10 +94,3 @@ async def test_a1_a_start_that_is_cancelled_leaves_nothing(scripted, request_for
         async with scripted("hangs").open(request_for()):
             pass
     assert scope.cancelled_caught
-
-
-def test_a_person_gets_the_agents_own_command():
-    adapter = AcpAdapter(agent="opencode", command=["opencode", "acp"])
-    assert adapter.resume_command("ses_1") == ("opencode", "--session", "ses_1")
-    assert adapter.resume_command("--auto-approve") is None
-    assert AcpAdapter(agent="acp:x", command=["x"]).resume_command("1") is None

@@ -17,7 +17,7 @@ from upthread.agents.claude_code.transcripts import (
     read_entries,
     subagents_by_call,
 )
-from upthread.core.history.model import faults, is_sound
+from upthread.core.history.model import faults
 from upthread.core.types import (
     FilePart,
     ReasoningPart,
@@ -35,11 +35,11 @@ def read_transcript(path):
 
 
 def kinds(read):
-    return [(str(m.speaker), *(type(p) for p in m.parts)) for m in read.history.messages]
+    return [(str(m.speaker), *(type(p) for p in m.parts)) for m in read.history]
 
 
 def texts(read):
-    parts = [part for m in read.history.messages for part in m.parts]
+    parts = [part for m in read.history for part in m.parts]
     return [part.text for part in parts if isinstance(part, TextPart)]
 
 
@@ -62,9 +62,9 @@ def test_entries_become_messages_with_results_of_the_tools(tmp_path):
         ("user", FilePart),
     ]
     got = ToolResultPart(call_id="t1", status="failed", text="a\nb")
-    assert read.history.messages[2].parts[0] == got
+    assert read.history[2].parts[0] == got
     assert (read.version, read.is_version_known, read.directory) == ("2.1.329", True, "/work")
-    assert is_sound(read.history.messages)
+    assert faults(read.history) == ()
 
 
 def test_only_the_branch_of_the_last_entry_is_read(tmp_path):
@@ -75,7 +75,7 @@ def test_only_the_branch_of_the_last_entry_is_read(tmp_path):
     made.assistant(said("right"))
     read = read_transcript(made.write(tmp_path / "s.jsonl"))
     assert texts(read) == ["first", "right"]
-    assert is_sound(read.history.messages)
+    assert faults(read.history) == ()
 
 
 def test_blocks_of_one_answer_and_results_of_tools_used_at_once_are_gathered(tmp_path):
@@ -90,9 +90,9 @@ def test_blocks_of_one_answer_and_results_of_tools_used_at_once_are_gathered(tmp
     made.entry("attachment", attachment={"type": "hook_success"})
     made.assistant(said("done"))
     read = read_transcript(made.write(tmp_path / "s.jsonl"))
-    assert is_sound(read.history.messages)
-    assert faults(read.history.messages) == ()
-    parts = [part for m in read.history.messages for part in m.parts]
+    assert faults(read.history) == ()
+    assert faults(read.history) == ()
+    parts = [part for m in read.history for part in m.parts]
     assert [part.call_id for part in parts if isinstance(part, ToolCallPart)] == ["t1", "t2"]
 
 
@@ -146,7 +146,7 @@ def test_an_empty_or_damaged_transcript_is_read_as_far_as_it_goes(tmp_path):
     path = tmp_path / "s.jsonl"
     path.write_text('{"type":"user"\n\n[]\n')
     read = read_transcript(path)
-    assert read.history.messages == ()
+    assert read.history == ()
     assert len(read.unreadable) == 2
     assert not read.is_version_known
 
@@ -160,7 +160,7 @@ def test_the_branch_is_read_whole_with_claude_codes_own_notes_marked_and_those_a
     made.user([said("[Request interrupted by user for tool use]")])
     made.user([said(note)])
     made.lines.append("{garbage")
-    entries = branch_of(read_entries(made.write(tmp_path / "s.jsonl"))).sent
+    entries = branch_of(read_entries(made.write(tmp_path / "s.jsonl"), is_whole=True)).sent
     assert len(entries[0].parts[0].text) == 1000
     assert [entry.is_synthetic for entry in entries] == [False, False, False, True, True]
 

@@ -84,6 +84,13 @@ async def test_half_a_surrogate_pair_is_sent_as_the_replacement_character(prompt
     assert recorded.text == "said: half \ufffd a pair"
 
 
+async def test_an_error_that_has_its_words_in_its_data_is_told_with_them(opened):
+    async with opened(SCRIPTED_SAYS_IN_DATA="1") as connection:
+        session = await connection.new_session()
+        with pytest.raises(UpstreamError, match=r"no .*it is frozen"):
+            await connection.resume_session(session)
+
+
 async def test_only_an_id_is_ever_resumed(connection, recorded):
     """Codex would take a name, and begin a new thread where it knows none of that name."""
     for name in ("spec-42", "--last", "", "urn:uuid:" + UNKNOWN):
@@ -92,9 +99,6 @@ async def test_only_an_id_is_ever_resumed(connection, recorded):
         assert caught.value.outcome == Outcome.MISSING
     result = await connection.prompt(UNKNOWN, "hello", on_event=recorded)
     assert result.outcome is Outcome.MISSING, "it was never attached"
-    assert AGENT.adapter.resume_command("spec-42") is None
-    resume = ("codex", "resume", "--no-daemon", UNKNOWN)
-    assert AGENT.adapter.resume_command(UNKNOWN) == resume
 
 
 @pytest.mark.parametrize(
@@ -126,9 +130,9 @@ async def test_a_new_session_and_a_fork_have_the_title_that_was_asked_for(opened
     async with opened({"title": title}) as connected:
         session = await connected.new_session()
         forked = await connected.fork_session(session)
-        titles = {each.upstream_session_id: each.title for each in await connected.list_sessions()}
-        assert titles[session] == named
-        assert titles[forked] == (title or "p"), "what Codex calls it"
+        listed = (await connected._server.ask("thread/list", {}))["data"]
+    names = {each["id"]: each.get("name") for each in listed}
+    assert (names[session], names[forked] or "") == (named, title), "else what Codex calls it"
 
 
 async def test_a_history_of_many_pages_is_read_whole_and_in_order(connection, recorded):

@@ -31,7 +31,7 @@ from upthread.agents.opencode.database import find_histories
 from upthread.agents.opencode.reader import read_histories
 from upthread.agents.opencode.reader import repair as repair_database
 from upthread.core.events import INTERRUPTED
-from upthread.core.history.model import faults, is_sound
+from upthread.core.history.model import faults
 from upthread.core.history.repair import repair
 from upthread.core.types import TextPart, ToolResultPart
 from upthread.errors import StoreError, UsageError
@@ -65,7 +65,7 @@ def test_calls_and_results_come_apart_in_steps(database):
     )
     database.message(session_id, "assistant", *steps)
     (read,) = read_histories(database.path)
-    spoken = [(str(m.speaker), [type(p).__name__ for p in m.parts]) for m in read.history.messages]
+    spoken = [(str(m.speaker), [type(p).__name__ for p in m.parts]) for m in read.history]
     assert spoken == [
         ("user", ["TextPart"]),
         ("assistant", ["ReasoningPart", "ToolCallPart", "ToolCallPart"]),
@@ -74,7 +74,7 @@ def test_calls_and_results_come_apart_in_steps(database):
         ("assistant", ["ToolCallPart", "FilePart"]),
         ("tool", ["ToolResultPart"]),
     ]
-    results = [p for m in read.history.messages for p in m.parts if isinstance(p, ToolResultPart)]
+    results = [p for m in read.history for p in m.parts if isinstance(p, ToolResultPart)]
     done, failed = ("completed", "done"), ("failed", "File not found")
     assert [(r.status, r.text) for r in results] == [done, failed, done]
     assert results[2].child_conversation_id == "ses_child"
@@ -95,7 +95,7 @@ def messages_read_elsewhere(path: Path) -> int:
     program = (
         "import sys; from pathlib import Path; from upthread.agents.opencode.reader import *; "
     )
-    program += "print(sum(len(s.history.messages) for s in read_histories(Path(sys.argv[1]))))"
+    program += "print(sum(len(s.history) for s in read_histories(Path(sys.argv[1]))))"
     words = [sys.executable, "-c", program, str(path)]
     done = subprocess.run(words, capture_output=True, text=True, check=True, env=dict(os.environ))
     return int(done.stdout)
@@ -109,7 +109,7 @@ def test_a_database_a_crash_left_behind_is_read_with_its_log(database, tmp_path)
         shutil.copy(database.path.with_name(name), left / name)
     before = fingerprint(left)
     (read,) = read_histories(left / "opencode.db")
-    assert len(read.history.messages) == 1
+    assert len(read.history) == 1
     assert fingerprint(left) == before
 
 
@@ -143,9 +143,10 @@ def test_a_row_that_cannot_be_read_is_reported_and_the_others_are_read(database)
     (read,) = read_histories(database.path)
     assert len(read.unreadable) == 4
     assert read.unreadable[0].why == "it has no role"
-    assert read.history.messages[-1].parts == (TextPart(text="fine"),)
-    (read,) = read_histories(database.path, characters_max=2)
-    assert read.history.messages[-1].parts == (TextPart(text="fi"),)
+    assert read.history[-1].parts == (TextPart(text="fine"),)
+    database.message(session_id, "user", text("x" * 1_000))
+    (read,) = read_histories(database.path)
+    assert read.history[-1].parts == (TextPart(text="x" * 200),)
 
 
 def test_a_form_nobody_has_seen_is_refused_with_what_it_lacks(tmp_path):
@@ -174,11 +175,7 @@ def ids_in(path):
 def test_every_call_of_the_incident_is_closed_in_the_copy_and_the_original_is_untouched(tmp_path):
     database = damaged_database(tmp_path / "theirs" / "opencode.db")
     database.close()
-    wrong = [
-        fault
-        for each in read_histories(database.path, characters_max=10)
-        for fault in faults(each.history.messages)
-    ]
+    wrong = [fault for each in read_histories(database.path) for fault in faults(each.history)]
     assert [fault.rule for fault in wrong] == ["every_call_has_a_result"] * 311
     assert len(ids_in(database.path)) == SESSIONS + 3
     before = fingerprint(database.path.parent)
@@ -187,7 +184,7 @@ def test_every_call_of_the_incident_is_closed_in_the_copy_and_the_original_is_un
 
     assert (len(made.edits), made.left) == (sum(ORPHANS.values()), ())
     for each in read_histories(made.after):
-        assert is_sound(each.history.messages)
+        assert faults(each.history) == ()
         assert refusals(repair(each.history).history) == []
     kept = fingerprint(tmp_path / "ours" / "before")
     assert {name: content for name, (content, _) in kept.items()} == {

@@ -8,14 +8,14 @@ from tests.agents.rehearsal.conftest import REPOSITORY, rehearse
 from upthread.agents.rehearsal.methods import ACTIONS, REPORT_WORDS
 
 UNKNOWN = "ses_000000000000000000000000"
-ATTACHING = ("load", "resume", "fork", "close", "prompt")
+ATTACHING = ("load", "resume", "fork", "prompt")
 
 
 def test_the_handshake_names_version_and_capabilities(agent):
     answer = agent.request("initialize", protocolVersion=1, clientCapabilities={})
     assert (answer["protocolVersion"], answer["agentInfo"]["name"]) == (1, "rehearsal")
     assert answer["agentCapabilities"]["loadSession"] is True
-    names = {"resume", "list", "fork", "close"}
+    names = {"resume", "list", "fork"}
     assert set(answer["agentCapabilities"]["sessionCapabilities"]) == names
 
 
@@ -43,23 +43,6 @@ def test_opaque_errors_say_nothing_and_the_list_tells(start):
         error = agent.refused(f"session/{verb}", sessionId=UNKNOWN, cwd="/", prompt=[])
         assert error == {"code": -32603, "message": "Internal error"}
     assert [one["sessionId"] for one in agent.request("session/list")["sessions"]] == [known]
-
-
-def test_a_closed_session_is_kept_and_can_be_resumed(agent):
-    session_id = agent.new()
-    agent.prompt(session_id, "one")
-    agent.request("session/close", sessionId=session_id)
-    assert agent.refused_prompt(session_id, "two")["code"] == -32602
-    agent.attach("resume", session_id)
-    agent.prompt(session_id, "three")
-    assert "I remember 1 earlier prompts" in agent.reply
-
-
-def test_closing_a_session_cancels_its_turn(agent):
-    session_id = agent.new()
-    running = agent.send_prompt(session_id, rehearse("hang"))
-    agent.request("session/close", sessionId=session_id)
-    assert agent.answer(running)["stopReason"] == "cancelled"
 
 
 def test_sessions_remember_what_is_theirs_and_a_fork_what_its_origin_held(agent):

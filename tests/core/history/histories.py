@@ -21,7 +21,7 @@ def message(speaker: str, *parts: types.Part) -> HistoryMessage:
 
 
 def history(*messages: HistoryMessage) -> History:
-    return History(messages=messages)
+    return messages
 
 
 def text(words: str) -> types.TextPart:
@@ -60,7 +60,7 @@ class Histories:
         messages = self.valid()
         for _ in range(self._random.randint(0, 4)):
             messages = self._random.choice(self._DAMAGES)(self, messages)
-        return History(messages=tuple(messages))
+        return tuple(messages)
 
     def _cut(self, messages: list[HistoryMessage]) -> list[HistoryMessage]:
         at = self._random.randint(0, len(messages))

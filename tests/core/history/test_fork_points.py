@@ -14,7 +14,7 @@ from upthread.core.history.fork_points import (
     children_in,
     cut,
     fork_points,
-    with_children,
+    without_children,
 )
 from upthread.core.turns.effects import effects_of
 from upthread.core.types import ConversationId, ErasedPart, Speaker, UnknownPart
@@ -63,25 +63,23 @@ def test_a_history_with_no_point_says_so():
     assert refused.value.hint == "nothing here may be cut yet"
 
 
-def test_a_result_refers_to_the_copy_of_its_child_or_to_none():
-    copied, left = ConversationId("con_copied"), ConversationId("con_left")
+def test_a_child_stays_with_the_first_branch_and_a_note_says_which():
+    left = ConversationId("con_left")
     given = messages(
         ("user", text("a")),
-        ("tool", replace(result("x"), child_conversation_id=copied)),
         ("tool", replace(result("y"), child_conversation_id=left)),
         ("tool", result("z")),
     )
-    forked = with_children(given, {copied: ConversationId("con_new")})
-    children = [m.parts[0].child_conversation_id for m in forked[1:]]
-    assert children == ["con_new", None, None]
+    forked = without_children(given)
+    assert [m.parts[0].child_conversation_id for m in forked[1:]] == [None, None]
     elsewhere = {"call_id": "y", "conversation_id": left}
     note = UnknownPart(kind=CHILD_ELSEWHERE, raw=elsewhere)
-    assert [m.parts[1:] for m in forked] == [(), (), (note,), ()]
-    assert children_in(given) == (copied, left)
+    assert [m.parts[1:] for m in forked] == [(), (note,), ()]
+    assert children_in(given) == (left,)
 
 
 def test_what_was_forgotten_is_a_note_in_the_other_branch():
-    (forked,) = with_children(messages(("user", ErasedPart(kind="text"))), {})
+    (forked,) = without_children(messages(("user", ErasedPart(kind="text"))))
     assert forked.parts == (UnknownPart(kind=ERASED, raw="text"),)
 
 

@@ -7,15 +7,8 @@ import json
 import pytest
 from tests.core.history.histories import call, result, text
 
-from upthread.core.history.model import (
-    TOO_DEEP,
-    has_lone_surrogate,
-    items_of,
-    made_unicode,
-    object_of,
-    sendable,
-    text_of,
-)
+from upthread.core.codec import number_at, object_at, objects_at, session_at, text_at, texts_at
+from upthread.core.history.model import TOO_DEEP, has_lone_surrogate, made_unicode, sendable
 from upthread.core.types import ContextPart, FilePart, ReasoningPart, ToolCallPart
 
 
@@ -83,5 +76,15 @@ def test_a_value_nested_too_deeply_is_cut_and_says_so():
 
 
 def test_what_is_of_another_form_is_empty():
-    assert (items_of("ab"), items_of([1, {"a": 2}])) == ((), [{}, {"a": 2}])
-    assert (object_of([]), text_of(3)) == ({}, "")
+    value = {"a": [1, {"b": 2}, "x"], "c": 3}
+    assert (objects_at("ab"), objects_at(value, "a")) == ([], [{"b": 2}])
+    assert (texts_at(value, "a"), texts_at(value, "c")) == (["x"], [])
+    assert (object_at([]), object_at(value, "a", "b"), text_at(value, "c")) == ({}, {}, "")
+    assert (session_at(value, "a"), session_at({"id": "ses_1"}, "id")) == ("", "ses_1")
+
+
+@pytest.mark.parametrize(
+    ("value", "number"), [(0, 0), (7, 7), (-1, None), (True, None), (1.5, None), ("1", None)]
+)
+def test_a_figure_is_a_whole_number_from_zero(value, number):
+    assert number_at({"tokens": {"input": value}}, "tokens", "input") == number

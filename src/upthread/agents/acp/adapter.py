@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias
 
 import anyio
@@ -36,7 +36,7 @@ from upthread.agents._connection import (
     require_usable,
     start_of,
 )
-from upthread.agents._json_lines import Unreadable, as_object, member, text_at
+from upthread.agents._json_lines import Unreadable
 from upthread.agents._outcomes import ended_with, failed
 from upthread.agents._process import ChildProcess, started_child
 from upthread.agents._prompt import RunningPrompt, permission
@@ -64,13 +64,12 @@ from upthread.agents.acp.wire import (
 from upthread.agents.base import (
     AgentConnection,
     Capabilities,
-    ListedSession,
     OnEvent,
     OpenRequest,
     PermissionRequest,
     PromptResult,
 )
-from upthread.core.agents import AGENTS
+from upthread.core.codec import member, object_at, text_at
 from upthread.core.events import AgentEvent, TextReceived, UnknownReceived
 from upthread.core.quotas import (
     HISTORY,
@@ -158,7 +157,7 @@ class Peer(JsonLines):
             session=text_at(params, "sessionId"),
         )
         try:
-            return as_object(_result_of(answer))
+            return object_at(_result_of(answer))
         except RpcError as error:
             raise self._refusal(method, text_at(params, "sessionId"), error) from error
 
@@ -238,7 +237,7 @@ def _result_of(answer: dict[str, Any] | None) -> object:
     if answer is None:
         raise ConnectionError(_HAS_ENDED)
     if "error" in answer and "result" not in answer:
-        error = as_object(answer["error"])
+        error = object_at(answer["error"])
         raise RpcError(error["code"], str(error.get("message", "")), error.get("data"))
     return answer.get("result")
 
@@ -271,20 +270,41 @@ _HEAD_CHARACTERS: Final = 8
 _HEAD: Final = re.compile(rf"[0-9a-z-]{{{_HEAD_CHARACTERS}}}")
 
 
-class Sessions:
+class Sessions(Connection):
     """The sessions of one running agent, in one working directory."""
 
-    def __init__(self, peer: Peer, *, working_directory: str) -> None:
+    def __init__(self, request: OpenRequest, peer: Peer) -> None:
+        super().__init__(request, peer)
         self._peer = peer
-        self._place: dict[str, Any] = {"cwd": working_directory, "mcpServers": []}
-        self.can_list = False
+        self._words = peer.words
+        self._place: dict[str, Any] = {"cwd": request.working_directory, "mcpServers": []}
+        self._capabilities = Capabilities(
+            agent=peer.agent, version="", can_resume=False, can_load=False
+        )
 
-    async def new(self) -> UpstreamSessionId:
-        """Make a session. Raises UpstreamError when none was named."""
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    def _require(self, *, can: bool, what: str) -> None:
+        if not can:
+            raise UpstreamError(
+                f"{self._words.agent} {self._capabilities.version} cannot {what}".replace(
+                    "  ", " "
+                ),
+                outcome=Outcome.UNKNOWN,
+                hint="it did not announce that at start; see `upthread agents`",
+            )
+
+    async def new_session(self) -> UpstreamSessionId:
         answer = await self._peer.call("session/new", self._place)
         return self._peer.session_named(answer.get("sessionId"), "session/new")
 
-    async def attach(self, method: str, session: UpstreamSessionId) -> None:
+    async def resume_session(self, session: UpstreamSessionId) -> None:
+        self._require(can=self._capabilities.can_resume, what="resume sessions")
+        await self._attach("session/resume", session)
+
+    async def _attach(self, method: str, session: UpstreamSessionId) -> None:
         await self._wait_out_minute(session)
         answer = await self._called(method, session)
         # ACP has no id in this answer; one that is there all the same has to be this (A4).
@@ -293,10 +313,7 @@ class Sessions:
             error = self._peer.opened_another(returned, session)
             await self._confirm(error, session)
             raise error
-        if (
-            self._peer.words.quirk.attaches_what_is_gone
-            and (await self._looked_up(session))[0] is False
-        ):
+        if self._words.quirk.attaches_what_is_gone and (await self._looked_up(session))[0] is False:
             raise UpstreamError(
                 f"{self._peer.agent} attached session {session} and does not list it",
                 outcome=Outcome.MISSING,
@@ -312,7 +329,7 @@ class Sessions:
             raise
 
     async def _wait_out_minute(self, session: UpstreamSessionId) -> None:
-        words = self._peer.words
+        words = self._words
 
         def patience_ms() -> int:
             pattern = words.quirk.file_of_minute
@@ -332,10 +349,10 @@ class Sessions:
         said = ""
         if isinstance(refused, RefusedByAgentError) and not is_opaque:
             said = refused.said
-        refused.outcome, because = await self.confirmed(suspected, said, session)
+        refused.outcome, because = await self._confirmed(suspected, said, session)
         refused.message += because
 
-    async def confirmed(
+    async def _confirmed(
         self, suspected: Outcome, said: str, session: UpstreamSessionId
     ) -> tuple[Outcome, str]:
         """Return what is left of an outcome that words alone suggest, and what the list says."""
@@ -350,63 +367,57 @@ class Sessions:
 
         None when it cannot be asked, or does not end its list in time.
         """
-        if not self.can_list:
+        if not self._capabilities.can_list:
             return None, ""
         # What an agent lists without a directory is its own choice, so it is asked twice.
         try:
-            listed = await self.listed({}, {"cwd": self._place["cwd"]}, until=session)
+            listed = await self._listed({}, {"cwd": self._place["cwd"]}, until=session)
         # Not to be asked is not to lack it: only a list without it makes it missing (A4).
         except UpstreamError as error:
             return None, f"; {error.message}" if error.outcome is Outcome.TIMED_OUT else ""
-        is_listed = session in {one.upstream_session_id for one in listed}
+        is_listed = session in listed
         return is_listed, _IF_LISTED[is_listed]
 
-    async def listed(
+    async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
+        self._require(can=self._capabilities.can_list, what="list sessions")
+        return await self._listed({})
+
+    async def _listed(
         self, *scopes: Mapping[str, str], until: str = ""
-    ) -> tuple[ListedSession, ...]:
+    ) -> tuple[UpstreamSessionId, ...]:
         """Return the sessions of each scope, or those up to one. All pages have one deadline."""
-        listed: list[ListedSession] = []
+        listed: list[UpstreamSessionId] = []
         try:
             with anyio.fail_after(self._peer.timeout_s):
                 for scope in scopes:
                     async for sessions in self._pages(scope):
                         listed += sessions
-                        if until in {one.upstream_session_id for one in sessions}:
+                        if until in sessions:
                             return tuple(listed)
         except TimeoutError as error:
             raise self._peer.timed_out("session/list to its end") from error
         return tuple(listed)
 
-    async def _pages(self, scope: Mapping[str, str]) -> AsyncGenerator[list[ListedSession]]:
+    async def _pages(self, scope: Mapping[str, str]) -> AsyncGenerator[list[UpstreamSessionId]]:
         cursor: str | None = None
         for _ in range(LIST_PAGES_MAX):
             params = {**scope, "cursor": cursor} if cursor else dict(scope)
             page = shaped(await self._peer.call("session/list", params), SessionPage)
             if page is None:
-                raise self._unreadable_list()
-            yield [
-                ListedSession(
-                    upstream_session_id=UpstreamSessionId(one.session_id),
-                    title=one.title or "",
-                    working_directory=one.cwd or "",
-                    updated_at=one.updated_at or "",
-                )
-                for one in page.sessions
-            ]
+                break
+            yield [UpstreamSessionId(one.session_id) for one in page.sessions]
             # A cursor that stands still would give the same page for ever.
             if not page.next_cursor or page.next_cursor == cursor:
                 return
             cursor = page.next_cursor
-        raise self._unreadable_list()
-
-    def _unreadable_list(self) -> UpstreamError:
-        return UpstreamError(
+        raise UpstreamError(
             f"{self._peer.agent} answered session/list with something that is no list",
             outcome=Outcome.UNKNOWN,
             hint="its sessions cannot be confirmed",
         )
 
-    async def fork(self, session: UpstreamSessionId) -> UpstreamSessionId:
+    async def fork_session(self, session: UpstreamSessionId) -> UpstreamSessionId:
+        self._require(can=self._capabilities.can_fork, what="fork sessions")
         answer = await self._called("session/fork", session)
         return self._peer.fork_named(answer.get("sessionId"), session, "session/fork")
 
@@ -436,31 +447,22 @@ SETTLE_S: Final = 0.25
 _CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
 
 
-class AcpConnection(Connection):
+class AcpConnection(Sessions):
     """A running agent. Made by `AcpAdapter.open` only; shake hands before anything else."""
 
     def __init__(self, child: ChildProcess, request: OpenRequest, words: AgentWords) -> None:
-        self._peer = Peer(
+        peer = Peer(
             child,
             words,
             timeout_s=request.start_timeout_s,
             on_notification=self._on_notification,
             on_request=self._on_request,
         )
-        super().__init__(request, self._peer)
-        self._words = words
+        super().__init__(request, peer)
         self._translator = Translator()
         self._replay: list[AgentEvent] | None = None
         self._aborted_messages: set[str] = set()
         self._settled_at = 0.0
-        self._capabilities = Capabilities(
-            agent=words.agent, version="", can_resume=False, can_load=False
-        )
-        self._sessions = Sessions(self._peer, working_directory=request.working_directory)
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
@@ -512,44 +514,18 @@ class AcpConnection(Connection):
             vendor=self._words.quirk.name,
             store=self._words.quirk.store,
         )
-        self._sessions.can_list = self._capabilities.can_list
 
     # --- sessions ------------------------------------------------------------------------------
 
-    async def new_session(self) -> UpstreamSessionId:
-        return await self._sessions.new()
-
-    async def resume_session(self, upstream_session_id: UpstreamSessionId) -> None:
-        self._require(can=self._capabilities.can_resume, what="resume sessions")
-        await self._sessions.attach("session/resume", upstream_session_id)
-
-    async def load_session(self, upstream_session_id: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    async def load_session(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
         self._require(can=self._capabilities.can_load, what="load sessions")
         replay = self._replay = []
         try:
-            await self._sessions.attach("session/load", upstream_session_id)
+            await self._attach("session/load", session)
         finally:
             self._replay = None
             self._translator.take_silent()  # calls that are replayed are no calls of a prompt
         return tuple(replay)
-
-    async def list_sessions(self) -> tuple[ListedSession, ...]:
-        self._require(can=self._capabilities.can_list, what="list sessions")
-        return await self._sessions.listed({})
-
-    async def fork_session(self, upstream_session_id: UpstreamSessionId) -> UpstreamSessionId:
-        self._require(can=self._capabilities.can_fork, what="fork sessions")
-        return await self._sessions.fork(upstream_session_id)
-
-    def _require(self, *, can: bool, what: str) -> None:
-        if not can:
-            raise UpstreamError(
-                f"{self._words.agent} {self._capabilities.version} cannot {what}".replace(
-                    "  ", " "
-                ),
-                outcome=Outcome.UNKNOWN,
-                hint="it did not announce that at start; see `upthread agents`",
-            )
 
     # --- prompts -------------------------------------------------------------------------------
 
@@ -589,7 +565,7 @@ class AcpConnection(Connection):
         refusal = self._words.refusal(running.error)
         outcome, detail = refusal.outcome, refusal.detail
         if not refusal.is_certain:
-            outcome, because = await self._sessions.confirmed(outcome, detail, running.session)
+            outcome, because = await self._confirmed(outcome, detail, running.session)
             detail = in_agents_words(detail + because) if outcome is Outcome.UNKNOWN else detail
         return ended_with(outcome, detail, reset_at_ms=self._words.reset_at_ms(refusal))
 
@@ -684,8 +660,7 @@ class AcpAdapter(Adapter):
 
     @cached_property
     def _quirk(self) -> Quirk:
-        # Without directories: the name of one says nothing of the agent.
-        return quirk_for(self._agent, *(PurePath(word).name for word in self._command))
+        return quirk_for(self._agent, *self._command)
 
     @asynccontextmanager
     async def open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
@@ -706,10 +681,6 @@ class AcpAdapter(Adapter):
             async with connection.serving():
                 await connection.shake_hands()
                 yield connection
-
-    def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
-        row = AGENTS.get(self._quirk.name)
-        return row.resume_command(upstream_session_id) if row else None
 
 
 def _home(environment: Mapping[str, str], quirk: Quirk) -> Path:

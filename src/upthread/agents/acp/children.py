@@ -29,9 +29,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, structs
 
-from upthread.agents._json_lines import member
 from upthread.agents.acp.wire import ToolCall, events_of, result_text, shaped
 from upthread.agents.base import OnEvent
+from upthread.core.codec import member
 from upthread.core.events import (
     CALL_ENDED,
     AgentEvent,

@@ -10,12 +10,13 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from pathlib import PurePath
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct, field
 
-from upthread.agents._json_lines import Unreadable, as_object, member
+from upthread.agents._json_lines import Unreadable
 from upthread.agents._outcomes import (
     DETAIL_CHARACTERS_MAX,
     NO_CREDIT_OF_LIMIT,
@@ -24,10 +25,12 @@ from upthread.agents._outcomes import (
     outcome_of_status,
     says_no_credit,
     says_unpaired_call,
+    words_of_error,
 )
 from upthread.agents._prompt import TurnSeen
 from upthread.agents.base import PromptResult
 from upthread.core import events
+from upthread.core.codec import member, number_at, object_at
 from upthread.core.events import CALL_FAILED, AgentEvent
 from upthread.core.quotas import RESET_S_MAX
 from upthread.core.runs.stops import REFUSAL
@@ -67,7 +70,7 @@ class Message(Struct, frozen=True, kw_only=True):
 
 def message_in(content: Any) -> Message | Unreadable:
     """Return the message that a line holds, Unreadable for what is none."""
-    frame = as_object(content)
+    frame = object_at(content)
     method, identity = frame.get("method"), frame.get("id")
     is_answer = method is None and ("result" in frame or "error" in frame)
     if not (isinstance(method, str) or is_answer):
@@ -88,7 +91,7 @@ def _is_identity(identity: object) -> bool:
 def _error(error: Any) -> dict[str, Any]:
     """An error object with a whole number as code and text as message, whatever came."""
     # An error that is no error object ends the request it answers all the same (A9).
-    given = as_object(error) or {"data": error}
+    given = object_at(error) or {"data": error}
     code = given.get("code")
     return {
         "code": code if isinstance(code, int) else INTERNAL_ERROR,
@@ -171,9 +174,6 @@ class PermissionParams(msgspec.Struct, rename="camel"):
 
 class _ListedSession(msgspec.Struct, rename="camel"):
     session_id: str
-    cwd: str | None = None
-    title: str | None = None
-    updated_at: str | None = None
 
 
 class SessionPage(msgspec.Struct, rename="camel"):
@@ -539,8 +539,10 @@ GENERAL_ERRORS: Final = (
 
 def quirk_for(*names: str) -> Quirk:
     """Return the row of the agent that any of `names` belongs to, NO_QUIRK for an unknown one."""
+    # Without directories: the name of one says nothing of the agent.
+    words = [PurePath(name).name for name in names]
     for quirk in QUIRKS:
-        if any(re.search(quirk.recognised_by, name) for name in names):
+        if any(re.search(quirk.recognised_by, word) for word in words):
             return quirk
     return NO_QUIRK
 
@@ -625,7 +627,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
 def refusal_in(code: int, message: str, data: object, *, quirk: Quirk) -> Refusal:
     """Say what an error answer means."""
-    said = f"{message} {_as_text(data)}".strip()
+    said = words_of_error(message, data)
     detail = said if said and code == INTERNAL_ERROR else f"{said} (code {code})"
     outcome, is_certain = _judge(code, data, said, quirk=quirk)
     return Refusal(
@@ -703,7 +705,8 @@ def result_of(answer: object, seen: TurnSeen, *, quirk: Quirk) -> PromptResult:
     return PromptResult(
         outcome=outcome,
         detail=detail,
-        tokens_used=_tokens_of_turn(answer, seen),
+        # opencode 1.18.33 answers a cancelled turn with zeros: that is not a figure.
+        tokens_used=number_at(answer, "usage", "totalTokens") or seen.tokens_used,
         tokens_in=_tokens(answer, "inputTokens", "cachedReadTokens", "cachedWriteTokens"),
         tokens_out=_tokens(answer, "outputTokens"),
     )
@@ -758,20 +761,7 @@ def is_system_error(holder: object) -> bool:
 
 def _tokens(answer: object, *names: str) -> int | None:
     """Return the sum of what the answer's usage says; None for nothing, and zero is no figure."""
-    told = (member(answer, "usage", name) for name in names)
-    return sum(each for each in told if isinstance(each, int)) or None
-
-
-def _tokens_of_turn(answer: object, seen: TurnSeen) -> int | None:
-    total = member(answer, "usage", "totalTokens")
-    # opencode 1.18.33 answers a cancelled turn with zeros: that is not a figure.
-    return total if isinstance(total, int) and total > 0 else seen.tokens_used
-
-
-def _as_text(data: object) -> str:
-    if data is None:
-        return ""
-    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
+    return sum(filter(None, (number_at(answer, "usage", name) for name in names))) or None
 
 
 def _reset_after_s(data: object, said: str) -> float | None:

@@ -23,7 +23,6 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
-from msgspec import Struct
 
 from upthread.agent_stores.homes import agent_environment, home_of
 from upthread.agents._connection import (
@@ -34,17 +33,20 @@ from upthread.agents._connection import (
     open_elsewhere,
     start_of,
 )
-from upthread.agents._json_lines import as_object, member, text_at
 from upthread.agents._outcomes import failed
-from upthread.agents._probes import remember, remembered
-from upthread.agents._process import ChildProcess, started_child, whole_command
+from upthread.agents._process import (
+    ChildProcess,
+    remember,
+    remembered,
+    started_child,
+    whole_command,
+)
 from upthread.agents._prompt import REJECT, RunningPrompt, ask_to_hold, permission
 from upthread.agents.base import (
     AgentConnection,
     AnswerPermission,
     Capabilities,
     HoldCall,
-    ListedSession,
     OnEvent,
     OpenRequest,
     PromptResult,
@@ -59,6 +61,7 @@ from upthread.agents.claude_code.translation import (
     session_of,
 )
 from upthread.core.agents import AGENTS
+from upthread.core.codec import member, object_at, text_at, texts_at
 from upthread.core.events import AgentEvent
 from upthread.core.quotas import TURN, milliseconds_of
 from upthread.core.roles.limits import RoleLimits, allows_only_named, denies_wholly, named_tools
@@ -111,15 +114,22 @@ class ClaudeProcess(JsonLines):
         super().__init__(child, agent=agent, timeout_s=timeout_s)
         self.is_released = anyio.Event()
         self._on_frame = on_frame
+        self._ended_with: list[str] = []
+
+    def last_words(self) -> str:
+        """Return what it wrote to stderr last, and the errors of its last result."""
+        return "; ".join((super().last_words(), *self._ended_with))
 
     async def _take(self, message: object) -> None:
         kind = text_at(message, "type")
+        if kind == "result":
+            self._ended_with = texts_at(message, "errors")
         if kind == "control_request":
             self.child.allowance.take_request()
         if kind != "control_response":
             await self._on_frame(message)
             return
-        response = as_object(as_object(message).get("response"))
+        response = object_at(message, "response")
         number = text_at(response, "request_id").removeprefix(_IDENTITY)
         # An interrupt's answer finds nobody: it is not waited for.
         if number.isdecimal():
@@ -161,22 +171,18 @@ It is sent as no person's words, so that neither the model nor the history takes
 """
 
 
-class Installation(Struct, frozen=True, kw_only=True):
-    """What is run: the command's first words, its version and its environment."""
-
-    agent: str
-    command: tuple[str, ...]
-    version: str
-    environment: dict[str, str]
-
-
 class ClaudeCodeConnection(Connection):
     """A running Claude Code. Made by `ClaudeCodeAdapter.open` only, within a task group."""
 
-    def __init__(self, tasks: TaskGroup, request: OpenRequest, installed: Installation) -> None:
+    def __init__(
+        self, tasks: TaskGroup, request: OpenRequest, adapter: ClaudeCodeAdapter, version: str
+    ) -> None:
         super().__init__(request)
         self._tasks = tasks
-        self._installed = installed
+        self._agent = adapter.agent
+        self._command = adapter.command
+        self._version = version
+        self._environment = {**request.environment, **ENVIRONMENT}
         self._process: ClaudeProcess | None = None
         self._session = UpstreamSessionId("")
         self._translator = Translator()
@@ -187,8 +193,8 @@ class ClaudeCodeConnection(Connection):
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            agent=self._installed.agent,
-            version=self._installed.version,
+            agent=self._agent,
+            version=self._version,
             can_resume=True,
             can_load=True,
             can_fork=True,
@@ -222,11 +228,11 @@ class ClaudeCodeConnection(Connection):
             raise self._missing(upstream_session_id)
         return await anyio.to_thread.run_sync(read_history, path, upstream_session_id)
 
-    async def list_sessions(self) -> tuple[ListedSession, ...]:
+    async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
         # Its command line lists none. What its store has, for a person to choose from, is read by
         # `outline`, and is no word of the agent's that a session is gone.
         raise UpstreamError(
-            f"{self._installed.agent} {self._installed.version} cannot list sessions",
+            f"{self._agent} {self._version} cannot list sessions",
             outcome=Outcome.UNKNOWN,
             hint="its sessions are found by their ids; see `upthread agents`",
         )
@@ -255,11 +261,11 @@ class ClaudeCodeConnection(Connection):
             await self.close()
         pid = await anyio.to_thread.run_sync(writer_of, self._home(), session)
         if pid is not None:
-            raise open_elsewhere(self._installed.agent, session, pid)
+            raise open_elsewhere(self._agent, session, pid)
 
     def _home(self) -> Path:
         """Return where it keeps its sessions: behind a wrapper, only its process tells."""
-        given = agent_environment(self._installed.environment)
+        given = agent_environment(self._environment)
         return home_of("claude-code", self.environment() or given)
 
     async def _transcript(self, session: UpstreamSessionId) -> Path | None:
@@ -267,7 +273,7 @@ class ClaudeCodeConnection(Connection):
 
     def _missing(self, session: UpstreamSessionId) -> UpstreamError:
         return UpstreamError(
-            f"{self._installed.agent} has no session {session}",
+            f"{self._agent} has no session {session}",
             outcome=Outcome.MISSING,
             hint=f"it keeps them below {self._home()}, 30 days unless told otherwise",
             upstream_session_id=session,
@@ -299,14 +305,14 @@ class ClaudeCodeConnection(Connection):
     async def _serve(
         self, words: tuple[str, ...], *, task_status: TaskStatus[ClaudeProcess]
     ) -> None:
-        limits = limiting_words(self._request.limits, agent=self._installed.agent)
+        limits = limiting_words(self._request.limits, agent=self._agent)
         sources = ("--setting-sources=user",) if self._request.ignores_project else ()
-        command = (*self._installed.command, *STREAMING, *limits, *sources, *words)
-        start = start_of(self._request, command, self._installed.environment)
+        command = (*self._command, *STREAMING, *limits, *sources, *words)
+        start = start_of(self._request, command, self._environment)
         async with started_child(start) as child:
             process = ClaudeProcess(
                 child,
-                agent=self._installed.agent,
+                agent=self._agent,
                 timeout_s=self._request.start_timeout_s,
                 on_frame=self._on_frame,
             )
@@ -329,7 +335,7 @@ class ClaudeCodeConnection(Connection):
         # The file counts, and no answer: a session without one cannot be resumed (A3).
         if await self._transcript(self._session) is None:
             error = UpstreamError(
-                f"{self._installed.agent} {self._installed.version} did not store a new session",
+                f"{self._agent} {self._version} did not store a new session",
                 outcome=Outcome.UNKNOWN,
                 hint=process.last_words(),
             )
@@ -408,7 +414,7 @@ class ClaudeCodeConnection(Connection):
     # --- what arrives --------------------------------------------------------------------------
 
     async def _on_frame(self, frame: object) -> None:
-        content = as_object(frame)
+        content = object_at(frame)
         match content.get("type"):
             case "control_request":
                 # Beside the reading: a person may be asked, and what ends the turn is to be read.
@@ -433,7 +439,7 @@ class ClaudeCodeConnection(Connection):
             self._reset_at_ms = milliseconds_of(resets_at)
 
     async def _reply(self, process: ClaudeProcess, frame: dict[str, Any]) -> None:
-        request, request_id = as_object(frame.get("request")), text_at(frame, "request_id")
+        request, request_id = object_at(frame, "request"), text_at(frame, "request_id")
         running = self._running
         match request.get("subtype"):
             case "can_use_tool":
@@ -441,7 +447,7 @@ class ClaudeCodeConnection(Connection):
                     self._late_events += 1
                 response = await _decide(request, running, self._request.answer_permission)
             case "hook_callback":
-                told = as_object(request.get("input"))
+                told = object_at(request, "input")
                 response = await _hold(told, running, self._request.hold_call)
             case _:
                 await process.refuse(request_id, "upthread does not do this")
@@ -547,14 +553,9 @@ class ClaudeCodeAdapter(Adapter):
     @asynccontextmanager
     async def open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
         environment = {**request.environment, **ENVIRONMENT}
-        installed = Installation(
-            agent=self._agent,
-            command=self._command,
-            version=await self._version(request, environment),
-            environment=environment,
-        )
+        version = await self._version(request, environment)
         async with task_group() as tasks:
-            connection = ClaudeCodeConnection(tasks, request, installed)
+            connection = ClaudeCodeConnection(tasks, request, self, version)
             try:
                 yield connection
             finally:
@@ -590,9 +591,6 @@ class ClaudeCodeAdapter(Adapter):
                 hint=f"run `{' '.join(start.command)}` once by hand"
                 + (f"; {STDERR_END}{tail}" if tail else ""),
             )
-
-    def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
-        return self.row.resume_command(upstream_session_id, self._command)
 
 
 ADAPTER: Final = ClaudeCodeAdapter

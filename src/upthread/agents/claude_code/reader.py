@@ -32,7 +32,6 @@ from upthread.agent_stores.base import (
     text_in,
     title_of,
 )
-from upthread.agent_stores.copies import Plan, RepairedCopy, repaired_lines
 from upthread.agent_stores.homes import file_stamp, require_listed, require_own
 from upthread.agent_stores.lines import (
     Line,
@@ -47,13 +46,16 @@ from upthread.agent_stores.lines import (
 from upthread.agent_stores.reader import (
     FileWalk,
     LineFile,
+    Plan,
+    RepairedCopy,
     Said,
     Searched,
     facts_in,
+    repaired_lines,
     said_of,
     searched,
 )
-from upthread.agents._json_lines import as_object, read_json
+from upthread.agents._json_lines import read_json
 from upthread.agents._outcomes import did_run, exit_code_in
 from upthread.agents._process import started_at_ticks
 from upthread.agents.claude_code.entries import SUBAGENTS, file_of
@@ -77,7 +79,6 @@ from upthread.agents.claude_code.transcripts import (
 )
 from upthread.agents.claude_code.translation import (
     child_session,
-    figure_of,
     kind_of,
     locations_of,
     role_of,
@@ -88,18 +89,11 @@ from upthread.agents.claude_code.translation import title_of as call_title
 from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import read_all, streamed, through_links
 from upthread.core import events, types
-from upthread.core.codec import encode_json
+from upthread.core.codec import encode_json, number_at, object_at, objects_at, text_at
 from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent
-from upthread.core.history.model import (
-    History,
-    HistoryMessage,
-    JsonObject,
-    items_of,
-    object_of,
-    text_of,
-)
+from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
-from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
+from upthread.core.types import JsonObject, JsonValue, Outcome, UpstreamSessionId
 from upthread.errors import StoreError
 
 AGENT: Final = "claude-code"
@@ -181,26 +175,26 @@ def _outline(ends: FileEnds, file: LineFile) -> SessionOutline:
     parent = parent_of(file.directory.path)
     meta = _meta(file, parent)
     told: tuple[JsonObject, ...] = (meta, tail, head)
-    titles = [text_of(end.get(kind)) for end in told for kind in ("description", *_TITLES)]
+    titles = [text_at(end, kind) for end in told for kind in ("description", *_TITLES)]
     titles += [head.get("prompt", ""), tail.get(LAST_PROMPT, "")]
     begun: JsonObject = head.get("entry", {})
     newest = {**begun, **tail.get("entry", {})}
-    main = text_of(newest.get("sessionId")) if file.name.startswith(_BESIDE) else ""
+    main = text_at(newest, "sessionId") if file.name.startswith(_BESIDE) else ""
     return SessionOutline(
         agent=AGENT,
         session_id=file.name.removesuffix(".jsonl"),
         path=file.path,
         parent_session_id=parent or main,
-        role=text_of(meta.get("agentType")) or text_of(newest.get("attributionAgent")),
+        role=text_at(meta, "agentType") or text_at(newest, "attributionAgent"),
         unredacted_title=title_of(next(filter(None, titles), "")),
-        directory=text_of(newest.get("cwd")),
-        branch=text_of(newest.get("gitBranch")),
-        begun_at_ms=epoch_ms(text_of(begun.get("timestamp"))),
+        directory=text_at(newest, "cwd"),
+        branch=text_at(newest, "gitBranch"),
+        begun_at_ms=epoch_ms(text_at(begun, "timestamp")),
         used_at_ms=ends.written_at_ms,
         model=tail.get("model", ""),
         tokens=tail.get("tokens"),
         size_bytes=ends.size_bytes,
-        version=text_of(newest.get("version")),
+        version=text_at(newest, "version"),
         ending=_ending(tail["entry"], ends) if "entry" in tail else "unknown",
         is_foreign=not newest,
     )
@@ -224,14 +218,14 @@ def _facts(line: bytes, missing: AbstractSet[str]) -> Mapping[str, Any]:
     if not is_title and not is_said:
         return {}
     value = decoded(line)
-    kind = text_of(value.get("type"))
+    kind = text_at(value, "type")
     if kind in _TITLES or kind == LAST_PROMPT:
-        return {kind: text_of(value.get(_TITLES.get(kind, "lastPrompt")))}
-    message = object_of(value.get("message"))
+        return {kind: text_at(value, _TITLES.get(kind, "lastPrompt"))}
+    message = object_at(value, "message")
     if kind == "assistant":
         # Claude Code's own words have a usage of nothing.
         tokens = tokens_of(message.get("usage"))
-        model = {"model": text_of(message.get("model"))} if tokens else {}
+        model = {"model": text_at(message, "model")} if tokens else {}
         return {"entry": value, "tokens": tokens, **model}
     if kind != "user":
         return {}
@@ -243,7 +237,7 @@ def _facts(line: bytes, missing: AbstractSet[str]) -> Mapping[str, Any]:
 def _ending(value: JsonObject, ends: FileEnds) -> Ending:
     if value.get("type") == "user" or value.get("isApiErrorMessage") or is_cut(ends):
         return "interrupted"  # a prompt or a result that nothing answered, or a person's Esc
-    blocks = items_of(object_of(value.get("message")).get("content"))
+    blocks = objects_at(value, "message", "content")
     is_calling = any(each.get("type") == "tool_use" for each in blocks)
     return "interrupted" if is_calling else "ended"
 
@@ -260,31 +254,31 @@ def sessions(home: Path, look: Look, _held: ExitStack) -> Iterator[Searched]:
 
 def said_in(value: JsonObject) -> Iterator[Said]:
     """Yield what an entry says: prompts, answers, calls and results."""
-    kind = text_of(value.get("type"))
+    kind = text_at(value, "type")
     if kind in {"user", "assistant"}:
-        at_ms = epoch_ms(text_of(value.get("timestamp")))
-        for part in parts_of(object_of(value.get("message")).get("content")):
+        at_ms = epoch_ms(text_at(value, "timestamp"))
+        for part in parts_of(object_at(value, "message").get("content")):
             yield from said_of(part, speaker=kind, at_ms=at_ms)
 
 
 # --- as a history --------------------------------------------------------------------------------
 
 
-def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator[VendorHistory]:
+def read_histories(path: Path) -> Iterator[VendorHistory]:
     """Yield the session that a transcript holds. StoreError when the file cannot be opened."""
-    read = read_entries(path, characters_max=characters_max)
+    read = read_entries(path)
     branch = branch_of(read)
-    version = text_of(read.last.get("version"))
+    version = text_at(read.last, "version")
     yield VendorHistory(
         agent=AGENT,
         session_id=path.stem,
         path=path,
         version=version,
         is_version_known=is_known_version(version, WRITTEN_FOR),
-        history=History(messages=tuple(m for entry in branch.sent for m in _messages(entry))),
+        history=tuple(m for entry in branch.sent for m in _messages(entry)),
         unreadable=(*read.unreadable, *branch.faults),
         parent_session_id=parent_of(str(path.parent)) or None,
-        directory=text_of(read.last.get("cwd")),
+        directory=text_at(read.last, "cwd"),
     )
 
 
@@ -348,27 +342,27 @@ def undecided_calls(home: Path, mark: str, since_ns: int) -> Iterator[UndecidedC
     for path in find_histories(home):
         is_new = path.stat().st_mtime_ns >= since_ns
         for entry in marked_objects(path, mark) if is_new else ():
-            line = object_of(entry.get("attachment"))
+            line = object_at(entry, "attachment")
             if line.get("type") != "hook_system_message" or line.get("hookEvent") != "PreToolUse":
                 continue
-            call_id = text_of(line.get("toolUseID"))
+            call_id = text_at(line, "toolUseID")
             asked = _called_with(path, call_id)
-            if role := text_of(asked.get("subagent_type")):
+            if role := text_at(asked, "subagent_type"):
                 yield UndecidedCall(
                     main_session=path.stem,
                     call_id=call_id,
                     role=role,
-                    prompt=text_of(asked.get("prompt")),
-                    directory=text_of(entry.get("cwd")),
+                    prompt=text_at(asked, "prompt"),
+                    directory=text_at(entry, "cwd"),
                 )
 
 
 def _called_with(transcript: Path, call_id: str) -> JsonObject:
     """Return what a session's call was given, empty where it made none."""
     for line in read_lines(transcript):
-        for block in items_of(object_of(line.value.get("message")).get("content")):
+        for block in objects_at(line.value, "message", "content"):
             if block.get("type") == "tool_use" and block.get("id") == call_id:
-                return object_of(block.get("input"))
+                return object_at(block, "input")
     return {}
 
 
@@ -418,7 +412,7 @@ def read_history(
         call_id: UpstreamSessionId(agent_id) if is_subagent else child_session(session, agent_id)
         for call_id, agent_id in subagents_by_call(path).items()
     }
-    sent = branch_of(read_entries(path, said_bytes_max=SAID_BYTES_MAX)).sent
+    sent = branch_of(read_entries(path, is_whole=True, said_bytes_max=SAID_BYTES_MAX)).sent
     # One answer is several entries, each with what was counted of all of it: the last counts.
     last_of = {entry.message_id: entry.uuid for entry in sent if entry.message_id}
     told: list[AgentEvent] = []
@@ -427,7 +421,7 @@ def read_history(
             told += _events(entry, part, session, children)
         is_last = last_of.get(entry.message_id, entry.uuid) == entry.uuid
         if with_usage and is_last and tokens_of(entry.usage):
-            written = figure_of(entry.usage, "output_tokens")
+            written = number_at(entry.usage, "output_tokens")
             told.append(usage_of(entry.usage, session, written=written))
     return tuple(told)
 
@@ -522,7 +516,7 @@ def _registered(directory: Path) -> Iterator[dict[str, Any]]:
     for path in islice(living, FILES_MAX):
         try:
             with streamed(str(path)) as file:
-                yield as_object(read_json(file.read(FILE_BYTES_MAX)))
+                yield object_at(read_json(file.read(FILE_BYTES_MAX)))
         except OSError:
             continue  # it ended meanwhile
 
@@ -545,14 +539,14 @@ def repair(
     The file is one session: which is asked for makes no difference.
     """
     del session_id, sessions
-    branch = branch_of(read_entries(path, characters_max=0))
+    branch = branch_of(read_entries(path))
     ids = {each.uuid: _uuid(each.uuid, []) for each in branch.sent if each.uuid == each.place}
     return repaired_lines(path, into, read_histories, partial(_lines, branch=branch, ids=ids))
 
 
 def _lines(line: Line, plan: Plan, *, branch: Branch, ids: Mapping[str, str]) -> Iterator[bytes]:
     entry: _Object = dict(line.value)
-    uuid = text_of(entry.get("uuid")) or line.place
+    uuid = text_at(entry, "uuid") or line.place
     if uuid in branch.beside:
         plan.edit(line, "another process wrote it to a branch that is not resumed")
         return
@@ -562,15 +556,15 @@ def _lines(line: Line, plan: Plan, *, branch: Branch, ids: Mapping[str, str]) ->
         above = ids.get(branch.joined[uuid], branch.joined[uuid])
         entry["parentUuid"] = above or None
         plan.edit(line, "it hung on nothing", f"parentUuid: {above}")
-    parent = text_of(entry.get("parentUuid"))
+    parent = text_at(entry, "parentUuid")
     if parent in plan.parents:
         entry["parentUuid"] = plan.parents[parent] or None
-    message: _Object = dict(object_of(entry.get("message")))
-    blocks = items_of(message.get("content"))
+    message: _Object = dict(object_at(entry, "message"))
+    blocks = objects_at(message, "content")
     kept = [block for block in blocks if not _is_orphan(block, plan)]
     if len(kept) < len(blocks):
         if not kept:  # its children hang on what it hung on
-            plan.parents[text_of(entry.get("uuid"))] = text_of(entry.get("parentUuid"))
+            plan.parents[text_at(entry, "uuid")] = text_at(entry, "parentUuid")
             plan.edit(line, "results that no tool use waits for")
             return
         entry["message"] = {**message, "content": kept}
@@ -583,14 +577,14 @@ def _lines(line: Line, plan: Plan, *, branch: Branch, ids: Mapping[str, str]) ->
 def _is_orphan(block: Mapping[str, JsonValue], plan: Plan) -> bool:
     if block.get("type") != "tool_result":
         return False
-    return not plan.takes(text_of(block.get("tool_use_id")))
+    return not plan.takes(text_at(block, "tool_use_id"))
 
 
 def _closings(
-    line: Line, entry: _Object, blocks: list[Mapping[str, JsonValue]], plan: Plan
+    line: Line, entry: _Object, blocks: list[dict[str, Any]], plan: Plan
 ) -> Iterator[bytes]:
     """Yield one entry with a result for each open tool use; what hung on the answer hangs on it."""
-    uses = [text_of(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
+    uses = [text_at(block, "id") for block in blocks if block.get("type") == "tool_use"]
     plan.made.update(uses)
     results: list[JsonValue] = [
         {"type": "tool_result", "tool_use_id": use, "content": INTERRUPTED, "is_error": True}
@@ -599,7 +593,7 @@ def _closings(
     ]
     if not results:
         return
-    uuid = text_of(entry.get("uuid"))
+    uuid = text_at(entry, "uuid")
     own = _uuid(uuid, results)
     plan.parents[uuid] = own
     kept = {key: held for key, held in entry.items() if key not in {"message", "requestId"}}

@@ -31,9 +31,9 @@ from upthread.agent_stores.reader import FileWalk, LineFile
 from upthread.agents.claude_code.entries import SUBAGENTS, file_of, is_put_in
 from upthread.boundary.files import read_all, through_links
 from upthread.core import types
-from upthread.core.history.model import JsonObject, items_of, object_of, text_of
+from upthread.core.codec import object_at, objects_at, text_at
 from upthread.core.turns.agent_history import UNANSWERED
-from upthread.core.types import JsonValue
+from upthread.core.types import JsonObject, JsonValue
 from upthread.errors import StoreError
 
 META_BYTES_MAX: Final = 1024 * 1024
@@ -127,7 +127,7 @@ def subagents_by_call(transcript: Path) -> dict[str, str]:
             descriptor = through_links(str(path))
             meta, _ = read_object(read_all(descriptor, str(path), bytes_max=META_BYTES_MAX))
             agent_id = path.name.removeprefix("agent-").removesuffix(".meta.json")
-            made[text_of(meta.get("toolUseId"))] = agent_id
+            made[text_at(meta, "toolUseId")] = agent_id
     made.pop("", None)
     return made
 
@@ -147,7 +147,7 @@ def call_of_subagent(transcript: str, agent_id: str) -> str:
 def version_in(path: Path) -> str:
     """Return the version that wrote to a transcript last, empty where its end has none."""
     lines = (line for line in lines_from_end(path, TAIL_BYTES) if b'"version"' in line)
-    return next(filter(None, (text_of(decoded(line).get("version")) for line in lines)), "")
+    return next(filter(None, (text_at(decoded(line), "version") for line in lines)), "")
 
 
 def newest_heard(path: Path) -> str:
@@ -164,7 +164,7 @@ def newest_heard(path: Path) -> str:
             continue
         value = decoded(line)
         if value.get("type") == "user":
-            return text_of(value.get("uuid")) + unanswered
+            return text_at(value, "uuid") + unanswered
         if is_reply and value.get("type") == "assistant":
             unanswered = ""
     return ""
@@ -213,9 +213,9 @@ class Transcript(Struct):
 
 
 def read_entries(
-    path: Path, *, characters_max: int | None = None, said_bytes_max: int | None = None
+    path: Path, *, is_whole: bool = False, said_bytes_max: int = maxsize
 ) -> Transcript:
-    """Return what a transcript holds.
+    """Return what a transcript holds, with the beginning of each text or with `is_whole` all of it.
 
     StoreError when the file cannot be opened, and when the messages in it have more than
     `said_bytes_max`; most of a large file may be progress.
@@ -223,19 +223,19 @@ def read_entries(
     read, said_bytes = Transcript(), 0
     is_subagent = path.parent.name == SUBAGENTS
     for line in read_lines(path):
-        kind = text_of(line.value.get("type"))
+        kind = text_at(line.value, "type")
         if line.why:
             read.unreadable.append(line.unreadable)
         elif kind == LAST_PROMPT:
-            read.pointer, read.pointer_number = text_of(line.value.get("leafUuid")), line.number
+            read.pointer, read.pointer_number = text_at(line.value, "leafUuid"), line.number
         # Titles, snapshots, queue operations have no id: they are no part of the tree.
-        elif text_of(line.value.get("uuid")) or kind in MESSAGES:
-            entry = _entry(line, characters_max, is_subagent=is_subagent)
+        elif text_at(line.value, "uuid") or kind in MESSAGES:
+            entry = _entry(line, is_whole=is_whole, is_subagent=is_subagent)
             read.entries.append(entry)
             if entry.kind:
                 read.last = line.value
                 said_bytes += len(line.raw)
-            if said_bytes_max is not None and said_bytes > said_bytes_max:
+            if said_bytes > said_bytes_max:
                 raise StoreError(
                     f"{path} is not read: its messages have more than {said_bytes_max:,} bytes",
                     hint="Claude Code itself may open it",
@@ -243,31 +243,32 @@ def read_entries(
     return read
 
 
-def _entry(line: Line, characters_max: int | None, *, is_subagent: bool) -> Entry:
+def _entry(line: Line, *, is_whole: bool, is_subagent: bool) -> Entry:
     value = line.value
-    kind = text_of(value.get("type"))
-    message = object_of(value.get("message"))
+    kind = text_at(value, "type")
+    message = object_at(value, "message")
     is_said = kind in MESSAGES and not value.get("isApiErrorMessage")
+    parts = parts_of(message.get("content") if is_said else None)
     return Entry(
         number=line.number,
-        uuid=text_of(value.get("uuid")) or line.place,
-        parent=text_of(value.get("parentUuid")),
+        uuid=text_at(value, "uuid") or line.place,
+        parent=text_at(value, "parentUuid"),
         # What is not sent stays a link of the tree: what was said after it hangs on it.
         kind=kind if is_said else "",
-        message_id=text_of(message.get("id")) if kind == "assistant" else "",
-        parts=outlined(parts_of(message.get("content")), characters_max) if is_said else (),
+        message_id=text_at(message, "id") if kind == "assistant" else "",
+        parts=tuple(parts if is_whole else map(outlined, parts)),
         is_synthetic=_is_synthetic(value, message),
         ends=is_said and (is_subagent or not value.get("isSidechain")),
         is_beginning=not value.keys().isdisjoint(_OF_A_COMPACTION),
-        usage=object_of(message.get("usage")),
+        usage=object_at(message, "usage"),
     )
 
 
 def _is_synthetic(value: JsonObject, message: JsonObject) -> bool:
     is_marked = is_put_in(value) or bool(value.get("isCompactSummary"))
     # What Claude Code notes, in a user's name, of a turn that was cancelled.
-    blocks = items_of(message.get("content"))
-    is_note = len(blocks) == 1 and text_of(blocks[0].get("text")) in _INTERRUPTED
+    blocks = objects_at(message, "content")
+    is_note = len(blocks) == 1 and text_at(blocks[0], "text") in _INTERRUPTED
     is_interruption = is_note and message.get("role") == "user"
     return is_marked or message.get("model") == _SYNTHETIC_MODEL or is_interruption
 
@@ -374,42 +375,42 @@ def parts_of(content: JsonValue) -> Iterator[types.Part]:
     if isinstance(content, str):
         yield types.TextPart(text=content)
         return
-    for block in items_of(content):
+    for block in objects_at(content):
         yield _part(block)
 
 
 def _part(block: JsonObject) -> types.Part:
     match block.get("type"):
         case "text":
-            return types.TextPart(text=text_of(block.get("text")))
+            return types.TextPart(text=text_at(block, "text"))
         case "thinking":
-            return types.ReasoningPart(text=text_of(block.get("thinking")))
+            return types.ReasoningPart(text=text_at(block, "thinking"))
         case "tool_use":
             return types.ToolCallPart(
-                call_id=text_of(block.get("id")),
-                title=text_of(block.get("name")),
+                call_id=text_at(block, "id"),
+                title=text_at(block, "name"),
                 tool_kind="other",
                 arguments=block.get("input"),
             )
         case "tool_result":
             return types.ToolResultPart(
-                call_id=text_of(block.get("tool_use_id")),
+                call_id=text_at(block, "tool_use_id"),
                 status="failed" if block.get("is_error") else "completed",
                 text=_text(block.get("content")),
             )
         case "image" | "document":
-            source = object_of(block.get("source"))
+            source = object_at(block, "source")
             return types.FilePart(
-                uri=text_of(block["type"]), mime_type=text_of(source.get("media_type"))
+                uri=text_at(block["type"]), mime_type=text_at(source, "media_type")
             )
         case kind:
             # So that it can be searched: for example what a provider's own tool was asked.
             raw = {name: block[name] for name in ("input", "content") if name in block}
-            return types.UnknownPart(kind=text_of(kind), raw=raw)
+            return types.UnknownPart(kind=text_at(kind), raw=raw)
 
 
 def _text(content: JsonValue) -> str:
     if isinstance(content, str):
         return content
     # A line each, as a turn reports it: the same result is the same text, whichever way it comes.
-    return "\n".join(text for block in items_of(content) if (text := text_of(block.get("text"))))
+    return "\n".join(text for block in objects_at(content) if (text := text_at(block, "text")))

@@ -23,19 +23,12 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import structs
 
-from upthread.agents._json_lines import (
-    Unreadable,
-    as_object,
-    member,
-    objects_at,
-    text_at,
-    texts_at,
-    unknown,
-)
+from upthread.agents._json_lines import Unreadable, unknown
 from upthread.agents._outcomes import OF_ERROR_KIND, ended_with, outcome_of_refusal
 from upthread.agents.base import ALLOW_OR_REJECT, PermissionRequest, PromptResult
 from upthread.agents.claude_code.entries import ENDS
 from upthread.core import events
+from upthread.core.codec import member, number_at, object_at, objects_at, text_at, texts_at
 from upthread.core.events import AgentEvent, UsageReported
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.runs.stops import REFUSAL
@@ -176,10 +169,10 @@ def _outcome(frame: Mapping[str, Any], error_kind: str) -> Outcome:
         return _OF_REASON[reason]
     if not frame.get("is_error"):
         return Outcome.OK
-    status = frame.get("api_error_status")
+    status = number_at(frame, "api_error_status")
     if error_kind in OF_ERROR_KIND:
         return OF_ERROR_KIND[error_kind]
-    if not isinstance(status, int):
+    if status is None:
         return Outcome.UNKNOWN
     return outcome_of_refusal(status, text_at(frame, "result"))
 
@@ -205,22 +198,14 @@ def usage_of(usage: object, session: UpstreamSessionId, *, written: int | None) 
         tokens_used=(read or 0) + (written or 0),
         tokens_read=read,
         tokens_written=written,
-        tokens_cached=figure_of(usage, "cache_read_input_tokens"),
-        tokens_cache_written=figure_of(usage, "cache_creation_input_tokens"),
+        tokens_cached=number_at(usage, "cache_read_input_tokens"),
+        tokens_cache_written=number_at(usage, "cache_creation_input_tokens"),
     )
-
-
-def figure_of(usage: object, name: str) -> int | None:
-    """Return the tokens that a usage has under a name; None where it does not say."""
-    told = member(usage, name)
-    return told if isinstance(told, int) and not isinstance(told, bool) else None
 
 
 def tokens_of(usage: object, names: tuple[str, ...] = (*_READ, *_WRITTEN)) -> int | None:
     """Return all tokens of a usage, cached ones too; None when it names none."""
-    figures = [member(usage, name) for name in names]
-    total = sum(figure for figure in figures if isinstance(figure, int))
-    return total or None
+    return sum(filter(None, (number_at(usage, name) for name in names))) or None
 
 
 def is_missing(said: str, session: str) -> bool:
@@ -348,7 +333,7 @@ class Translator:
         """Return what one frame says."""
         if isinstance(frame, Unreadable):
             return (unknown("unreadable_frame", frame.raw, None),)
-        content = as_object(frame)
+        content = object_at(frame)
         kind = text_at(content, "type")
         if kind in SILENT_FRAMES:
             return ()
@@ -373,7 +358,7 @@ class Translator:
     # --- answers -------------------------------------------------------------------------------
 
     def _piece(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
-        event = as_object(frame.get("event"))
+        event = object_at(frame, "event")
         match event.get("type"):
             case "message_start":
                 self._speaking[session] = text_at(event, "message", "id")
@@ -381,7 +366,7 @@ class Translator:
                 self._models[session] = text_at(event, "message", "model")
                 return ()
             case "content_block_delta":
-                return self._delta(as_object(event.get("delta")), session)
+                return self._delta(object_at(event, "delta"), session)
             case "message_delta":
                 return self._usage(event, session)
             case _:
@@ -408,8 +393,8 @@ class Translator:
 
         The sum at the turn's end leaves out what sub-agents took.
         """
-        said = member(event, "usage", "output_tokens")
-        if session not in self._read or not isinstance(said, int):
+        said = number_at(event, "usage", "output_tokens")
+        if session not in self._read or said is None:
             return ()
         return (usage_of(self._read[session], session, written=said),)
 
@@ -419,9 +404,9 @@ class Translator:
         Its name there may end in what the provider calls a variant of it: `[1m]`.
         """
         model = self._models.get(session)
-        for name, used in as_object(frame.get("modelUsage")).items():
-            size = member(used, "contextWindow")
-            if model and name.startswith(model) and isinstance(size, int) and size > 0:
+        for name, used in object_at(frame, "modelUsage").items():
+            size = number_at(used, "contextWindow")
+            if model and name.startswith(model) and size:
                 report = events.UsageReported(
                     upstream_session_id=session, tokens_used=None, tokens_window=size
                 )
@@ -537,7 +522,7 @@ def _block(
 
 
 def _call(block: _Frame, session: UpstreamSessionId) -> _Events:
-    tool, arguments = text_at(block, "name"), as_object(block.get("input"))
+    tool, arguments = text_at(block, "name"), object_at(block, "input")
     announced = events.ToolCallAnnounced(
         upstream_session_id=session,
         call_id=text_at(block, "id"),

@@ -25,8 +25,8 @@ from typing import Any, Final, Self, TypeAlias
 import anyio
 from msgspec import Struct, structs
 
-from upthread.agents._connection import Adapter, ServerConnection, ServerPrompt, start_of
-from upthread.agents._json_lines import Unreadable, as_object, member, objects_at, text_at, unknown
+from upthread.agents._connection import Adapter, start_of
+from upthread.agents._json_lines import Unreadable, unknown
 from upthread.agents._outcomes import failed
 from upthread.agents._process import started_child
 from upthread.agents._prompt import (
@@ -39,14 +39,16 @@ from upthread.agents._prompt import (
 )
 from upthread.agents.base import (
     ALLOW_OR_REJECT,
+    AnswerPermission,
     Capabilities,
     OnEvent,
     OpenRequest,
     PermissionRequest,
     PromptResult,
 )
-from upthread.agents.codex.server import SPOKEN, CodexServer, Threads, Turn
+from upthread.agents.codex.server import SPOKEN, CodexServer, Prompt, Threads, Turn
 from upthread.core.agents import AGENTS
+from upthread.core.codec import member, object_at, objects_at, session_at, text_at
 from upthread.core.events import ToolCallAnnounced
 from upthread.core.quotas import TITLE_CHARACTERS_MAX, TURN, VERSION_CHARACTERS_MAX
 from upthread.core.text import one_line
@@ -145,7 +147,7 @@ def _decisions(_told: _Told) -> Mapping[str, _Answer]:
 
 def _grants(told: _Told) -> Mapping[str, _Answer]:
     nothing: _Answer = {"permissions": {}, "scope": "turn"}
-    asked_for = as_object(told.get("permissions"))
+    asked_for = object_at(told, "permissions")
     return {ALLOW: {**nothing, "permissions": asked_for}, REJECT: nothing, CANCEL: nothing}
 
 
@@ -179,44 +181,30 @@ _REQUESTS: Final[Mapping[str, _Kind]] = {
 }
 
 
-class PermissionDesk:
-    """Where the requests of one server are answered."""
-
-    def __init__(self, server: CodexServer, request: OpenRequest) -> None:
-        self._server = server
-        self._answer_permission = request.answer_permission
-
-    async def answer(
-        self,
-        message: _Told,
-        running: RunningPrompt | None,
-        call: ToolCallAnnounced | None,
-    ) -> None:
-        """Answer one request of the server's. `call` is the call it is about, where it is known."""
-        method, told = text_at(message, "method"), as_object(message.get("params"))
-        request_id = message.get("id")
-        kind = _REQUESTS.get(method)
-        if method == QUESTION:
-            await self._dismiss(request_id, told, running)
-        # A form wants words of a person, which travel in reports; a yes or a no is a permission.
-        elif kind is None or member(told, "requestedSchema", "properties") or text_at(told, "url"):
-            await self._server.refuse(request_id, "upthread does not do this")
-        else:
-            decided = await self._decide(_request(kind, told, call), running)
-            await self._server.answer(request_id, kind.answers(told)[decided])
-
-    async def _decide(self, asked: PermissionRequest, running: RunningPrompt | None) -> str:
-        if running is None:
-            return CANCEL
-        return await permission(asked, running, self._answer_permission) or CANCEL
-
-    async def _dismiss(
-        self, request_id: object, told: _Told, running: RunningPrompt | None
-    ) -> None:
+async def answer_request(
+    server: CodexServer,
+    answer_permission: AnswerPermission,
+    message: _Told,
+    running: RunningPrompt | None,
+    call: ToolCallAnnounced | None,
+) -> None:
+    """Answer one request of the server's. `call` is the call it is about, where it is known."""
+    method, told = text_at(message, "method"), object_at(message, "params")
+    request_id = message.get("id")
+    kind = _REQUESTS.get(method)
+    if method == QUESTION:
         if running is not None:
-            session = UpstreamSessionId(text_at(told, "threadId"))
-            await running.deliver(unknown("question_dismissed", dict(told), session))
-        await self._server.answer(request_id, {"answers": {}})
+            question = unknown("question_dismissed", dict(told), session_at(told, "threadId"))
+            await running.deliver(question)
+        await server.answer(request_id, {"answers": {}})
+    # A form wants words of a person, which travel in reports; a yes or a no is a permission.
+    elif kind is None or member(told, "requestedSchema", "properties") or text_at(told, "url"):
+        await server.refuse(request_id, "upthread does not do this")
+    else:
+        asked, decided = _request(kind, told, call), None
+        if running is not None:
+            decided = await permission(asked, running, answer_permission)
+        await server.answer(request_id, kind.answers(told)[decided or CANCEL])
 
 
 def call_request(told: _Told) -> PermissionRequest:
@@ -226,7 +214,7 @@ def call_request(told: _Told) -> PermissionRequest:
     if tool == APPLY_PATCH:
         arguments, command = {"patch": command}, ""
     return PermissionRequest(
-        upstream_session_id=UpstreamSessionId(text_at(told, "session")),
+        upstream_session_id=session_at(told, "session"),
         call_id=text_at(told, "call") or None,
         title=one_line(command or tool)[:TITLE_CHARACTERS_MAX],
         tool_kind="execute" if command else "edit" if tool == APPLY_PATCH else "other",
@@ -246,7 +234,7 @@ def _request(kind: _Kind, told: _Told, call: ToolCallAnnounced | None) -> Permis
             arguments[name] = value
     title = call.title if call and kind.tool_kind == "edit" else kind.title(told)
     return PermissionRequest(
-        upstream_session_id=UpstreamSessionId(text_at(told, "threadId")),
+        upstream_session_id=session_at(told, "threadId"),
         call_id=text_at(told, "itemId") or None,
         title=one_line(title)[:TITLE_CHARACTERS_MAX],
         tool_kind=call.tool_kind if call and kind.tool_kind == "edit" else kind.tool_kind,
@@ -279,22 +267,11 @@ _LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 REPLACEMENT: Final = "\ufffd"
 
 
-_Prompt: TypeAlias = ServerPrompt[Turn]
-
-
-class CodexConnection(ServerConnection[_Prompt]):
+class CodexConnection(Threads):
     """A running server. Use `serving` around everything else."""
 
     def __init__(self, server: CodexServer, request: OpenRequest, *, calls: CallListener) -> None:
-        self._threads = Threads(
-            server,
-            working_directory=request.working_directory,
-            title=request.title,
-            limits=request.limits,
-        )
-        super().__init__(request, server, sessions=self._threads)
-        self._desk = PermissionDesk(server, request)
-        self._server = server
+        super().__init__(request, server)
         self._waited_out: PromptResult | None = None
         calls.hold = self._hold
         self._can_hold = False
@@ -375,7 +352,7 @@ class CodexConnection(ServerConnection[_Prompt]):
     ) -> PromptResult:
         turn = Turn(session, title=self._request.title)
         running = RunningPrompt(session, self._request)
-        prompt = self._prompt = _Prompt(running=running, turn=turn)
+        prompt = self._prompt = Prompt(running=running, turn=turn)
 
         async def ask() -> None:
             self._server.child.allowance.renew(TURN)
@@ -389,7 +366,7 @@ class CodexConnection(ServerConnection[_Prompt]):
         await self._run_turn(prompt, on_event, ask=ask, cancel=cancel, leave=leave)
         return await self._concluded(prompt)
 
-    async def _send(self, prompt: _Prompt, text: str) -> None:
+    async def _send(self, prompt: Prompt, text: str) -> None:
         session = prompt.running.session
         # Half a surrogate pair would have Codex drop the whole message without a word (0.169.0).
         told = {"type": "text", "text": _LONE_SURROGATE.sub(REPLACEMENT, text)}
@@ -402,14 +379,14 @@ class CodexConnection(ServerConnection[_Prompt]):
         if self._server.has_ended.is_set():
             prompt.is_ended.set()
 
-    def _stop(self, prompt: _Prompt) -> None:
+    def _stop(self, prompt: Prompt) -> None:
         """Have the running work interrupted; the server itself says when it has ended."""
         prompt.turn.is_stopping = True
         interrupt = partial(self._interrupt, prompt)
         until_ended = partial(self._stop_until_ended, again_s=INTERRUPT_AGAIN_S)
         self._begin(until_ended, prompt, interrupt)
 
-    async def _interrupt(self, prompt: _Prompt) -> None:
+    async def _interrupt(self, prompt: Prompt) -> None:
         """Interrupt the turn and those below it, and end the commands they leave running."""
         # Codex interrupts one thread alone: its commands and sub-agents go on (0.169.0). Of a copy,
         # since turns end while it is asked.
@@ -422,7 +399,7 @@ class CodexConnection(ServerConnection[_Prompt]):
 
     # --- how a prompt ended --------------------------------------------------------------------
 
-    async def _concluded(self, prompt: _Prompt) -> PromptResult:
+    async def _concluded(self, prompt: Prompt) -> PromptResult:
         turn = prompt.turn
         failure = await self._failure_of(prompt)
         tokens = [each for each in (turn.tokens_in, turn.tokens_out) if each is not None]
@@ -433,7 +410,7 @@ class CodexConnection(ServerConnection[_Prompt]):
             tokens_out=turn.tokens_out,
         )
 
-    async def _failure_of(self, prompt: _Prompt) -> PromptResult | None:
+    async def _failure_of(self, prompt: Prompt) -> PromptResult | None:
         running, turn = prompt.running, prompt.turn
         cut_short = self._cut_short(running, has_died=self._server.has_ended.is_set())
         if cut_short is not None:
@@ -452,8 +429,8 @@ class CodexConnection(ServerConnection[_Prompt]):
     # --- what arrives --------------------------------------------------------------------------
 
     async def _take(self, message: Any) -> None:
-        prompt, told = self._prompt, as_object(message)
-        method, params = text_at(told, "method"), as_object(told.get("params"))
+        prompt, told = self._prompt, object_at(message)
+        method, params = text_at(told, "method"), object_at(told, "params")
         # Without a prompt too: it is answered with a cancel then, and not left without an answer.
         if "id" in told and method:
             self._answer(told, params)
@@ -465,11 +442,11 @@ class CodexConnection(ServerConnection[_Prompt]):
         else:
             await self._take_news(prompt, method, params)
 
-    async def _take_news(self, prompt: _Prompt, method: str, params: Mapping[str, Any]) -> None:
+    async def _take_news(self, prompt: Prompt, method: str, params: Mapping[str, Any]) -> None:
         turn = prompt.turn
         newcomers = turn.newcomers(method, params)
         # Before it is taken: a child is told as started, with its role, before anything it says.
-        roles = {child: await self._threads.role_of(child) for child in newcomers}
+        roles = {child: await self._role_of(child) for child in newcomers}
         await self._deliver(turn.take(method, params, roles=roles), prompt.running)
         limit = turn.retrying
         is_limited = limit is not None and limit.outcome is Outcome.RATE_LIMITED
@@ -479,7 +456,7 @@ class CodexConnection(ServerConnection[_Prompt]):
             self._begin(self._lose_patience, prompt, limit)
         prompt.end_if_over()
 
-    async def _lose_patience(self, prompt: _Prompt, limit: PromptResult) -> None:
+    async def _lose_patience(self, prompt: Prompt, limit: PromptResult) -> None:
         """End a turn in which Codex has waited out a limit in silence for too long."""
         has_ended = await prompt.ended_within(RETRY_WAIT_MAX_S)
         # The very same one: each error that Codex tells of has a patience of its own.
@@ -494,7 +471,8 @@ class CodexConnection(ServerConnection[_Prompt]):
             key = (text_at(params, "threadId"), text_at(params, "itemId"))
             call = prompt.turn.calls.get(key)
         running = prompt.running if prompt else None
-        self._begin(self._desk.answer, message, running, call)
+        ask = self._request.answer_permission
+        self._begin(answer_request, self._server, ask, message, running, call)
 
 
 class CodexAdapter(Adapter):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._json_lines import as_object, member, objects_at, text_at, texts_at, unknown
+from upthread.agents._json_lines import unknown
 from upthread.agents._outcomes import (
     did_run,
     ended_with,
@@ -22,6 +22,7 @@ from upthread.agents._outcomes import (
 )
 from upthread.agents.base import PromptResult
 from upthread.core import events
+from upthread.core.codec import member, number_at, object_at, objects_at, text_at, texts_at
 from upthread.core.events import AgentEvent
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
@@ -210,21 +211,17 @@ def usage(told: _Item, session: UpstreamSessionId) -> events.UsageReported | Non
 
     Codex tells of a cache's tokens among those that were read, and of reasoning among the written.
     """
-    total = member(told, "tokenUsage", "last", "totalTokens")
-    window = member(told, "tokenUsage", "modelContextWindow")
-    if not isinstance(total, int) or total <= 0:
+    last = member(told, "tokenUsage", "last")
+    total = number_at(last, "totalTokens")
+    if not total:
         return None
-    known_window = window if isinstance(window, int) and window > 0 else None
-    read = member(told, "tokenUsage", "last", "inputTokens")
-    written = member(told, "tokenUsage", "last", "outputTokens")
-    cached = member(told, "tokenUsage", "last", "cachedInputTokens")
     return events.UsageReported(
         upstream_session_id=session,
         tokens_used=total,
-        tokens_window=known_window,
-        tokens_read=read if isinstance(read, int) else None,
-        tokens_written=written if isinstance(written, int) else None,
-        tokens_cached=cached if isinstance(cached, int) else None,
+        tokens_window=number_at(told, "tokenUsage", "modelContextWindow") or None,
+        tokens_read=number_at(last, "inputTokens"),
+        tokens_written=number_at(last, "outputTokens"),
+        tokens_cached=number_at(last, "cachedInputTokens"),
     )
 
 
@@ -314,9 +311,8 @@ def _kind_and_status(info: object) -> tuple[str, int | None]:
     """A kind is a word, or the one member of an object that holds the provider's status."""
     if isinstance(info, str):
         return info, None
-    for kind, details in as_object(info).items():
-        status = member(details, "httpStatusCode")
-        return kind, status if isinstance(status, int) else None
+    for kind, details in object_at(info).items():
+        return kind, number_at(details, "httpStatusCode")
     return "", None
 
 

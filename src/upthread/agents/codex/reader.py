@@ -29,7 +29,6 @@ from upthread.agent_stores.base import (
     text_in,
     title_of,
 )
-from upthread.agent_stores.copies import Plan, RepairedCopy, repaired_lines
 from upthread.agent_stores.homes import file_stamp, require_listed, require_own
 from upthread.agent_stores.lines import (
     SUFFIX,
@@ -43,14 +42,16 @@ from upthread.agent_stores.lines import (
 from upthread.agent_stores.reader import (
     FileWalk,
     LineFile,
+    Plan,
+    RepairedCopy,
     Said,
     Searched,
     facts_in,
+    repaired_lines,
     said_of,
     searched,
     texts_in,
 )
-from upthread.agents._json_lines import as_object, text_at
 from upthread.agents.codex.rollouts import (
     ARCHIVED,
     OUTPUT_OF,
@@ -75,11 +76,11 @@ from upthread.agents.codex.rollouts import (
 )
 from upthread.boundary.directories import FileEnds, open_directory
 from upthread.core.agents import AGENTS
-from upthread.core.codec import encode_json
+from upthread.core.codec import encode_json, number_at, object_at, session_at, text_at
 from upthread.core.events import INTERRUPTED, UserTextReplayed
-from upthread.core.history.model import History, HistoryMessage, JsonObject, object_of, text_of
+from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
-from upthread.core.types import JsonValue, Speaker, UpstreamSessionId
+from upthread.core.types import JsonObject, JsonValue, Speaker, UpstreamSessionId
 
 AGENT: Final = "codex"
 WRITTEN_FOR: Final = ("0.169", "0.171")
@@ -133,7 +134,7 @@ def _titles(home: Path) -> Mapping[str, str]:
         ends = directory.ends("session_index.jsonl", head_bytes=0, tail_bytes=INDEX_BYTES_MAX)
         for line in lines_backward(ends):
             value = decoded(line)
-            found.setdefault(text_of(value.get("id")), text_of(value.get("thread_name")))
+            found.setdefault(text_at(value, "id"), text_at(value, "thread_name"))
     return found
 
 
@@ -147,25 +148,25 @@ def _outline(ends: FileEnds, file: LineFile, given: Mapping[str, str]) -> Sessio
     head = facts_in(lines_forward(ends), _AT_THE_BEGINNING, _facts)
     tail = facts_in(lines_backward(ends), _AT_THE_END, _facts)
     line: JsonObject = head.get("meta", {})
-    meta = object_of(line.get("payload"))
-    source = object_of(object_of(meta.get("source")).get("subagent"))
-    spawned = {**object_of(source.get("thread_spawn")), **meta}
+    meta = object_at(line, "payload")
+    source = object_at(meta, "source", "subagent")
+    spawned = {**object_at(source, "thread_spawn"), **meta}
     thread = thread_of(file.name, meta)
     return SessionOutline(
         agent=AGENT,
         session_id=thread,
         path=file.path,
-        parent_session_id=text_of(spawned.get("parent_thread_id")),
-        role=text_of(spawned.get("agent_role")),
+        parent_session_id=text_at(spawned, "parent_thread_id"),
+        role=text_at(spawned, "agent_role"),
         unredacted_title=title_of(given.get(thread) or head.get("prompt", "")),
-        directory=text_of(meta.get("cwd")),
-        branch=text_of(object_of(meta.get("git")).get("branch")),
-        begun_at_ms=epoch_ms(text_of(line.get("timestamp"))),
+        directory=text_at(meta, "cwd"),
+        branch=text_at(meta, "git", "branch"),
+        begun_at_ms=epoch_ms(text_at(line, "timestamp")),
         used_at_ms=ends.written_at_ms,
         model=tail.get("model") or head.get("model", ""),
         tokens=tail.get("tokens"),
         size_bytes=ends.size_bytes,
-        version=text_of(meta.get("cli_version")),
+        version=text_at(meta, "cli_version"),
         ending="interrupted" if is_cut(ends) else tail.get("ending", "unknown"),
         is_archived=file.directory.path.endswith(f"/{ARCHIVED}"),
         is_foreign=not meta,
@@ -178,24 +179,23 @@ def _facts(line: bytes, missing: AbstractSet[str]) -> Mapping[str, Any]:
     if "meta" in missing and b"session_meta" in heading:
         return {"meta": decoded(line)}
     if "model" in missing and b"turn_context" in heading:
-        return {"model": text_of(object_of(decoded(line).get("payload")).get("model"))}
+        return {"model": text_at(decoded(line), "payload", "model")}
     if "prompt" in missing and b'"user' in heading:
-        return {"prompt": _prompt(object_of(decoded(line).get("payload")))}
+        return {"prompt": _prompt(object_at(decoded(line), "payload"))}
     if not missing.isdisjoint({"tokens", "ending"}) and b"event_msg" in heading:
-        payload = object_of(decoded(line).get("payload"))
-        kind = text_of(payload.get("type"))
-        usage = object_of(object_of(payload.get("info")).get("last_token_usage"))
-        held = usage.get("total_tokens") if kind == "token_count" else None
+        payload = object_at(decoded(line), "payload")
+        kind = text_at(payload, "type")
+        held = number_at(payload, "info", "last_token_usage", "total_tokens")
         return {
             "ending": _ENDINGS.get(kind),
-            "tokens": held if isinstance(held, int) else None,
+            "tokens": held if kind == "token_count" else None,
         }
     return {}
 
 
 def _prompt(payload: JsonObject) -> str:
     if payload.get("type") == "user_message":
-        said = text_of(payload.get("message"))
+        said = text_at(payload, "message")
     elif payload.get("type") == "message" and payload.get("role") == "user":
         said = text_in(payload.get("content"))
         said = "" if said.lstrip().startswith(PUT_IN) else said
@@ -217,7 +217,7 @@ def sessions(home: Path, look: Look, _held: ExitStack) -> Iterator[Searched]:
 def said_in(value: JsonObject) -> Iterator[Said]:
     """Yield what a line says; what Codex reports of an item again is not said twice."""
     if value.get("type") == "response_item":
-        item, at_ms = object_of(value.get("payload")), epoch_ms(text_of(value.get("timestamp")))
+        item, at_ms = object_at(value, "payload"), epoch_ms(text_at(value, "timestamp"))
         speaker, part = part_of(item)
         if part is not None:
             yield from said_of(part, speaker=str(speaker), at_ms=at_ms)
@@ -228,7 +228,7 @@ def said_in(value: JsonObject) -> Iterator[Said]:
 # --- as a history --------------------------------------------------------------------------------
 
 
-def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator[VendorHistory]:
+def read_histories(path: Path) -> Iterator[VendorHistory]:
     """Yield the thread that a rollout holds. StoreError when the file cannot be opened."""
     meta: JsonObject = {}
     messages: list[HistoryMessage] = []
@@ -248,20 +248,20 @@ def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator
         for item in items:
             speaker, part = part_of(item)
             if part is not None:
-                parts = outlined((part,), characters_max)
+                parts = (outlined(part),)
                 said = HistoryMessage(speaker=speaker, parts=parts, place=record.place)
                 messages.append(said)
-    version = text_of(meta.get("cli_version"))
+    version = text_at(meta, "cli_version")
     yield VendorHistory(
         agent=AGENT,
         session_id=thread_of(path.name, meta),
         path=path,
         version=version,
         is_version_known=is_known_version(version, WRITTEN_FOR),
-        history=History(messages=tuple(messages)),
+        history=tuple(messages),
         unreadable=(*unreadable, *refusals(records)),
-        parent_session_id=text_of(meta.get("forked_from_id")) or None,
-        directory=text_of(meta.get("cwd")),
+        parent_session_id=text_at(meta, "forked_from_id") or None,
+        directory=text_at(meta, "cwd"),
     )
 
 
@@ -309,7 +309,7 @@ def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
     child = _agent_id(told[-1])
     if child:
         return read_session(home, child)
-    asked = (text_at(as_object(arguments_of(each)), "message") for each in mine)
+    asked = (text_at(arguments_of(each), "message") for each in mine)
     nowhere = UpstreamSessionId("")
     prompt = UserTextReplayed(upstream_session_id=nowhere, text=next(filter(None, asked), ""))
     return StoredSession(
@@ -326,7 +326,7 @@ def _agent_id(output: str) -> UpstreamSessionId:
         said = json.loads(output)
     except ValueError:
         said = None
-    return UpstreamSessionId(text_at(as_object(said), "agent_id"))
+    return session_at(said, "agent_id")
 
 
 def undecided_calls(home: Path, mark: str, since_ns: int) -> Iterator[UndecidedCall]:
@@ -340,7 +340,7 @@ def undecided_calls(home: Path, mark: str, since_ns: int) -> Iterator[UndecidedC
             item = record.payload
             if record.kind != "response_item" or text_at(item, "name") != SPAWN:
                 continue
-            asked = as_object(arguments_of(item))
+            asked = object_at(arguments_of(item))
             yield UndecidedCall(
                 main_session=text_at(thread.payload, "id"),
                 call_id=text_at(item, "call_id"),
@@ -354,6 +354,11 @@ def version_of(home: Path, session: UpstreamSessionId) -> str:
     """Return the version that began a thread, empty where that is not known."""
     path = find_rollout(home, session)
     return version_in(path) if path else ""
+
+
+def writer_of(_home: Path, _session: UpstreamSessionId) -> int | None:
+    """Return None: Codex itself refuses a thread that another process has open."""
+    return None
 
 
 def stamp_of(home: Path, session: UpstreamSessionId) -> str:
@@ -384,8 +389,8 @@ def repair(
 
 
 def _lines(line: Line, plan: Plan, *, ordinals: Iterator[int] | None) -> Iterator[bytes]:
-    item = object_of(line.value.get("payload"))
-    kind, call_id = text_of(item.get("type")), text_of(item.get("call_id"))
+    item = object_at(line.value, "payload")
+    kind, call_id = text_at(item, "type"), text_at(item, "call_id")
     is_item = line.value.get("type") == "response_item"
     if is_item and kind in OUTPUTS and not plan.takes(call_id):
         plan.edit(line, f"an output that no call {call_id} waits for")
@@ -407,7 +412,7 @@ def _lines(line: Line, plan: Plan, *, ordinals: Iterator[int] | None) -> Iterato
 def _readable(line: Line, ordinals: Iterator[int] | None) -> _Object:
     """Return a line with a time that is text, and its number if the lines are to be numbered."""
     value: _Object = dict(line.value)
-    if not text_of(value.get("timestamp")):
+    if not text_at(value, "timestamp"):
         value["timestamp"] = _time(value.get("timestamp"))
     if ordinals is not None:
         value["ordinal"] = next(ordinals)

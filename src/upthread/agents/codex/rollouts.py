@@ -25,10 +25,10 @@ from upthread.agent_stores.base import Unreadable, look
 from upthread.agent_stores.homes import size_of
 from upthread.agent_stores.lines import BYTE_ORDER_MARK, SUFFIX, Line, read_lines, read_object
 from upthread.agent_stores.reader import FileWalk, LineFile
-from upthread.agents._json_lines import as_object, objects_at, text_at, texts_at
 from upthread.agents.codex import items
 from upthread.agents.codex.items import failure_of_turn
 from upthread.core import types
+from upthread.core.codec import object_at, objects_at, text_at, texts_at
 from upthread.core.events import (
     AgentEvent,
     ContextCompacted,
@@ -36,11 +36,10 @@ from upthread.core.events import (
     ToolCallUpdated,
     UserTextReplayed,
 )
-from upthread.core.history.model import JsonObject, items_of, object_of, text_of
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.turns.agent_history import StoredFailure
-from upthread.core.types import JsonValue, Outcome, Speaker, TextPart, UpstreamSessionId
+from upthread.core.types import JsonObject, JsonValue, Outcome, Speaker, TextPart, UpstreamSessionId
 
 SESSIONS: Final = "sessions"
 ARCHIVED: Final = "archived_sessions"
@@ -115,7 +114,7 @@ def find_rollout(home: Path, session_id: str) -> Path | None:
 def thread_of(name: str, meta: JsonObject) -> str:
     """Return the thread that a rollout's header names, otherwise the thread in the file's name."""
     plain = name.removesuffix(SUFFIX).removesuffix(_LINES).removeprefix(_PREFIX)
-    return text_of(meta.get("id")) or plain[_STAMP_CHARACTERS:] or plain
+    return text_at(meta, "id") or plain[_STAMP_CHARACTERS:] or plain
 
 
 # --- what is in them -----------------------------------------------------------------------------
@@ -158,7 +157,7 @@ def _why_not(line: Line) -> str:
             json.dumps(line.value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             return "it has half of a character"
-    return "" if text_of(line.value.get("timestamp")) else "it has no time that is text"
+    return "" if text_at(line.value, "timestamp") else "it has no time that is text"
 
 
 def refusals(records: Sequence[Record]) -> Iterator[Unreadable]:
@@ -170,7 +169,7 @@ def refusals(records: Sequence[Record]) -> Iterator[Unreadable]:
         yield Unreadable(place="the file", why="it holds nothing, so that Codex refuses it")
         return
     first = records[0]
-    missing = [name for name in _NEEDED if not text_of(first.payload.get(name))]
+    missing = [name for name in _NEEDED if not text_at(first.payload, name)]
     why = ""
     if first.kind != "session_meta":
         why = "the first line is not the thread's header"
@@ -190,48 +189,48 @@ def refusals(records: Sequence[Record]) -> Iterator[Unreadable]:
 def is_unnumbered(records: Sequence[Record]) -> bool:
     """Return whether Codex numbers the lines of a rollout, and its last line has no number."""
     lines = [each.value for each in records if each.value]
-    modes = [text_of(object_of(each.get("payload")).get("history_mode")) for each in lines[:1]]
+    modes = [text_at(each, "payload", "history_mode") for each in lines[:1]]
     return _PAGINATED in modes and "ordinal" not in lines[-1]
 
 
 def _record(value: JsonObject) -> tuple[str, JsonObject]:
-    kind, payload = text_of(value.get("type")), object_of(value.get("payload"))
+    kind, payload = text_at(value, "type"), object_at(value, "payload")
     if kind == "event_msg":
-        kind = text_of(payload.get("type"))
-        payload = object_of(payload.get(_INNER[kind])) if kind in _INNER else payload
+        kind = text_at(payload, "type")
+        payload = object_at(payload.get(_INNER[kind])) if kind in _INNER else payload
     return kind, payload
 
 
 def version_in(path: Path) -> str:
     """Return the version that began a thread, empty where its rollout does not begin with one."""
     first = next(read_records(path), None)
-    return text_of(first.payload.get("cli_version")) if first else ""
+    return text_at(first.payload, "cli_version") if first else ""
 
 
 def replaced_by(payload: JsonObject) -> list[JsonObject] | None:
     """Return the items that a compaction leaves in the place of all before it, None for none."""
     found = payload.get("replacement_history")
-    return None if found is None else [*items_of(found)]
+    return None if found is None else [*objects_at(found)]
 
 
 def summary_of(payload: JsonObject) -> JsonObject:
     """Return the item that an older version's compaction puts after the prompts before it."""
-    content = [{"type": "input_text", "text": text_of(payload.get("message"))}]
+    content = [{"type": "input_text", "text": text_at(payload, "message")}]
     return {"type": "message", "role": "user", "content": content}
 
 
 def part_of(item: JsonObject) -> tuple[types.Speaker, types.Part | None]:
     """Return who an item is of, and its part of the conversation, None for what is no part."""
-    kind = text_of(item.get("type"))
-    call_id = text_of(item.get("call_id"))
+    kind = text_at(item, "type")
+    call_id = text_at(item, "call_id")
     if kind == "message":
-        text = "".join(text_of(each.get("text")) for each in items_of(item.get("content")))
-        speaker = _SPEAKERS.get(text_of(item.get("role")))
+        text = "".join(text_at(each, "text") for each in objects_at(item, "content"))
+        speaker = _SPEAKERS.get(text_at(item, "role"))
         if speaker is None:  # instructions, sent anew with every request
             return types.Speaker.USER, None
         return speaker, types.TextPart(text=text)
     if kind in OUTPUT_OF:
-        title = text_of(item.get("name")) or kind.removesuffix("_call")
+        title = text_at(item, "name") or kind.removesuffix("_call")
         return types.Speaker.ASSISTANT, types.ToolCallPart(
             call_id=call_id, title=title, tool_kind="other", arguments=arguments_of(item)
         )
@@ -241,15 +240,15 @@ def part_of(item: JsonObject) -> tuple[types.Speaker, types.Part | None]:
             call_id=call_id, status="completed", text=text
         )
     if kind == "reasoning":
-        said = items_of(item.get("summary")) or items_of(item.get("content"))
-        text = "".join(text_of(each.get("text")) for each in said)
+        said = objects_at(item, "summary") or objects_at(item, "content")
+        text = "".join(text_at(each, "text") for each in said)
         return types.Speaker.ASSISTANT, types.ReasoningPart(text=text)
     return types.Speaker.ASSISTANT, None
 
 
 def arguments_of(item: JsonObject) -> JsonValue:
     """Return what a call was given."""
-    text = text_of(item.get("arguments"))
+    text = text_at(item, "arguments")
     if not text:
         return item.get("input") or item.get("action")
     value, why = read_object(text.encode("utf-8", "surrogatepass"))
@@ -259,11 +258,11 @@ def arguments_of(item: JsonObject) -> JsonValue:
 def output_text(output: JsonValue) -> str:
     """Return the text of an output: text, an object with `content`, or a list of parts."""
     if isinstance(output, Mapping):
-        return text_of(output.get("content"))
+        return text_at(output, "content")
     if isinstance(output, str):
         return output
     # A line each, as a turn reports it: the same result is the same text, whichever way it comes.
-    return "\n".join(text for each in items_of(output) if (text := text_of(each.get("text"))))
+    return "\n".join(text for each in objects_at(output) if (text := text_at(each, "text")))
 
 
 # --- what the records say, as events, and how the newest turn failed ------------------------------
@@ -304,11 +303,11 @@ def failure_of(records: Sequence[Record]) -> StoredFailure | None:
     turn = last.payload
     if last.kind == "turn_aborted" and turn.get("root_turn_id") == turn.get("turn_id"):
         return StoredFailure(outcome=Outcome.CANCELLED, detail="")
-    error = as_object(turn.get("error"))
+    error = object_at(turn, "error")
     if last.kind != "task_complete" or not error:
         return None
     info = error.get("codex_error_info")
-    named = _camel(info) if isinstance(info, str) else _in_camel(as_object(info))
+    named = _camel(info) if isinstance(info, str) else _in_camel(object_at(info))
     failure = failure_of_turn({"message": error.get("message"), "codexErrorInfo": named})
     return StoredFailure(outcome=failure.outcome, detail=failure.detail)
 
@@ -321,7 +320,7 @@ def _camel(name: str) -> str:
 
 def _in_camel(members: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        _camel(name): _in_camel(inner) if (inner := as_object(each)) else each
+        _camel(name): _in_camel(inner) if (inner := object_at(each)) else each
         for name, each in members.items()
     }
 
@@ -420,7 +419,7 @@ def _as_item(completed: Mapping[str, Any]) -> dict[str, Any] | None:
         "command": words[2] if is_of_shell else shlex.join(words),
         "commandActions": actions,
         "aggregatedOutput": completed.get("aggregated_output"),
-        "changes": [{"path": path} for path in as_object(completed.get("changes"))],
+        "changes": [{"path": path} for path in object_at(completed, "changes")],
     }
 
 

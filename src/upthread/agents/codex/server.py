@@ -24,11 +24,11 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 from msgspec import structs
 
-from upthread.agents._connection import JsonLines, is_uuid
-from upthread.agents._json_lines import as_object, member, objects_at, text_at, unknown
-from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
+from upthread.agents._connection import JsonLines, ServerConnection, ServerPrompt, is_uuid
+from upthread.agents._json_lines import unknown
+from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, words_of_error
 from upthread.agents._process import ChildProcess
-from upthread.agents.base import ListedSession, PromptResult
+from upthread.agents.base import OpenRequest, PromptResult
 from upthread.agents.codex import items
 from upthread.agents.codex.items import (
     CALL,
@@ -38,6 +38,7 @@ from upthread.agents.codex.items import (
     history_of,
     outcome_of_refusal,
 )
+from upthread.core.codec import member, number_at, object_at, objects_at, session_at, text_at
 from upthread.core.events import (
     AgentEvent,
     ChildEnded,
@@ -46,7 +47,6 @@ from upthread.core.events import (
     ToolCallAnnounced,
 )
 from upthread.core.quotas import HISTORY
-from upthread.core.roles.limits import RoleLimits
 from upthread.core.types import RETRY, Outcome, UpstreamSessionId
 from upthread.core.workstreams import ROLE_UNKNOWN
 from upthread.errors import UpstreamError
@@ -178,15 +178,15 @@ class Turn:
 
     def newcomers(self, method: str, told: _Told) -> tuple[UpstreamSessionId, ...]:
         """Return the threads that a message is the first to name: their roles are to be learnt."""
-        named = children_named(as_object(told.get("item"))) if method == "item/completed" else ()
-        speaking = UpstreamSessionId(text_at(told, "threadId"))
+        named = children_named(object_at(told, "item")) if method == "item/completed" else ()
+        speaking = session_at(told, "threadId")
         if method in SPOKEN or method == "turn/started":
             named = (speaking, *named)
         return tuple(each for each in dict.fromkeys(named) if each and not self.has(each))
 
     def take(self, method: str, told: _Told, *, roles: Mapping[UpstreamSessionId, str]) -> _Events:
         """Return what one message says. `roles` has the role of each newcomer."""
-        session = UpstreamSessionId(text_at(told, "threadId"))
+        session = session_at(told, "threadId")
         if not session:
             return self._of_the_server(method, told)
         started: _Events = ()
@@ -278,8 +278,8 @@ class Turn:
             return ()
         if session == self.session:
             # What its sub-agents took is reported under their own threads.
-            self.tokens_in = _sum(self.tokens_in, member(last, "inputTokens"))
-            self.tokens_out = _sum(self.tokens_out, member(last, "outputTokens"))
+            self.tokens_in = _sum(self.tokens_in, number_at(last, "inputTokens"))
+            self.tokens_out = _sum(self.tokens_out, number_at(last, "outputTokens"))
         event = items.usage(told, session)
         return (event,) if event else ()
 
@@ -292,7 +292,7 @@ class Turn:
     # --- items ---------------------------------------------------------------------------------
 
     def _item_started(self, told: _Told, session: UpstreamSessionId) -> _Events:
-        item = as_object(told.get("item"))
+        item = object_at(told, "item")
         if not items.is_call(item):
             return ()
         if item.get("type") == CALL and item.get("tool") == "spawnAgent":
@@ -308,7 +308,7 @@ class Turn:
         return (announced,)
 
     def _item_completed(self, told: _Told, session: UpstreamSessionId) -> _Events:
-        item = as_object(told.get("item"))
+        item = object_at(told, "item")
         kind = text_at(item, "type")
         if kind == "userMessage":
             # Its own thread's is our prompt, said again; a sub-agent's is what it was asked.
@@ -332,7 +332,7 @@ class Turn:
         roles: Mapping[UpstreamSessionId, str],
     ) -> _Events:
         """Return the starts of the children a completed call names, and then how it ended."""
-        item = as_object(told.get("item"))
+        item = object_at(told, "item")
         if method != "item/completed":
             return ()
         call_id = text_at(item, "id")
@@ -385,8 +385,8 @@ class Turn:
         return items.said(item, session, whole[self._characters.pop(text_at(item, "id"), 0) :])
 
 
-def _sum(total: int | None, more: object) -> int | None:
-    return (total or 0) + more if isinstance(more, int) else total
+def _sum(total: int | None, more: int | None) -> int | None:
+    return total if more is None else (total or 0) + more
 
 
 # --- the server and its threads -------------------------------------------------------------------
@@ -433,7 +433,7 @@ class CodexServer(JsonLines):
             await super().read_all()
 
     async def _take(self, message: object) -> None:
-        answer = as_object(message)
+        answer = object_at(message)
         number = answer.get("id")
         if "method" in answer and "id" in answer:
             self.child.allowance.take_request()
@@ -456,12 +456,13 @@ class CodexServer(JsonLines):
             session=session or "",
         )
         if "error" in answer:
-            said = text_at(answer, "error", "message")
+            error = object_at(answer, "error")
+            said = words_of_error(text_at(error, "message"), error.get("data"))
             outcome = outcome_of_refusal(said)
             hint = BUSY_HINT if outcome is Outcome.BUSY else ""
             said = said[:DETAIL_CHARACTERS_MAX]
             raise self.refused(method, said, outcome=outcome, session=session or "", hint=hint)
-        return as_object(answer.get("result"))
+        return object_at(answer, "result")
 
     async def notify(self, method: str) -> None:
         """Tell the server something that has no answer."""
@@ -477,18 +478,19 @@ class CodexServer(JsonLines):
         await self.send({"id": request_id, "error": error})
 
 
-class Threads:
+Prompt: TypeAlias = ServerPrompt[Turn]
+
+
+class Threads(ServerConnection[Prompt]):
     """The threads one server knows. Each method may raise UpstreamError."""
 
-    def __init__(
-        self, server: CodexServer, *, working_directory: str, title: str, limits: RoleLimits
-    ) -> None:
+    def __init__(self, request: OpenRequest, server: CodexServer) -> None:
+        super().__init__(request, server)
         self._server = server
-        self._limits = limits
-        self._place = {"cwd": working_directory}
-        self._title = title
+        self._place = {"cwd": request.working_directory}
+        self._title = request.title
 
-    async def new(self) -> UpstreamSessionId:
+    async def new_session(self) -> UpstreamSessionId:
         """Make a thread and have it written down, which takes a name."""
         # Without `cwd` it works where its server was started, which is here. With it, Codex writes
         # into the person's own settings that the directory is trusted (0.171.0), and then runs its
@@ -497,7 +499,7 @@ class Threads:
         await self._name(session, self._title or FIRST_NAME)
         return session
 
-    async def attach(self, session: UpstreamSessionId) -> None:
+    async def resume_session(self, session: UpstreamSessionId) -> None:
         """Load exactly this thread, to work in our own directory (A4)."""
         if not is_uuid(session):
             raise UpstreamError(
@@ -513,25 +515,25 @@ class Threads:
         if returned != session:
             raise self._server.opened_another(returned, session)
 
-    async def read(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    async def load_session(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
         """Return a thread's history. A call that was cut off is not in it (0.169.0)."""
-        await self.attach(session)
+        await self.resume_session(session)
         # Each history has a quota of its own: what came before counts in neither (ADR 63).
         self._server.child.allowance.renew(HISTORY)
         asked = {"threadId": session, "sortDirection": "asc"}
         stored = await self._pages("thread/items/list", asked, session=session)
         return tuple(
-            event for each in stored for event in history_of(as_object(each.get("item")), session)
+            event for each in stored for event in history_of(object_at(each, "item"), session)
         )
 
-    async def listed(self) -> tuple[ListedSession, ...]:
+    async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
         """Return the threads of this machine, newest first, those of sub-agents left out."""
         found = await self._pages("thread/list", {"sourceKinds": SOURCES, "modelProviders": []})
-        return tuple(_listed(thread) for thread in found)
+        return tuple(session_at(thread, "id") for thread in found)
 
-    async def fork(self, session: UpstreamSessionId) -> UpstreamSessionId:
+    async def fork_session(self, session: UpstreamSessionId) -> UpstreamSessionId:
         """Return a new thread with the same history."""
-        await self.attach(session)
+        await self.resume_session(session)
         asked = {**self._place, "threadId": session, "excludeTurns": True}
         answer = await self._asked("thread/fork", asked, session=session)
         forked = self._server.fork_named(text_at(answer, "thread", "id"), session, "thread/fork")
@@ -547,9 +549,9 @@ class Threads:
         Its sandbox is only ever made narrower: where the person's own is as narrow, or narrower, it
         is left as it is. Raises UpstreamError where the one asked for is not what is there.
         """
-        model = self._limits.model_for(self._server.agent)
+        model = self._request.limits.model_for(self._server.agent)
         asked = {**asked, **({"model": model} if model else {})}
-        wanted = self._limits.sandbox
+        wanted = self._request.limits.sandbox
         if wanted == "read-only":
             asked = {**asked, "sandbox": wanted}
         answer = await self._server.ask(method, asked, session=session)
@@ -569,7 +571,7 @@ class Threads:
         asked = {"threadId": session, "name": name}
         await self._server.ask("thread/name/set", asked, session=session)
 
-    async def role_of(self, child: UpstreamSessionId) -> str:
+    async def _role_of(self, child: UpstreamSessionId) -> str:
         """Return what kind of sub-agent a thread is, "" for one without a kind or not known.
 
         Codex refuses while the file of a new thread is still empty (0.169.0), so it is asked again.
@@ -612,13 +614,3 @@ class Threads:
 
 def _sandbox_in(answer: Mapping[str, Any]) -> str:
     return text_at(answer, "sandbox", "type")
-
-
-def _listed(thread: Mapping[str, Any]) -> ListedSession:
-    updated = thread.get("updatedAt")
-    return ListedSession(
-        upstream_session_id=UpstreamSessionId(text_at(thread, "id")),
-        title=text_at(thread, "name") or text_at(thread, "preview"),
-        working_directory=text_at(thread, "cwd"),
-        updated_at=str(updated) if isinstance(updated, int) else "",
-    )

@@ -19,7 +19,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Any, Final, Self
 from urllib.parse import quote
 
@@ -36,12 +35,11 @@ from upthread.agents._connection import (
     open_elsewhere,
     require_usable,
 )
-from upthread.agents._json_lines import Unreadable, as_object, member, objects_at, text_at, unknown
+from upthread.agents._json_lines import Unreadable, unknown
 from upthread.agents._prompt import CallListener, RunningPrompt, listening
 from upthread.agents.base import (
     AgentConnection,
     Capabilities,
-    ListedSession,
     OnEvent,
     OpenRequest,
     PermissionRequest,
@@ -51,13 +49,15 @@ from upthread.agents.opencode.reader import AGENT, writer_of
 from upthread.agents.opencode.server import (
     ApiError,
     OpenCodeServer,
-    PermissionDesk,
     ServerGoneError,
+    answer_asked,
     call_request,
+    dismiss_question,
     started_server,
 )
 from upthread.agents.opencode.turn import SPOKEN, Turn, detail_of_finish, history, window_of
 from upthread.core.agents import AGENTS
+from upthread.core.codec import member, object_at, objects_at, session_at, text_at
 from upthread.core.events import AgentEvent
 from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX, one_line_name
 from upthread.core.roles.limits import EDITING, RoleLimits, denies_wholly, named_tools
@@ -81,23 +81,29 @@ def path_of(session: UpstreamSessionId, *below: str) -> str:
     return "/".join(["/session", quote(session, safe=""), *below])
 
 
-class Sessions:
+class _Prompt(ServerPrompt[Turn], kw_only=True):
+    preparing: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    is_doubted: bool = False
+    is_listened_for: bool = False
+
+
+class Sessions(ServerConnection[_Prompt]):
     """The sessions one server knows."""
 
-    def __init__(self, server: OpenCodeServer, *, title: str) -> None:
+    def __init__(self, request: OpenRequest, server: OpenCodeServer) -> None:
+        super().__init__(request, server)
         self._server = server
-        self._title = title
 
-    async def new(self) -> UpstreamSessionId:
+    async def new_session(self) -> UpstreamSessionId:
         """Make a session. Raises UpstreamError when none was named.
 
         With a title of ours OpenCode asks no model for one.
         """
-        body = {"title": self._title} if self._title else None
+        body = {"title": self._request.title} if self._request.title else None
         answer = await self._server.post("/session", body)
         return self._server.session_named(text_at(answer, "id"), "POST /session")
 
-    async def attach(self, session: UpstreamSessionId) -> None:
+    async def resume_session(self, session: UpstreamSessionId) -> None:
         """Raise UpstreamError unless the server has exactly this session, and alone (A4)."""
         home = home_of(AGENT, self._server.child.environment())
         if pid := await anyio.to_thread.run_sync(writer_of, home, session):
@@ -118,12 +124,10 @@ class Sessions:
             return
         # Sub-agents' sessions too, and those of other directories: one whose directory was moved is
         # looked for there (500 if a file has its place, 1.18.33).
-        listed = [
-            one for query in ({}, EVERYWHERE) for one in await self.listed(query, roots_only=False)
-        ]
+        listed = [one for query in ({}, EVERYWHERE) for one in await self._rows(query)]
         for one in listed:
-            if one.upstream_session_id == session:
-                await _require_directory(session, one.working_directory)
+            if text_at(one, "id") == session:
+                await _require_directory(session, text_at(one, "directory"))
                 return
         # Nor is it known to be gone where the list may go on: `missing` ends a session for good.
         if len(listed) >= LISTED_MAX:
@@ -131,9 +135,9 @@ class Sessions:
         refused.message += "; it does not list this session"
         refused.outcome = Outcome.MISSING
 
-    async def read(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    async def load_session(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
         """Return a session's history. One whose messages it cannot read is `corrupted`."""
-        await self.attach(session)
+        await self.resume_session(session)
         try:
             messages = await self._server.get(path_of(session, "message"), session=session)
         except RefusedByAgentError as refused:
@@ -143,17 +147,18 @@ class Sessions:
             raise
         return history(messages, session)
 
-    async def listed(
-        self, query: Mapping[str, str] = MappingProxyType({}), *, roots_only: bool = True
-    ) -> tuple[ListedSession, ...]:
-        """Return the sessions of the project, children only where asked for."""
-        asked = {"limit": str(LISTED_MAX), **({"roots": "true"} if roots_only else {}), **query}
-        answer = await self._server.get("/session", query=asked)
-        return tuple(_listed(one) for one in objects_at({"sessions": answer}, "sessions"))
+    async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
+        """Return the main sessions of the project."""
+        rows = await self._rows({"roots": "true"})
+        return tuple(session_at(row, "id") for row in rows)
 
-    async def fork(self, session: UpstreamSessionId) -> UpstreamSessionId:
+    async def _rows(self, query: Mapping[str, str]) -> list[dict[str, Any]]:
+        answer = await self._server.get("/session", query={"limit": str(LISTED_MAX), **query})
+        return objects_at({"sessions": answer}, "sessions")
+
+    async def fork_session(self, session: UpstreamSessionId) -> UpstreamSessionId:
         """Return a new session with the same history. The server gives a fork no parent."""
-        await self.attach(session)
+        await self.resume_session(session)
         answer = await self._server.post(path_of(session, "fork"), session=session)
         return self._server.fork_named(text_at(answer, "id"), session, "the fork")
 
@@ -165,16 +170,6 @@ async def _require_directory(session: UpstreamSessionId, directory: str) -> None
             outcome=Outcome.WORKSPACE_CHANGED,
             hint="put the directory back, or let the session be replaced",
         )
-
-
-def _listed(session: Mapping[str, Any]) -> ListedSession:
-    updated = as_object(session.get("time")).get("updated")
-    return ListedSession(
-        upstream_session_id=UpstreamSessionId(text_at(session, "id")),
-        title=text_at(session, "title"),
-        working_directory=text_at(session, "directory"),
-        updated_at=str(updated) if isinstance(updated, int) else "",
-    )
 
 
 def prompt_limits(limits: RoleLimits, *, agent: str) -> Mapping[str, Any]:
@@ -213,13 +208,7 @@ ABORT_AGAIN_S: Final = 0.5
 """An abort that comes before the server has begun to work is without effect: it is repeated."""
 
 
-class _Prompt(ServerPrompt[Turn], kw_only=True):
-    preparing: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    is_doubted: bool = False
-    is_listened_for: bool = False
-
-
-class OpenCodeConnection(ServerConnection[_Prompt]):
+class OpenCodeConnection(Sessions):
     """A running server. Use `serving` around everything else."""
 
     def __init__(
@@ -230,9 +219,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
         calls: CallListener | None,
         now_ms: Callable[[], int],
     ) -> None:
-        super().__init__(request, server, sessions=Sessions(server, title=request.title))
-        self._desk = PermissionDesk(server.client, request)
-        self._server = server
+        super().__init__(request, server)
         self._now_ms = now_ms
         if calls is not None:
             calls.hold = self._hold
@@ -366,7 +353,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
     async def _is_at_work(self, session: UpstreamSessionId) -> bool:
         """Whether the server says that it works at a session. One that is gone ends the prompt."""
         with suppress(UpstreamError):
-            known = as_object(await self._server.get("/session/status"))
+            known = object_at(await self._server.get("/session/status"))
             return text_at(known, session, "type") not in {"", "idle"}
         return True
 
@@ -439,7 +426,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
         """Return a failure as what it means where the server cannot read the session at all."""
         if not prompt.turn.is_answered:
             try:
-                await self._sessions.read(prompt.running.session)
+                await self.load_session(prompt.running.session)
             except UpstreamError as error:
                 if error.outcome == Outcome.CORRUPTED:
                     detail = f"{failure.detail}; {error.message}"
@@ -467,8 +454,8 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
     # --- what arrives --------------------------------------------------------------------------
 
     async def _take(self, event: Any) -> None:
-        payload = as_object(event).get("payload")
-        kind, properties = text_at(payload, "type"), as_object(member(payload, "properties"))
+        payload = member(event, "payload")
+        kind, properties = text_at(payload, "type"), object_at(payload, "properties")
         prompt = self._prompt
         if prompt is None or prompt.is_ended.is_set():
             self._take_late(kind, properties)
@@ -514,14 +501,16 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
         self, prompt: _Prompt, kind: str, properties: Mapping[str, Any], directory: str
     ) -> None:
         """Have a question answered in a task of its own: the others are not kept waiting."""
-        if not prompt.turn.has(UpstreamSessionId(text_at(properties, "sessionID"))):
+        if not prompt.turn.has(session_at(properties, "sessionID")):
             return
+        client = self._server.client
         if kind in {"permission.asked", "question.asked"}:
-            self._server.client.allowance.take_request()
+            client.allowance.take_request()
         if kind == "permission.asked":
-            self._begin(self._desk.answer, properties, prompt.running, directory)
+            ask = self._request.answer_permission
+            self._begin(answer_asked, client, ask, properties, prompt.running, directory)
         elif kind == "question.asked":
-            self._begin(self._desk.dismiss, properties, prompt.running, directory)
+            self._begin(dismiss_question, client, properties, prompt.running, directory)
 
 
 # --- how it is started, with the plug-in of ours that asks before each call -----------------------
@@ -567,7 +556,7 @@ def with_gate(environment: Mapping[str, str]) -> dict[str, str] | None:
             given = json.loads(environment[CONFIG])
         except ValueError:  # OpenCode also takes comments
             return None
-    plugins = as_object(given).get("plugin", [])
+    plugins = object_at(given).get("plugin", [])
     if not isinstance(given, dict) or not isinstance(plugins, list):
         return None
     gate = f"file://{files('upthread').joinpath('agents/opencode/gate.js')}"

@@ -29,8 +29,8 @@ from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable
 from upthread.agent_stores.lines import LINE_BYTES_MAX, read_object
 from upthread.agent_stores.reader import texts_in
 from upthread.boundary.files import through_links
-from upthread.core.history.model import JsonObject, items_of, object_of
-from upthread.core.types import JsonValue
+from upthread.core.codec import object_at, objects_at, text_at
+from upthread.core.types import JsonObject, JsonValue
 from upthread.errors import StoreError
 
 Row: TypeAlias = Mapping[str, Any]
@@ -213,7 +213,7 @@ def _message_of_2(row: Sequence[Any], session_id: str) -> Message:
         **{name: message[name] for name in kept if message.get(name) is not None},
         # What a person ran, a model was not asked for.
         "role": "user" if kind in {"user", "shell"} else "assistant",
-        "modelID": object_of(message.get("model")).get("id"),
+        "modelID": text_at(message, "model", "id"),
         "summary": kind == "compaction",
     }
     return Message(
@@ -237,9 +237,9 @@ def _parts_of_2(kind: str, message: JsonObject) -> Iterator[dict[str, JsonValue]
     if kind != "assistant":
         yield {"type": "text", "text": message.get("text" if kind == "user" else "summary")}
         return
-    for block in items_of(message.get("content")):
+    for block in objects_at(message, "content"):
         if block.get("type") == "tool":
-            state = object_of(block.get("state"))
+            state = object_at(block, "state")
             output = "\n".join(texts_in(state.get("content") or state.get("output")))
             call = {"callID": block.get("id"), "tool": block.get("name")}
             yield {"type": "tool", **call, "state": {**state, "output": output}}

@@ -30,12 +30,20 @@ from upthread.agent_stores.base import (
     outlined,
     title_of,
 )
-from upthread.agent_stores.copies import Edit, RepairedCopy, keep, prepare, still_wrong
 from upthread.agent_stores.homes import require_own, size_of
 from upthread.agent_stores.lines import LINE_BYTES_MAX
-from upthread.agent_stores.reader import Said, Searched, Words, texts_in
+from upthread.agent_stores.reader import (
+    Edit,
+    RepairedCopy,
+    Said,
+    Searched,
+    Words,
+    keep,
+    prepare,
+    still_wrong,
+    texts_in,
+)
 from upthread.agents._guard import marks_of
-from upthread.agents._json_lines import member, text_at
 from upthread.agents.opencode.database import (
     Connection,
     Database,
@@ -53,11 +61,11 @@ from upthread.agents.opencode.turn import history, usage
 from upthread.boundary.files import streamed
 from upthread.boundary.programs import users_of
 from upthread.core import types
-from upthread.core.codec import encode_json
+from upthread.core.codec import encode_json, member, number_at, object_at, text_at
 from upthread.core.events import INTERRUPTED, AgentEvent
-from upthread.core.history.model import History, HistoryMessage, JsonObject, object_of, text_of
+from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
-from upthread.core.types import JsonValue, UpstreamSessionId
+from upthread.core.types import JsonObject, JsonValue, UpstreamSessionId
 from upthread.errors import StoreError
 
 AGENT: Final = "opencode"
@@ -110,7 +118,7 @@ def outlines(data_home: Path, look: Look) -> Iterator[SessionOutline]:
                 for row in database.sessions(most=look.sessions_max + 1):
                     if not look.goes_on():
                         return
-                    known.add(text_of(row.get("id")))
+                    known.add(text_at(row, "id"))
                     yield _outline(database, row)
         except StoreError:
             # Told by its reason alone: `doctor` says of each what is wrong with it.
@@ -135,7 +143,7 @@ def _databases(data_home: Path, look: Look) -> Iterator[Path]:
 
 
 def _outline(database: Database, row: Row) -> SessionOutline:
-    session_id, parent = text_of(row.get("id")), text_of(row.get("parent_id"))
+    session_id, parent = text_at(row, "id"), text_at(row, "parent_id")
     newest = [each.info for each in database.messages(session_id, newest_only=True)]
     nothing: JsonObject = {}
     weighed = next(filter(_tokens, newest), nothing)
@@ -145,14 +153,14 @@ def _outline(database: Database, row: Row) -> SessionOutline:
         path=str(database.path),
         parent_session_id=parent,
         # Of a main session it is the mode it is in, which is no role.
-        role=text_of(row.get("agent")) if parent else "",
-        unredacted_title=title_of(text_of(row.get("title"))),
-        directory=text_of(row.get("directory")),
+        role=text_at(row, "agent") if parent else "",
+        unredacted_title=title_of(text_at(row, "title")),
+        directory=text_at(row, "directory"),
         begun_at_ms=number_of(row.get("time_created")) or None,
         used_at_ms=number_of(row.get("time_updated")),
-        model=text_of(weighed.get("modelID")) or _model(text_of(row.get("model"))),
+        model=text_at(weighed, "modelID") or _model(text_at(row, "model")),
         tokens=_tokens(weighed) or None,
-        version=text_of(row.get("version")),
+        version=text_at(row, "version"),
         ending=_ending(newest[0]) if newest else "unknown",
         is_archived=bool(row.get("time_archived")),
     )
@@ -168,19 +176,15 @@ def _ending(info: JsonObject) -> Ending:
 
 def _tokens(info: JsonObject) -> int:
     """Return what a session held at an answer: all that was read, and what was said."""
-    tokens = object_of(info.get("tokens"))
-    cache = object_of(tokens.get("cache"))
-    counts = (
-        *(tokens.get(name) for name in ("input", "output", "reasoning")),
-        *(cache.get(name) for name in ("read", "write")),
-    )
-    return sum(each for each in counts if isinstance(each, int))
+    said = (number_at(info, "tokens", name) for name in ("input", "output", "reasoning"))
+    cached = (number_at(info, "tokens", "cache", name) for name in ("read", "write"))
+    return sum(filter(None, (*said, *cached)))
 
 
 def _model(text: str) -> str:
     if not text.startswith("{"):
         return text
-    return text_of(object_in(text).get("id"))
+    return text_at(object_in(text), "id")
 
 
 # --- for a search --------------------------------------------------------------------------------
@@ -196,7 +200,7 @@ def sessions(data_home: Path, look: Look, held: ExitStack) -> Iterator[Searched]
                     agent=AGENT,
                     used_at_ms=number_of(row.get("time_updated")),
                     outline=partial(_outline, database, row),
-                    said=partial(_said, database, text_of(row.get("id")), look),
+                    said=partial(_said, database, text_at(row, "id"), look),
                 )
         except (StoreError, apsw.Error):
             look.pass_over(AGENT, "not a database of a known form")
@@ -213,25 +217,23 @@ def _said(database: Database, session_id: str, look: Look, words: Words) -> Iter
 def said_in(message: Message) -> Iterator[Said]:
     """Yield what the parts of a message say."""
     for part in message.parts:
-        state = object_of(part.get("state"))
+        state = object_at(part, "state")
         said = {
             "text": part.get("text"),
             "reasoning": part.get("text"),
             "tool": [state.get("input"), state.get("output"), state.get("error")],
         }
-        kind = text_of(part.get("type"))
+        kind = text_at(part, "type")
         text = "\n".join(texts_in(said.get(kind)))
         if text:
-            who = "tool" if kind == "tool" else text_of(message.info.get("role"))
+            who = "tool" if kind == "tool" else text_at(message.info, "role")
             yield Said(speaker=who, text=text, at_ms=message.created_at_ms)
 
 
 # --- as a history --------------------------------------------------------------------------------
 
 
-def read_histories(
-    path: Path, *, session_id: str | None = None, characters_max: int | None = None
-) -> Iterator[VendorHistory]:
+def read_histories(path: Path, *, session_id: str | None = None) -> Iterator[VendorHistory]:
     """Yield the sessions, oldest first; with an id only that one.
 
     StoreError when the file is no database, or one of a form this version does not know.
@@ -239,33 +241,33 @@ def read_histories(
     with opened(path, takes_version_2=False) as database:
         rows = database.sessions(session_id)
         for row in sorted(rows, key=lambda row: number_of(row.get("time_created"))):
-            yield _history(database, row, characters_max)
+            yield _history(database, row)
 
 
-def _history(database: Database, row: Row, characters_max: int | None) -> VendorHistory:
-    session_id, version = text_of(row.get("id")), text_of(row.get("version"))
+def _history(database: Database, row: Row) -> VendorHistory:
+    session_id, version = text_at(row, "id"), text_at(row, "version")
     messages = list(database.messages(session_id))
-    steps = [step for each in messages for step in _steps(each, characters_max)]
+    steps = [step for each in messages for step in _steps(each)]
     return VendorHistory(
         agent=AGENT,
         session_id=session_id,
         path=database.path,
         version=version,
         is_version_known=is_known_version(version, WRITTEN_FOR),
-        history=History(messages=tuple(steps)),
+        history=tuple(steps),
         unreadable=tuple(each for message in messages for each in message.unreadable),
-        parent_session_id=text_of(row.get("parent_id")) or None,
-        directory=text_of(row.get("directory")),
-        title=text_of(row.get("title")),
+        parent_session_id=text_at(row, "parent_id") or None,
+        directory=text_at(row, "directory"),
+        title=text_at(row, "title"),
     )
 
 
-def _steps(message: Message, characters_max: int | None) -> Iterator[HistoryMessage]:
+def _steps(message: Message) -> Iterator[HistoryMessage]:
     """Yield a message step by step: what was said and called, then the results."""
     is_user = message.info.get("role") == "user"
     steps: list[tuple[list[types.Part], list[types.Part]]] = [([], [])]
     for part in message.parts:
-        parts = outlined(_parts(part), characters_max)
+        parts = [outlined(each) for each in _parts(part)]
         has_called = any(isinstance(each, types.ToolCallPart) for each in steps[-1][0])
         is_text = any(isinstance(each, types.TextPart) for each in parts)
         if part.get("type") == "step-start" or (is_text and has_called):
@@ -282,12 +284,12 @@ def _steps(message: Message, characters_max: int | None) -> Iterator[HistoryMess
 def _parts(part: JsonObject) -> Iterator[types.Part]:
     match part.get("type"):
         case "text" if not part.get("ignored"):
-            yield types.TextPart(text=text_of(part.get("text")))
+            yield types.TextPart(text=text_at(part, "text"))
         case "reasoning":
-            yield types.ReasoningPart(text=text_of(part.get("text")))
+            yield types.ReasoningPart(text=text_at(part, "text"))
         case "file":
-            uri = text_of(part.get("filename")) or text_of(part.get("url"))[:200]
-            yield types.FilePart(uri=uri, mime_type=text_of(part.get("mime")))
+            uri = text_at(part, "filename") or text_at(part, "url")[:200]
+            yield types.FilePart(uri=uri, mime_type=text_at(part, "mime"))
         case "tool" if "callID" in part:
             yield from _call(part)
         case _:
@@ -295,23 +297,23 @@ def _parts(part: JsonObject) -> Iterator[types.Part]:
 
 
 def _call(part: JsonObject) -> Iterator[types.Part]:
-    state = object_of(part.get("state"))
-    call_id, status = text_of(part.get("callID")), text_of(state.get("status"))
+    state = object_at(part, "state")
+    call_id, status = text_at(part, "callID"), text_at(state, "status")
     yield types.ToolCallPart(
         call_id=call_id,
-        title=text_of(part.get("tool")),
+        title=text_at(part, "tool"),
         tool_kind="other",
         arguments=state.get("input"),
     )
     if status in OPEN_STATES:
         return
-    metadata = object_of(state.get("metadata"))
+    metadata = object_at(state, "metadata")
     failed = "unknown" if metadata.get("interrupted") else "failed"
-    child = text_of(metadata.get("sessionId"))
+    child = text_at(metadata, "sessionId")
     yield types.ToolResultPart(
         call_id=call_id,
         status="completed" if status == "completed" else failed,
-        text=text_of(state.get("output")) or text_of(state.get("error")),
+        text=text_at(state, "output") or text_at(state, "error"),
         child_conversation_id=types.ConversationId(child) if child else None,
     )
 
@@ -336,7 +338,7 @@ def version_of(data_home: Path, session: UpstreamSessionId) -> str:
     """Return the version that began a session, empty where that is not known. StoreError."""
 
     def version(database: Database) -> str:
-        return next((text_of(row.get("version")) for row in database.sessions(session)), "")
+        return next((text_at(row, "version") for row in database.sessions(session)), "")
 
     return _first(data_home, version) or ""
 
@@ -491,7 +493,7 @@ def repair(
         copy.execute("BEGIN")
         edits = tuple(_edited(copy, session_id, frozenset(sessions)))
         copy.execute("COMMIT")
-    repaired = read_histories(after, session_id=session_id, characters_max=0)
+    repaired = read_histories(after, session_id=session_id)
     left = tuple(line for history in repaired for line in still_wrong(history))
     return RepairedCopy(source=path, before=before, after=after, edits=edits, left=left)
 
@@ -518,23 +520,23 @@ def _edited(copy: Connection, session_id: str | None, known: frozenset[str]) -> 
 
 
 def _closed(part: dict[str, JsonValue]) -> Iterator[str]:
-    state = object_of(part.get("state"))
-    if text_of(state.get("status")) not in OPEN_STATES:
+    state = object_at(part, "state")
+    if text_at(state, "status") not in OPEN_STATES:
         return
-    start = object_of(state.get("time")).get("start", 0)
+    start = object_at(state, "time").get("start", 0)
     part["state"] = {
         "status": "error",
         "input": state.get("input") or {},
         "error": INTERRUPTED,
         # By this the reader knows a call that was cut off, whose end is unknown, from a failed one.
-        "metadata": {**object_of(state.get("metadata")), "interrupted": True},
+        "metadata": {**object_at(state, "metadata"), "interrupted": True},
         "time": {"start": start, "end": start},
     }
     yield "the call has no result"
 
 
 def _own_id(part: dict[str, JsonValue], session: str, used: set[tuple[str, str]]) -> Iterator[str]:
-    call_id = text_of(part.get("callID"))
+    call_id = text_at(part, "callID")
     number = 2
     own = call_id
     # Ids are the model's, and only as different as it makes them (1.18.33).
@@ -547,6 +549,6 @@ def _own_id(part: dict[str, JsonValue], session: str, used: set[tuple[str, str]]
 
 
 def _in_words(part: Mapping[str, JsonValue]) -> str:
-    state = object_of(part.get("state"))
-    error = f": {text_of(state.get('error'))}" if state.get("error") else ""
-    return f"{text_of(part.get('tool'))} {text_of(part.get('callID'))} {state.get('status')}{error}"
+    state = object_at(part, "state")
+    error = f": {text_at(state, 'error')}" if state.get("error") else ""
+    return f"{text_at(part, 'tool')} {text_at(part, 'callID')} {state.get('status')}{error}"

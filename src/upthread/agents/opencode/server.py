@@ -29,12 +29,13 @@ from upthread.agents._connection import (
     is_signal,
     start_of,
 )
-from upthread.agents._json_lines import Unreadable, as_object, read_json, text_at, texts_at, unknown
+from upthread.agents._json_lines import Unreadable, read_json, unknown
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
 from upthread.agents._process import ChildProcess, started_child
 from upthread.agents._prompt import REJECT, RunningPrompt, permission
-from upthread.agents.base import OpenRequest, PermissionRequest
+from upthread.agents.base import AnswerPermission, OpenRequest, PermissionRequest
 from upthread.agents.opencode.turn import tool_kind
+from upthread.core.codec import object_at, session_at, text_at, texts_at
 from upthread.core.quotas import ANSWER, FRAME, Allowance
 from upthread.core.runs.stops import NOT_ANSWERED
 from upthread.core.types import Outcome, UpstreamSessionId
@@ -348,43 +349,42 @@ OPTIONS: Final = (("once", "allow_once"), ("always", "allow_always"), (REJECT, "
 """What can be answered, as (OpenCode's word, ACP's kind)."""
 
 
-class PermissionDesk:
-    """Where the requests of one server are answered."""
+async def answer_asked(
+    client: OpenCodeClient,
+    answer_permission: AnswerPermission,
+    asked: Mapping[str, Any],
+    running: RunningPrompt,
+    directory: str,
+) -> None:
+    """Answer one `permission.asked`. `directory` is the one its session works in."""
+    reply = await permission(request_of(asked), running, answer_permission)
+    path = f"/permission/{quote(text_at(asked, 'id'), safe='')}/reply"
+    await _post(client, path, directory, {"reply": reply or REJECT})
 
-    def __init__(self, client: OpenCodeClient, request: OpenRequest) -> None:
-        self._client = client
-        self._answer_permission = request.answer_permission
 
-    async def answer(
-        self, asked: Mapping[str, Any], running: RunningPrompt, directory: str
-    ) -> None:
-        """Answer one `permission.asked`. `directory` is the one its session works in."""
-        reply = await permission(request_of(asked), running, self._answer_permission)
-        path = f"/permission/{quote(text_at(asked, 'id'), safe='')}/reply"
-        await self._post(path, directory, {"reply": reply or REJECT})
+async def dismiss_question(
+    client: OpenCodeClient, asked: Mapping[str, Any], running: RunningPrompt, directory: str
+) -> None:
+    """Dismiss one `question.asked`."""
+    session = session_at(asked, "sessionID")
+    await running.deliver(unknown("question_dismissed", dict(asked), session))
+    path = f"/question/{quote(text_at(asked, 'id'), safe='')}/reject"
+    await _post(client, path, directory, None)
 
-    async def dismiss(
-        self, asked: Mapping[str, Any], running: RunningPrompt, directory: str
-    ) -> None:
-        """Dismiss one `question.asked`."""
-        session = UpstreamSessionId(text_at(asked, "sessionID"))
-        await running.deliver(unknown("question_dismissed", dict(asked), session))
-        path = f"/question/{quote(text_at(asked, 'id'), safe='')}/reject"
-        await self._post(path, directory, None)
 
-    async def _post(self, path: str, directory: str, body: object) -> None:
-        # Refused is what the turn has withdrawn meanwhile, and a server that answers no more is the
-        # prompt's own end to tell: by its stream of events or by the deadline.
-        with suppress(ApiError, ServerGoneError, TimeoutError):
-            # It is known only in the directory that its session works in (1.18.33).
-            await self._client.post(path, body, {"directory": directory} if directory else None)
+async def _post(client: OpenCodeClient, path: str, directory: str, body: object) -> None:
+    # Refused is what the turn has withdrawn meanwhile, and a server that answers no more is the
+    # prompt's own end to tell: by its stream of events or by the deadline.
+    with suppress(ApiError, ServerGoneError, TimeoutError):
+        # It is known only in the directory that its session works in (1.18.33).
+        await client.post(path, body, {"directory": directory} if directory else None)
 
 
 def call_request(told: Mapping[str, Any]) -> PermissionRequest:
     """Return a call that is about to run, as our plug-in tells it."""
     tool, arguments = text_at(told, "tool"), told.get("arguments")
     return PermissionRequest(
-        upstream_session_id=UpstreamSessionId(text_at(told, "session")),
+        upstream_session_id=session_at(told, "session"),
         call_id=text_at(told, "call") or None,
         title=text_at(arguments, "command") or tool,
         tool_kind=tool_kind(tool),
@@ -398,11 +398,11 @@ def call_request(told: Mapping[str, Any]) -> PermissionRequest:
 def request_of(asked: Mapping[str, Any]) -> PermissionRequest:
     """Return a `permission.asked` as the port has it."""
     permission = text_at(asked, "permission")
-    details = as_object(asked.get("metadata"))
+    details = object_at(asked, "metadata")
     named = ", ".join(texts_at(asked, "patterns"))
     path = text_at(details, "filepath")
     return PermissionRequest(
-        upstream_session_id=UpstreamSessionId(text_at(asked, "sessionID")),
+        upstream_session_id=session_at(asked, "sessionID"),
         call_id=text_at(asked, "tool", "callID") or None,
         title=f"{permission}: {named}" if named else permission,
         tool_kind=tool_kind(permission),

@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable, Mapping, Set
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._json_lines import as_object, member, objects_at, text_at, unknown
+from upthread.agents._json_lines import unknown
 from upthread.agents._outcomes import (
     ended_with,
     outcome_of_refusal,
@@ -33,6 +33,7 @@ from upthread.agents._outcomes import (
 )
 from upthread.agents.base import PromptResult
 from upthread.core import events
+from upthread.core.codec import member, number_at, object_at, objects_at, session_at, text_at
 from upthread.core.events import (
     AgentEvent,
     ChildEnded,
@@ -195,20 +196,17 @@ def usage(
 
     A message is one request to the model (1.18.33).
     """
-    total = member(message, "tokens", "total")
-    if not isinstance(total, int | float) or total <= 0:
+    total = number_at(message, "tokens", "total")
+    if not total:
         return None
-    figures = [member(message, "tokens", *name) for name in _READ]
-    read = int(sum(each for each in figures if isinstance(each, int | float)))
-    cached, cache_written = (
-        int(each) if isinstance(each, int | float) else None for each in figures[1:]
-    )
+    fresh, cached, cache_written = (number_at(message, "tokens", *name) for name in _READ)
+    read = sum(filter(None, (fresh, cached, cache_written)))
     return events.UsageReported(
         upstream_session_id=session,
-        tokens_used=int(total),
+        tokens_used=total,
         tokens_window=window,
         tokens_read=read,
-        tokens_written=max(0, int(total) - read),
+        tokens_written=max(0, total - read),
         tokens_cached=cached,
         tokens_cache_written=cache_written,
     )
@@ -262,9 +260,8 @@ def window_of(providers: object, message: Mapping[str, Any]) -> int | None:
     """Return the size of the window of a message's model, from `GET /config/providers`."""
     for provider in objects_at(providers, "providers"):
         if provider.get("id") == message.get("providerID"):
-            model = as_object(member(provider, "models", text_at(message, "modelID")))
-            size = member(model, "limit", "context")
-            return size if isinstance(size, int) and size > 0 else None
+            model = object_at(provider, "models", text_at(message, "modelID"))
+            return number_at(model, "limit", "context") or None
     return None
 
 
@@ -324,8 +321,8 @@ def failure_of_retry(status: object, *, now_ms: int) -> PromptResult | None:
     A long pause before the next try is a limit; short ones are one only with words that say so,
     because OpenCode also tries again after a conflict (409).
     """
-    attempt, next_ms = member(status, "attempt"), member(status, "next")
-    if not isinstance(next_ms, int) or not isinstance(attempt, int):
+    attempt, next_ms = number_at(status, "attempt"), number_at(status, "next")
+    if next_ms is None or attempt is None:
         return None
     is_long = next_ms - now_ms > RETRY_WAIT_MAX_S * 1000
     if attempt < RETRIES_MAX and not is_long:
@@ -383,9 +380,9 @@ class Family:
 
     def born(self, made: Mapping[str, Any]) -> None:
         """Take note of a session that was made; one of another family is let be."""
-        parent = UpstreamSessionId(text_at(made, "parentID"))
+        parent = session_at(made, "parentID")
         if self.has(parent):
-            child = UpstreamSessionId(text_at(made, "id"))
+            child = session_at(made, "id")
             self._parents[child] = parent
             self._roles[child] = text_at(made, "agent") or ROLE_UNKNOWN
 
@@ -516,7 +513,7 @@ class Turn:
     def take(self, kind: str, properties: Mapping[str, Any]) -> _Events:
         """Return what one event of the server says that belongs to this prompt."""
         if kind == "session.created":
-            self._family.born(as_object(properties.get("info")))
+            self._family.born(object_at(properties, "info"))
             return ()
         session = UpstreamSessionId(text_at(properties, "sessionID") or self.session)
         if not self._family.has(session):
@@ -579,7 +576,7 @@ class Turn:
     # --- messages ------------------------------------------------------------------------------
 
     def _message(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
-        message = as_object(properties.get("info"))
+        message = object_at(properties, "info")
         message_id, role = text_at(message, "id"), text_at(message, "role")
         if message_id in self._stale:
             return ()
@@ -618,7 +615,7 @@ class Turn:
     # --- parts ---------------------------------------------------------------------------------
 
     def _part(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
-        part = as_object(properties.get("part"))
+        part = object_at(properties, "part")
         message_id = text_at(part, "messageID")
         if message_id in self._stale:
             self.late += 1
@@ -690,7 +687,7 @@ class Turn:
     # --- the session ---------------------------------------------------------------------------
 
     def _status(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
-        status = as_object(properties.get("status"))
+        status = object_at(properties, "status")
         # A sub-agent's as well: the prompt waits for it.
         if status.get("type") == "retry":
             # The first one counts: OpenCode retries on until it is aborted.

@@ -327,6 +327,7 @@ ACTIONS: Final[dict[str, Action]] = {
 # --- the methods ----------------------------------------------------------------------------------
 
 
+PROTOCOL_VERSION: Final = 1
 VERSION: Final = "0.1.0"
 POLL_S: Final = 0.01
 REMEMBERED_CHARACTERS: Final = 40
@@ -349,7 +350,6 @@ class Methods:
             "resume": self._resume,
             "list": self._list,
             "fork": self._fork,
-            "close": self._close,
         }
         methods: dict[str, Request] = {
             "initialize": self._initialize,
@@ -375,11 +375,9 @@ class Methods:
         return f"no_{name}" not in self._settings.words
 
     def _initialize(self, _params: Json) -> Json:
-        session: Json = {
-            name: {} for name in ("resume", "list", "fork", "close") if self._can(name)
-        }
+        session: Json = {name: {} for name in ("resume", "list", "fork") if self._can(name)}
         return {
-            "protocolVersion": self._settings.protocol_version,
+            "protocolVersion": PROTOCOL_VERSION,
             "agentInfo": {"name": "rehearsal", "title": "Rehearsal", "version": VERSION},
             "agentCapabilities": {
                 "loadSession": self._can("load"),
@@ -426,18 +424,7 @@ class Methods:
         return session_id, entries
 
     def _list(self, params: Json) -> Json:
-        sessions, cursor = self._agent.store.page(
-            cwd=params.get("cwd"), cursor=params.get("cursor")
-        )
-        return {"sessions": sessions, **({"nextCursor": cursor} if cursor else {})}
-
-    def _close(self, params: Json) -> Json:
-        session_id = _text(params, "sessionId")
-        self._agent.store.read(session_id)
-        self._cancel(params)
-        self._attached.pop(session_id, None)
-        self._agent.log.write("session_close", session_id=session_id, role="")
-        return {}
+        return {"sessions": list(self._agent.store.listed(params.get("cwd")))}
 
     def _cancel(self, params: Json) -> None:
         with self._lock:

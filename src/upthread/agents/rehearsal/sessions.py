@@ -11,8 +11,8 @@ import json
 import os
 import re
 import stat
-import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 
 HOME_VARIABLE: Final = "UPTHREAD_REHEARSAL_HOME"
-PAGE_SESSIONS_MAX: Final = 50
-TITLE_CHARACTERS_MAX: Final = 60
 _SESSION_ID: Final = re.compile(r"ses_[A-Za-z0-9]+")
 _ID_BYTES: Final = 12
 
@@ -100,19 +98,13 @@ class SessionStore:
         """Remove a session for good."""
         self._path(session_id).unlink(missing_ok=True)
 
-    def page(self, *, cwd: str | None, cursor: str | None) -> tuple[list[Json], str | None]:
-        """Return a page of sessions as ACP lists them, in order of id, and the next cursor."""
-        found: list[Json] = []
+    def listed(self, cwd: str | None) -> Iterator[Json]:
+        """Yield the sessions of a directory, or all, as ACP lists them, in order of id."""
         for path in sorted(self._directory.glob("ses_*.jsonl")):
-            if not _SESSION_ID.fullmatch(path.stem) or (cursor and path.stem <= cursor):
-                continue
-            listed = self._listed(path.stem)
-            if listed is None or cwd not in (None, listed["cwd"]):
-                continue
-            if len(found) == PAGE_SESSIONS_MAX:
-                return found, str(found[-1]["sessionId"])
-            found.append(listed)
-        return found, None
+            with suppress(UnknownSessionError):  # deleted meanwhile, or no file of a session
+                first = next(self._entries(path.stem), None)
+                if first is not None and cwd in (None, first["cwd"]):
+                    yield {"sessionId": path.stem, "cwd": first["cwd"]}
 
     def path(self, session_id: str) -> Path:
         """Return the file of a session. Raises UnknownSessionError where there is none."""
@@ -120,21 +112,6 @@ class SessionStore:
         if not path.is_file():
             raise UnknownSessionError(session_id)
         return path
-
-    def _listed(self, session_id: str) -> Json | None:
-        title, cwd = "", ""
-        try:
-            for entry in self._entries(session_id):
-                if entry["entry"] == "session":
-                    cwd = str(entry["cwd"])
-                elif entry["entry"] == "prompt":
-                    title = " ".join(str(entry["text"]).split())[:TITLE_CHARACTERS_MAX]
-                    break
-            changed_at_s = self._path(session_id).stat().st_mtime
-        except (UnknownSessionError, FileNotFoundError):
-            return None
-        updated_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(changed_at_s))
-        return {"sessionId": session_id, "cwd": cwd, "title": title, "updatedAt": updated_at}
 
     def _entries(self, session_id: str) -> Iterator[Json]:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -184,8 +161,6 @@ def _write_and_close(descriptor: int, content: bytes) -> None:
 # file.
 
 
-PROTOCOL_VERSION: Final = 1
-
 LOG_VARIABLE: Final = "UPTHREAD_REHEARSAL_LOG"
 CAPABILITIES_VARIABLE: Final = "UPTHREAD_REHEARSAL_CAPABILITIES"
 PACE_VARIABLE: Final = "UPTHREAD_REHEARSAL_PACE_MS"
@@ -202,10 +177,9 @@ NAMELESS: Final = "no_message_ids"
 READ_ONLY: Final = "read_only"
 """It answers and stores no turn, as Claude Code does if it may not write the session's file."""
 WORDS: Final = (
-    *("no_close", "no_fork", "no_list", "no_load", "no_resume"),
+    *("no_fork", "no_list", "no_load", "no_resume"),
     *(OPAQUE_ERRORS, OUTLIVES, UNASKED, NAMELESS, READ_ONLY),
 )
-VERSION_PREFIX: Final = "protocol_version="
 TEXT_CHARACTERS_MAX: Final = 64 * 1024
 
 
@@ -223,7 +197,6 @@ class Settings(NamedTuple):
     sessions_directory: Path
     log_path: Path | None
     words: frozenset[str]
-    protocol_version: int
     pace_s: float
     always: str
 
@@ -231,19 +204,15 @@ class Settings(NamedTuple):
 def read_settings(environment: Mapping[str, str]) -> Settings:
     """Return the settings; raises SettingsError naming the word that is not known."""
     words = [word.strip() for word in environment.get(CAPABILITIES_VARIABLE, "").split(",")]
-    version = PROTOCOL_VERSION
     for word in filter(None, words):
-        if word.startswith(VERSION_PREFIX) and word.removeprefix(VERSION_PREFIX).isdecimal():
-            version = int(word.removeprefix(VERSION_PREFIX))
-        elif word not in WORDS:
-            known = ", ".join([*WORDS, f"{VERSION_PREFIX}N"])
+        if word not in WORDS:
+            known = ", ".join(WORDS)
             raise SettingsError(f"{CAPABILITIES_VARIABLE} has {word!r}; it may have: {known}")
     log = environment.get(LOG_VARIABLE)
     return Settings(
         sessions_directory=sessions_directory(environment),
         log_path=Path(log) if log else None,
         words=frozenset(words),
-        protocol_version=version,
         pace_s=_pace_ms(environment) / 1000,
         always=environment.get(ALWAYS_VARIABLE, ""),
     )

@@ -8,7 +8,7 @@ where the child is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
@@ -68,19 +68,16 @@ def cut(messages: Sequence[Message], at_seq: int) -> tuple[Message, ...]:
     return tuple(message for message in messages if message.seq <= at_seq)
 
 
-def with_children(
-    messages: Sequence[Message], children: Mapping[ConversationId, ConversationId]
-) -> tuple[Message, ...]:
-    """Return the messages with each child's conversation replaced by its copy.
+def without_children(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the messages without their children, which stay with the first branch.
 
-    A child that `children` does not name stays with the first branch: the result loses the
-    reference and keeps its text, and a note beside it says which child that was. What was forgotten
-    stays so: a note says that there was something.
+    A result loses the reference and keeps its text, and a note beside it says which child that was.
+    What was forgotten stays so: a note says that there was something.
     """
     return tuple(
         structs.replace(
             message,
-            parts=tuple(chain.from_iterable(_with_child(part, children) for part in message.parts)),
+            parts=tuple(chain.from_iterable(_without_child(part) for part in message.parts)),
         )
         for message in messages
     )
@@ -102,16 +99,13 @@ def branch_note(address: str, at_seq: int, effects: Sequence[Effect], told: str)
     return "\n".join([*lines, *(["", told] if told else [])])
 
 
-def _with_child(part: Part, children: Mapping[ConversationId, ConversationId]) -> tuple[Part, ...]:
+def _without_child(part: Part) -> tuple[Part, ...]:
     if isinstance(part, ErasedPart):
         # Forgotten is forgotten: a branch must not be the way to read it after all.
         return (UnknownPart(kind=ERASED, raw=part.kind),)
     if not isinstance(part, ToolResultPart) or part.child_conversation_id is None:
         return (part,)
-    # Dropped without a copy, else the branch would go on in the first one's child.
-    copied = children.get(part.child_conversation_id)
-    result = structs.replace(part, child_conversation_id=copied)
-    if copied is not None:
-        return (result,)
     raw = {"call_id": part.call_id, "conversation_id": part.child_conversation_id}
+    # Dropped, else the branch would go on in the first one's child.
+    result = structs.replace(part, child_conversation_id=None)
     return (result, UnknownPart(kind=CHILD_ELSEWHERE, raw=raw))

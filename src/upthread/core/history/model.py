@@ -3,21 +3,23 @@
 Our own messages and the entries of the agents' stores come to the same form, so that they are
 judged, repaired and rendered by the same code. Parts are those of core/types.py.
 
-Soundness is whether a stored history could be sent to any provider as it stands. `is_sound` is
-asked of every history that is read, so it is one pass that allocates next to nothing. `faults` is
-asked where that says no: each fault with its place, rule and cure.
+A history is sound if every call is answered once, directly after its message, and no id is there
+twice: `faults` is one pass, and gives each fault with its place, rule and cure. Text that is not
+Unicode is no fault, because rendering sees to it.
 
-At the end, JSON of any form is read without a crash, and text and values are made fit to be sent.
-The store keeps what an agent sent byte for byte; a request has to be UTF-8 and JSON (RFC 8259):
-valid Unicode, finite numbers, nesting with an end.
+At the end, text and values are made fit to be sent. The store keeps what an agent sent byte for
+byte; a request has to be UTF-8 and JSON (RFC 8259): valid Unicode, finite numbers, nesting with an
+end.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from operator import itemgetter
+from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -28,16 +30,6 @@ NOTES = (types.UnknownPart, types.ErasedPart)
 """Parts that are nobody's words: kept, and never sent to a model."""
 
 
-class Spoken(Protocol):
-    """A message as far as its validity goes: ours or another's."""
-
-    @property
-    def speaker(self) -> types.Speaker: ...
-
-    @property
-    def parts(self) -> tuple[types.Part, ...]: ...
-
-
 class HistoryMessage(Struct, frozen=True, kw_only=True):
     """What was said at one place. `place` says where it is stored, in words: `line 41`."""
 
@@ -46,25 +38,19 @@ class HistoryMessage(Struct, frozen=True, kw_only=True):
     place: str = ""
 
 
-class History(Struct, frozen=True, kw_only=True):
-    """A conversation as it would be sent, oldest first.
+History: TypeAlias = tuple[HistoryMessage, ...]
+"""A conversation as it would be sent, oldest first.
 
-    Results are parts of messages of the speaker `tool`, calls of the speaker `assistant`; what a
-    store keeps otherwise, its reader has put in order.
-    """
-
-    messages: tuple[HistoryMessage, ...] = ()
+Results are parts of messages of the speaker `tool`, calls of the speaker `assistant`; what a store
+keeps otherwise, its reader has put in order.
+"""
 
 
 def history_of(messages: Iterable[types.Message]) -> History:
     """Return our own messages as a history."""
-    return History(
-        messages=tuple(
-            HistoryMessage(
-                speaker=message.speaker, parts=message.parts, place=f"message {message.seq}"
-            )
-            for message in messages
-        )
+    return tuple(
+        HistoryMessage(speaker=message.speaker, parts=message.parts, place=f"message {message.seq}")
+        for message in messages
     )
 
 
@@ -83,7 +69,6 @@ CURES: Final = {
     "one_result_for_a_call": "all but the first are taken out",
     "call_ids_differ": "the later call gets an id of its own",
     "results_stand_after_their_calls": "the result is put after its call",
-    "text_is_unicode": "the half of a character is shown as U+FFFD",
 }
 """The rules of a sound history, and what repair does about a breach."""
 
@@ -101,124 +86,50 @@ class Fault(Struct, frozen=True, kw_only=True):
         return CURES[self.rule]
 
 
-def is_sound(messages: Iterable[Spoken]) -> bool:
-    """Return whether every call is answered once, directly after its message, and no id twice.
-
-    One pass, about a quarter of a microsecond a message. Text that is not Unicode is not looked
-    for: that costs as much as reading, and rendering sees to it.
-    """
-    waiting: set[str] = set()
-    seen: set[str] = set()
-    is_answering = False
-    for message in messages:
-        for part in message.parts:
-            if isinstance(part, types.ToolCallPart):
-                # Calls may come together; a new one after some
-                # results means that the others' are late.
-                if part.call_id in seen or (is_answering and waiting):
-                    return False
-                seen.add(part.call_id)
-                waiting.add(part.call_id)
-                is_answering = False
-            elif isinstance(part, types.ToolResultPart):
-                if part.call_id not in waiting:
-                    return False
-                waiting.remove(part.call_id)
-                is_answering = True
-            # Notes are never sent, and part no call from its result.
-            elif waiting and not isinstance(part, NOTES):
-                return False
-    return not waiting
-
-
 def faults(messages: Sequence[HistoryMessage]) -> tuple[Fault, ...]:
     """Return every fault, in the order of the history. Empty for a sound one."""
-    finder = _Finder(messages)
-    found = [*finder.walk(), *finder.left_open()]
-    return tuple(fault for _, fault in sorted(found, key=lambda each: each[0]))
+    found: list[tuple[int, str, str]] = []
+    waiting: dict[str, int] = {}  # the calls without a result: their messages
+    late: set[str] = set()
+    made: set[str] = set()
+    is_answering = False
+    for index, message in enumerate(messages):
+        for part in message.parts:
+            if isinstance(part, types.ToolCallPart):
+                if part.call_id in made:
+                    what = f"call {part.call_id} has the id of an earlier one"
+                    found.append((index, "call_ids_differ", what))
+                # Calls may come together; after some results a new call means that the other
+                # results are late.
+                late.update(waiting if is_answering else ())
+                is_answering = False
+                made.add(part.call_id)
+                # The first of two: its place is where the result is missing.
+                waiting.setdefault(part.call_id, index)
+            elif isinstance(part, types.ToolResultPart):
+                is_answering = True
+                asked = waiting.pop(part.call_id, None)
+                if asked is None or part.call_id in late:
+                    where = None if asked is None else place_of(messages, asked)
+                    found.append((index, *_wrong_result(part.call_id, where, made)))
+            elif waiting and not isinstance(part, NOTES):
+                late.update(waiting)
+    for call_id, index in waiting.items():
+        found.append((index, "every_call_has_a_result", f"call {call_id} has no result"))
+    found.sort(key=itemgetter(0))
+    return tuple(
+        Fault(place=place_of(messages, n), rule=rule, what=what) for n, rule, what in found
+    )
 
 
-_Found: TypeAlias = tuple[int, Fault]
-_TEXTS: Final = (types.TextPart, types.ContextPart, types.ReasoningPart, types.ToolResultPart)
-
-
-class _Finder:
-    """Walks a history once, knowing which calls wait for their results, and which too long."""
-
-    def __init__(self, messages: Sequence[HistoryMessage]) -> None:
-        self._messages = messages
-        self._waiting: dict[str, int] = {}  # call id: its message
-        self._late: set[str] = set()
-        self._answered: set[str] = set()
-        self._is_answering = False
-
-    def walk(self) -> Iterator[_Found]:
-        for index, message in enumerate(self._messages):
-            for part in message.parts:
-                if isinstance(part, types.ToolResultPart):
-                    yield from self._take_result(index, part)
-                elif isinstance(part, types.ToolCallPart):
-                    yield from self._take_call(index, part)
-                elif not isinstance(part, NOTES):
-                    self._late.update(self._waiting)
-                if isinstance(part, _TEXTS) and re.search(SURROGATES, part.text):
-                    yield index, self._fault(index, "text_is_unicode", "half of a character in it")
-
-    def left_open(self) -> Iterator[_Found]:
-        for call_id, index in self._waiting.items():
-            what = f"call {call_id} has no result"
-            yield index, self._fault(index, "every_call_has_a_result", what)
-
-    def _take_call(self, index: int, part: types.ToolCallPart) -> Iterator[_Found]:
-        if part.call_id in self._waiting or part.call_id in self._answered:
-            what = f"call {part.call_id} has the id of an earlier one"
-            yield index, self._fault(index, "call_ids_differ", what)
-        if self._is_answering:
-            self._late.update(self._waiting)
-        self._is_answering = False
-        # The first of two: its place is where the result is missing.
-        self._waiting.setdefault(part.call_id, index)
-
-    def _take_result(self, index: int, part: types.ToolResultPart) -> Iterator[_Found]:
-        call_id = part.call_id
-        self._is_answering = True
-        if call_id in self._waiting:
-            asked = self._waiting.pop(call_id)
-            self._answered.add(call_id)
-            if call_id in self._late:
-                where = place_of(self._messages, asked)
-                what = f"the result of call {call_id} ({where}) comes late"
-                yield index, self._fault(index, "results_stand_after_their_calls", what)
-        elif call_id in self._answered:
-            what = f"call {call_id} has its result already"
-            yield index, self._fault(index, "one_result_for_a_call", what)
-        else:
-            what = f"a result of call {call_id}, which nothing before it made"
-            yield index, self._fault(index, "every_result_has_a_call", what)
-
-    def _fault(self, index: int, rule: str, what: str) -> Fault:
-        return Fault(place=place_of(self._messages, index), rule=rule, what=what)
-
-
-JsonObject: TypeAlias = Mapping[str, types.JsonValue]
-
-
-def items_of(value: types.JsonValue) -> Sequence[JsonObject]:
-    """Return the objects of an array, an empty one in place of what is none."""
-    # A text is a sequence as well, of its letters.
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        return ()
-    return [object_of(item) for item in value]
-
-
-def object_of(value: types.JsonValue) -> JsonObject:
-    """Return an object, an empty one for anything else."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def text_of(value: types.JsonValue) -> str:
-    """Return a text, an empty one for anything else."""
-    return value if isinstance(value, str) else ""
+def _wrong_result(call_id: str, where: str | None, made: AbstractSet[str]) -> tuple[str, str]:
+    """Return the rule that a result breaks, and how. `where` is its call, None without a call."""
+    if where is not None:
+        what = f"the result of call {call_id} ({where}) comes late"
+        return "results_stand_after_their_calls", what
+    if call_id in made:
+        return "one_result_for_a_call", f"call {call_id} has its result already"
+    return "every_result_has_a_call", f"a result of call {call_id}, which nothing before it made"
 
 
 def has_lone_surrogate(value: types.JsonValue) -> bool:

@@ -6,9 +6,8 @@ result gets "interrupted; outcome unknown", and `told_to_model` is what the mode
 also where a history is replayed as prose and needs no repair to be accepted.
 
 A history is laid out as one line of items, each a part with who said it. Each rule is a function
-from items to items; at the end neighbours become messages again. The live frontier, calls at the
-very end of a history whose turn is running, is left alone. The demands match those of pydantic-ai's
-repair (docs/message-history.md, seen 2026-11).
+from items to items; at the end neighbours become messages again. The demands match those
+of pydantic-ai's repair (docs/message-history.md, seen 2026-11).
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from msgspec import Struct, field, structs
 from upthread.core import types
 from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import NOTES, History, HistoryMessage, made_unicode, place_of
-from upthread.core.text import PARAGRAPH
 
 MISSING_BEGINNING: Final = "[The beginning of this conversation is missing.]"
 CHANGES_TOLD_MAX: Final = 20
@@ -62,7 +60,6 @@ class _Item(Struct, kw_only=True):
 class _Work(Struct, kw_only=True):
     """What a rule works on besides the items."""
 
-    is_running: bool
     changes: list[Change] = field(default_factory=list[Change])
 
     def note(self, rule: str, item: _Item, what: str) -> None:
@@ -73,17 +70,11 @@ _Items: TypeAlias = list[_Item]
 _Rule: TypeAlias = Callable[[_Items, _Work], _Items]
 
 
-def repair(
-    history: History, *, is_running: bool = False, rules: Mapping[str, _Rule] | None = None
-) -> Repaired:
-    """Return the history made valid, with the list of changes.
-
-    `is_running` says that the turn of the last message may still go on, so its open calls stay.
-    `rules` are those of RULES; a test leaves one out to see what it is worth.
-    """
-    work = _Work(is_running=is_running)
+def repair(history: History) -> Repaired:
+    """Return the history made valid, with the list of changes."""
+    work = _Work()
     items = _items_of(history)
-    for rule in (RULES if rules is None else rules).values():
+    for rule in RULES.values():
         items = rule(items, work)
     return Repaired(history=_assembled(items), changes=tuple(work.changes))
 
@@ -113,29 +104,6 @@ def _text_is_unicode(items: _Items, work: _Work) -> _Items:
             item.part = part
             work.note("text_is_unicode", item, "half of a character is shown as U+FFFD")
     return items
-
-
-def _text_says_something(items: _Items, work: _Work) -> _Items:
-    """Pieces of one text are joined; a text of nothing but white space goes."""
-    joined: _Items = []
-    for item in items:
-        before = joined[-1] if joined else None
-        if (
-            before is not None
-            and before.message == item.message
-            and isinstance(before.part, types.TextPart)
-            and isinstance(item.part, types.TextPart)
-        ):
-            before.part = types.TextPart(text=before.part.text + item.part.text)
-        else:
-            joined.append(item)
-    kept: _Items = []
-    for item in joined:
-        if isinstance(item.part, types.TextPart | types.ContextPart) and not item.part.text.strip():
-            work.note("text_says_something", item, "a text of white space alone is left out")
-            continue
-        kept.append(item)
-    return kept
 
 
 def _call_ids_differ(items: _Items, work: _Work) -> _Items:
@@ -199,12 +167,10 @@ def _results_have_their_call(items: _Items, work: _Work) -> _Items:
 def _calls_have_their_result(items: _Items, work: _Work) -> _Items:
     """A call without a result is closed, since nobody can say any more how it ended."""
     answered = {item.part.call_id for item in items if isinstance(item.part, types.ToolResultPart)}
-    # A result may still come: closed here, the call would have two.
-    live = _frontier(items) if work.is_running else frozenset[str]()
     closing: _Items = []
     for item in items:
         part = item.part
-        if not isinstance(part, types.ToolCallPart) or part.call_id in answered | live:
+        if not isinstance(part, types.ToolCallPart) or part.call_id in answered:
             continue
         name = f" ({part.title})" if part.title else ""
         what = f'call {part.call_id}{name} has no result: closed as "{INTERRUPTED}"'
@@ -241,7 +207,7 @@ def _results_stand_after_their_calls(items: _Items, work: _Work) -> _Items:
         if isinstance(part, types.ToolCallPart):
             together[part.call_id] = None
         ordered.append(item)
-    # What is left are results of calls that are still running: nothing is dropped here.
+    # A result whose call is missing is for another rule: nothing is dropped here.
     return [*ordered, *_taken(results, together), *results.values()]
 
 
@@ -250,23 +216,6 @@ def _taken(results: dict[str, _Item], together: dict[str, None]) -> _Items:
     taken = [results.pop(call_id) for call_id in together if call_id in results]
     together.clear()
     return taken
-
-
-def _neighbours_are_one(items: _Items, work: _Work) -> _Items:
-    """What one speaker says in messages that follow each other becomes one message."""
-    before: _Item | None = None
-    home = NOBODYS
-    for item in items:
-        came_from = item.message
-        if before is not None and before.speaker is item.speaker:
-            # A line of ours that is joined is no change of what was stored.
-            if came_from not in {home, NOBODYS}:
-                what = f"joined to the {item.speaker} message before it"
-                work.note("neighbours_are_one", item, what)
-            item.message = before.message
-        home = came_from if came_from != NOBODYS else home
-        before = item
-    return items
 
 
 def _the_user_begins(items: _Items, work: _Work) -> _Items:
@@ -287,24 +236,18 @@ def _the_user_begins(items: _Items, work: _Work) -> _Items:
 RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
     {
         "text_is_unicode": _text_is_unicode,
-        "text_says_something": _text_says_something,
         # Before all rules that know a call by its id: under one id two calls would share a result.
         "call_ids_differ": _call_ids_differ,
         "results_have_their_call": _results_have_their_call,
         "calls_have_their_result": _calls_have_their_result,
         "results_stand_after_their_calls": _results_stand_after_their_calls,
         "the_user_begins": _the_user_begins,
-        "neighbours_are_one": _neighbours_are_one,
     }
 )
 """Every rule of repair, in the order they are applied."""
 
-# Changes of form: a model that is told of them looks for a fault that is none.
-_TOLD: Final = frozenset(RULES) - {
-    "text_says_something",
-    "results_stand_after_their_calls",
-    "neighbours_are_one",
-}
+# Not of a change of form: a model that is told of one looks for a fault that is none.
+_TOLD: Final = frozenset(RULES) - {"results_stand_after_their_calls"}
 
 
 # --- items -------------------------------------------------------------------------------------
@@ -316,9 +259,9 @@ def _items_of(history: History) -> _Items:
             speaker=_speaker_of(message.speaker, part),
             part=part,
             message=index,
-            place=place_of(history.messages, index),
+            place=place_of(history, index),
         )
-        for index, message in enumerate(history.messages)
+        for index, message in enumerate(history)
         for part in message.parts
     ]
 
@@ -336,37 +279,15 @@ def _speaker_of(speaker: types.Speaker, part: types.Part) -> types.Speaker:
 
 
 def _assembled(items: _Items) -> History:
-    """Return items as messages again; texts that have become neighbours are paragraphs."""
-    messages: list[HistoryMessage] = []
-    for (speaker, _), group in groupby(items, key=lambda item: (item.speaker, item.message)):
-        members = list(group)
-        parts: list[types.Part] = []
-        for member in members:
-            part, before = member.part, parts[-1] if parts else None
-            if isinstance(part, types.TextPart) and isinstance(before, types.TextPart):
-                parts[-1] = types.TextPart(text=before.text + PARAGRAPH + part.text)
-            else:
-                parts.append(part)
-        place = members[0].place
-        messages.append(HistoryMessage(speaker=speaker, parts=tuple(parts), place=place))
-    return History(messages=tuple(messages))
-
-
-def _frontier(items: _Items) -> frozenset[str]:
-    """Return the calls after which nothing has happened but results of calls made with them."""
-    live: set[str] = set()
-    is_answering = False
-    for item in items:
-        if isinstance(item.part, types.ToolCallPart):
-            if is_answering:
-                live.clear()
-            live.add(item.part.call_id)
-            is_answering = False
-        elif isinstance(item.part, types.ToolResultPart):
-            is_answering = True
-        elif not isinstance(item.part, NOTES):
-            live.clear()
-    return frozenset(live)
+    """Return items as messages again."""
+    groups = groupby(items, key=lambda item: (item.speaker, item.message))
+    members = [[*group] for _, group in groups]
+    return tuple(
+        HistoryMessage(
+            speaker=each[0].speaker, parts=tuple(item.part for item in each), place=each[0].place
+        )
+        for each in members
+    )
 
 
 def _unused(call_id: str, number: int, used: set[str]) -> str:
@@ -385,4 +306,4 @@ def damage_told(newest: Sequence[HistoryMessage]) -> str:
     """
     # Else a result whose call lies further back would be told as one that nothing made.
     messages = tuple(dropwhile(lambda message: message.speaker is not types.Speaker.USER, newest))
-    return told_to_model(repair(History(messages=messages)).changes)
+    return told_to_model(repair(messages).changes)

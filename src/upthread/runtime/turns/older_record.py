@@ -290,18 +290,26 @@ def read_back(store: Store, system: System, claim: Claim, found: Lacked) -> tupl
         opened = OpenTurn(turn_id=turn_id, conversation_id=conversation_id, opened_at_ms=at_ms)
         # The stamp is that of the whole session as it was read: it holds at the end of the last.
         stamp = found.stamp if turn is found.turns[-1] else ""
+        written_at_ms = found.written_at_ns // 1_000_000
+        life = _life(store, claim, turn, prompt_seq, stamp=stamp, written_at_ms=written_at_ms)
         writes += (
             opened,
             prompt,
             *examiner.with_files(recorder.finish(at_ms=at_ms), at_ms=at_ms),
-            *opened.with_events(*_life(store, claim, turn, prompt_seq, stamp)),
+            *opened.with_events(*life),
         )
         prompt_seq = recorder.own.next_seq
     return tuple(writes)
 
 
 def _life(
-    store: Store, claim: Claim, turn: StoredTurn, prompt_seq: int, stamp: str
+    store: Store,
+    claim: Claim,
+    turn: StoredTurn,
+    prompt_seq: int,
+    *,
+    stamp: str,
+    written_at_ms: int,
 ) -> tuple[TurnEvent, ...]:
     """Return the events of a turn as if it had been driven here."""
     link, usage = claim.link, turn.usage
@@ -324,5 +332,6 @@ def _life(
             tokens_used=usage.tokens_used if usage else None,
             tokens_window=usage.tokens_window if usage else None,
             session_stamp=stamp,
+            session_written_at_ms=written_at_ms,
         ),
     )

@@ -7,8 +7,7 @@ that nobody was there to allow, is not complete.
 
 Before a prompt leaves, here is what a session is told of the past: briefings for sessions that know
 nothing, what has changed, the actions that must not be done again. Everything is blocking, so that
-one hop has all that is looked up at a time. Every look back has its limit: a briefing of a long
-conversation costs what one of a short one does.
+one hop has all that is looked up at a time.
 """
 
 from __future__ import annotations
@@ -16,26 +15,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-import msgspec
 from msgspec import structs
 
 from upthread.agents.base import PromptResult
 from upthread.core.context.briefing import (
-    BriefingEdit,
-    BriefingInputs,
-    Reported,
     build_briefing,
-    goal_of,
 )
 from upthread.core.context.prior_context import (
     PRIOR_EXCHANGES_MAX,
     PriorContext,
-    plan_of,
     prior_context,
     render_prior_context,
     work_of,
 )
-from upthread.core.decision.freshness import ExaminedFile, change_lines
+from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import RESUME_WITH_UPDATE, START_FRESH
 from upthread.core.decision.model import has_looked
 from upthread.core.events import (
@@ -53,8 +46,6 @@ from upthread.core.events import (
 )
 from upthread.core.history.model import history_of
 from upthread.core.history.repair import damage_told
-from upthread.core.roles.reports import Report
-from upthread.core.runs.pipeline import RunView, answer_told
 from upthread.core.sessions import readable
 from upthread.core.text import without_mentions
 from upthread.core.turns import turn as turns
@@ -68,7 +59,7 @@ from upthread.core.turns.agent_history import (
     recognise,
     unrecorded,
 )
-from upthread.core.turns.effects import Effect, EffectState, effects_of, held
+from upthread.core.turns.effects import Effect, effects_of, held
 from upthread.core.turns.recorder import KnownChild, Recorder
 from upthread.core.turns.spent_tokens import NOTHING_COUNTED, Counted, recognised_event
 from upthread.core.turns.turn import (
@@ -85,22 +76,16 @@ from upthread.core.turns.turn import (
 from upthread.core.types import (
     ContextPart,
     Conversation,
-    ConversationId,
-    ConversationKey,
     Message,
     Outcome,
     Speaker,
     TurnId,
     UpstreamSessionId,
-    ready,
 )
 from upthread.errors import StoreError
+from upthread.runtime.record.briefing import briefing_inputs
 from upthread.runtime.record.effects import WorkstreamEffects, recorded_effects
 from upthread.runtime.record.turn_views import (
-    CutOffTurn,
-    cut_off_turn,
-    of_turn,
-    run_view,
     totals_of,
     turn_events,
     turn_view,
@@ -109,7 +94,6 @@ from upthread.runtime.turns.live_turn import LiveTurn, ended_event
 from upthread.runtime.turns.older_record import as_recorded
 from upthread.runtime.turns.recording import Examiner, first_file_after
 from upthread.store.base import Store
-from upthread.store.reads import Turn
 
 EARLIER_MESSAGES_MAX = 256
 """How far back prompts are looked for that failed and may yet be in the agent's history."""
@@ -121,21 +105,6 @@ REPLAYED_MESSAGES_MAX = 1_024
 
 CUT_OFF_MESSAGES_MAX = 16
 """How far back a child's calls are looked for that a crash left open."""
-
-
-MESSAGES_MAX: Final = 256
-"""How far back replies, plans and actions are looked for, tool results counted."""
-
-TURNS_MAX: Final = 32
-"""How far back reports are looked for."""
-
-CUT_OFF_MAX: Final = 3
-"""How many turns that were cut off are told of, the newest."""
-
-FILES_MAX: Final = 200
-
-RUNS_MAX: Final = 16
-"""How many runs answers are taken from, the newest."""
 
 
 def adopt(live: LiveTurn, found: Recognised) -> None:
@@ -561,7 +530,7 @@ def past_of(live: LiveTurn, prior: PriorContext) -> str:
                 is_session_new=is_new,
                 work=work_of(earlier),
             )
-            damage = damage_told(history_of(earlier).messages)
+            damage = damage_told(history_of(earlier))
         elif is_fresh:
             past = _briefing_of_past(live)
         # Sent once already in this turn, it may have been acted on before its session was lost.
@@ -620,146 +589,3 @@ def examiner_of(live: LiveTurn, *, unseen_after_ns: int | None = None) -> Examin
         first_ordinal=first_file_after(live.view.events),
         unseen_after_ns=unseen_after_ns,
     )
-
-
-# --- what a briefing is made of -------------------------------------------------------------------
-
-
-def briefing_inputs(
-    store: Store,
-    conversation: Conversation,
-    *,
-    changes: tuple[str, ...] | None,
-    before_seq: int | None = None,
-    is_independent: bool,
-) -> BriefingInputs:
-    """Return what a briefing of this conversation is made of.
-
-    `changes` are sentences on what has changed, None where nobody looked; `before_seq` leaves out
-    the message at hand and all after it, None nothing. An independent role is not told what it said
-    itself.
-    """
-    conversation_id = conversation.conversation_id
-    found = store.messages(conversation_id, newest=MESSAGES_MAX)
-    messages = [each for each in found if before_seq is None or each.seq < before_seq]
-    files = store.examined(conversation_id)[-FILES_MAX:]
-    role = conversation.key.role
-    runs = _runs(store, conversation.key)
-    run = runs[-1] if runs else None
-    turn_ids = dict.fromkeys(each.turn_id for each in messages)
-    cut_off = (cut_off_turn(store, messages, turn_id) for turn_id in turn_ids)
-    stopped = list(filter(None, cut_off))[-CUT_OFF_MAX:]
-    newest = store.turns(conversation_id, newest=TURNS_MAX)
-    reports = _reports(store, newest, role, messages)
-    is_told = bool(reports) and not is_independent
-    return BriefingInputs(
-        goal=run.specification if run else goal_of(_first_words(store, conversation_id)),
-        asked=() if is_independent else _asked(store, conversation_id, newest, before_seq),
-        reports=reports,
-        summary=reports[-1].report.summary if is_told else "",
-        changes=changes,
-        # Nobody has answered them, then or later.
-        cut_off=[
-            line
-            for each in stopped
-            for line in each.lines(is_last=each.turn_id == messages[-1].turn_id)
-        ],
-        effects=_effects(messages, stopped),
-        answers=_answers(runs, role),
-        open_questions=[q.text for q in run.open_questions if q.role == role] if run else (),
-        plan=plan_of(messages),
-        files_read=_paths(files, {"read", "shown"}),
-        files_edited=_paths(files, {"wrote", "ran"}),
-        last_reply="" if is_independent else _last_reply(messages),
-        edit=briefing_edit(store, conversation_id)[1],
-    )
-
-
-def _runs(store: Store, key: ConversationKey) -> tuple[RunView, ...]:
-    """Return the newest runs on a conversation's workstream, oldest first."""
-    newest = store.runs(key.project_id, key.workstream)[-RUNS_MAX:]
-    return tuple(run_view(store, each.run_id) for each in newest)
-
-
-def briefing_edit(store: Store, conversation_id: ConversationId) -> tuple[int, BriefingEdit]:
-    """Return what persons have made of a briefing, and its number; 0 and nothing before any."""
-    kept = store.briefing_edit(conversation_id)
-    if kept is None:
-        return 0, BriefingEdit()
-    return kept.seq, msgspec.convert(kept.edit, ready(BriefingEdit))
-
-
-def _first_words(store: Store, conversation_id: ConversationId) -> str:
-    first = store.messages(conversation_id, first=1)
-    return first[0].text if first else ""
-
-
-def _asked(
-    store: Store, conversation_id: ConversationId, newest: Iterable[Turn], last: int | None
-) -> list[str]:
-    """Return the prompts after the first that are no steps of a run, whose goal is all of them."""
-    steps = {turn.turn_id for turn in newest if turn.run_id is not None}
-    links = store.links(conversation_id)
-    said = store.prior_messages(
-        conversation_id,
-        upstream_session_ids=readable(link.upstream_session_id for link in links),
-        newest=PRIOR_EXCHANGES_MAX,
-    )
-    prompts = (each for each in said if each.speaker is Speaker.USER and each.text.strip())
-    # The first is the goal already, and a step's prompt was made from the specification.
-    asked = (each for each in prompts if each.seq > 1 and each.turn_id not in steps)
-    return [each.text for each in asked if last is None or each.seq < last]
-
-
-def _reports(
-    store: Store, newest: Iterable[Turn], role: str, messages: Iterable[Message]
-) -> list[Reported]:
-    ends: dict[TurnId, int] = {}
-    for message in messages:
-        if message.speaker is Speaker.ASSISTANT:
-            ends[message.turn_id] = message.seq
-    reported: list[Reported] = []
-    for turn in newest:
-        ended = turn_view(store, turn.conversation_id, turn.turn_id).ended
-        if ended is None or ended.outcome is not Outcome.OK or ended.report is None:
-            continue
-        seq = ends.get(turn.turn_id)
-        place = f"message {seq}" if seq else ""
-        reported.append(Reported(role, msgspec.convert(ended.report, ready(Report)), place))
-    return reported
-
-
-def _effects(messages: Sequence[Message], stopped: Sequence[CutOffTurn]) -> list[str]:
-    """Return what reaches beyond this machine, what nobody knows the end of, and what no turn told.
-
-    A turn that was cut off told nothing of what it did.
-    """
-    untold = {message.seq for each in stopped for message in of_turn(messages, each.turn_id)}
-    return [
-        effect.in_words
-        for effect in effects_of(messages)
-        if effect.actions
-        or effect.state in {EffectState.INTENT, EffectState.UNKNOWN}
-        or effect.seq in untold
-    ]
-
-
-def _answers(runs: Iterable[RunView], role: str) -> list[tuple[str, str]]:
-    """Return what a role asked, in any run, with the newest answer to each question."""
-    answers: dict[str, str] = {}
-    for run in runs:
-        for asked in run.questions:
-            if asked.role == role and asked.question_id in run.answers:
-                by = run.answered_by.get(asked.question_id)
-                told = answer_told(run.answers[asked.question_id], by)
-                answers[f"{asked.question_id}: {asked.text}"] = told
-    return list(answers.items())
-
-
-def _paths(files: Iterable[ExaminedFile], how: set[str]) -> list[str]:
-    return [each.path for each in files if each.how in how and each.state != "missing"]
-
-
-def _last_reply(messages: Sequence[Message]) -> str:
-    replies = [m.text for m in messages if m.speaker is Speaker.ASSISTANT and m.text.strip()]
-    return replies[-1] if replies else ""

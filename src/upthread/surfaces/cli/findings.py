@@ -17,7 +17,7 @@ from upthread.agents.registry import find_agent
 from upthread.client.file_permissions import day_of, logs
 from upthread.client.project import Project
 from upthread.core.agents import AGENTS
-from upthread.core.history.model import CURES, Fault, HistoryMessage, faults, is_sound
+from upthread.core.history.model import CURES, Fault, faults
 from upthread.core.types import RecordMode
 from upthread.errors import StoreError
 from upthread.runtime.continuity_probe import CHECKS, Probed
@@ -38,7 +38,6 @@ _IN_WORDS: Final = {
     "one_result_for_a_call": ("second result", "second results"),
     "call_ids_differ": ("call id used twice", "call ids used twice"),
     "results_stand_after_their_calls": ("late result", "late results"),
-    "text_is_unicode": ("half of a character", "halves of characters"),
 }
 
 
@@ -59,7 +58,7 @@ def finding_of(stored: VendorHistory | StoreError) -> Finding | None:
     """Return what is wrong with an agent's history, None when it is sound."""
     if isinstance(stored, StoreError):
         return Finding(store="?", history="", unreadable=1, what=stored.message, cure=stored.hint)
-    found = faults_of(stored.history.messages)
+    found = faults(stored.history)
     # Months of histories are always of other versions: that alone is nothing to do about.
     if not found and not stored.unreadable:
         return None
@@ -73,11 +72,6 @@ def finding_of(stored: VendorHistory | StoreError) -> Finding | None:
         what="; ".join(_words(stored, found)),
         cure=_cure(stored, found),
     )
-
-
-def faults_of(messages: Sequence[HistoryMessage]) -> tuple[Fault, ...]:
-    """Return the faults of a history, quickly for a sound one."""
-    return () if is_sound(messages) else faults(messages)
 
 
 def _words(stored: VendorHistory, found: Sequence[Fault]) -> Iterator[str]:

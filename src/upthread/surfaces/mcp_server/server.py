@@ -24,9 +24,9 @@ from mcp_types import InputRequiredResult, jsonrpc_message_adapter
 from pydantic import Field
 
 from upthread import __version__
-from upthread.agents._json_lines import as_object
 from upthread.client.project import Project
 from upthread.core.actors import Actor
+from upthread.core.codec import object_at
 from upthread.core.text import visible_text
 from upthread.errors import UpthreadError
 from upthread.surfaces.cli import shapes
@@ -252,7 +252,7 @@ def _refused(line: bytes) -> bytes:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return line  # nobody can be answered
-    identity = as_object(found).get("id")
+    identity = object_at(found).get("id")
     if isinstance(identity, bool) or not isinstance(identity, int | str):
         return line
     refused = {"jsonrpc": "2.0", "id": identity, "method": UNREADABLE}

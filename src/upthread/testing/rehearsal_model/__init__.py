@@ -4,12 +4,12 @@
         ...                     # an agent with model.base_url or model.openai_base_url
         model.requests          # what it sent, each history checked against its provider's rules
 
-It speaks OpenAI Chat Completions, OpenAI Responses and Anthropic Messages. `script` says how
-prompts drive it, `role_play` how it plays a pipeline, each protocol's file what it refuses.
+It speaks OpenAI Responses and Anthropic Messages. `script` says how prompts drive it, each
+protocol's file what it refuses.
 """
 
 from upthread.testing.rehearsal_model.engine import MODEL_ID, RecordedRequest
 from upthread.testing.rehearsal_model.protocol import Violation
-from upthread.testing.rehearsal_model.server import BODY_BYTES_MAX, RehearsalModel
+from upthread.testing.rehearsal_model.server import RehearsalModel
 
-__all__ = ["BODY_BYTES_MAX", "MODEL_ID", "RecordedRequest", "RehearsalModel", "Violation"]
+__all__ = ["MODEL_ID", "RecordedRequest", "RehearsalModel", "Violation"]

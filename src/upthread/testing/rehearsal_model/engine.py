@@ -1,9 +1,8 @@
 """From a request to an answer, without a socket: check, fail if told to, decide, record.
 
 Order: a body that cannot be read, then the provider's rules (when strict), then answers that
-`answer_next` queued, then side requests, scripts, roles, and what was shown. Every request is kept
-in memory, and as JSON lines in a file if asked. Keys that a client sends are never kept. The file
-holds prompts, so it is its owner's alone (0600).
+`answer_next` queued, then side requests, scripts, and what was shown. Every request is kept in
+memory.
 """
 
 from __future__ import annotations
@@ -11,23 +10,21 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
-from msgspec import Struct, structs, to_builtins
+from msgspec import Struct
 
-from upthread.testing.rehearsal_model._json import JsonObject, JsonValue
-from upthread.testing.rehearsal_model.chat_completions import CHAT_COMPLETIONS
 from upthread.testing.rehearsal_model.messages import COUNT_TOKENS_PATH, MESSAGES
 from upthread.testing.rehearsal_model.protocol import (
     Answer,
     Conversation,
     Exchange,
     Failure,
+    JsonObject,
+    JsonValue,
     ModelProtocol,
     Reply,
     Silence,
@@ -36,87 +33,29 @@ from upthread.testing.rehearsal_model.protocol import (
     as_json,
 )
 from upthread.testing.rehearsal_model.responses import RESPONSES
-from upthread.testing.rehearsal_model.role_play import play, role_of
 from upthread.testing.rehearsal_model.script import ScriptError, script_of, step_for
 
-REQUESTS_KEPT_MAX: Final = 10_000
-"""How many requests stay in memory; the oldest go first. The file keeps all."""
-
-SECRET_HEADERS: Final = frozenset({"authorization", "x-api-key", "api-key", "cookie"})
 SESSION_HEADERS: Final = ("x-session-id", "x-claude-code-session-id")
-PARENT_HEADERS: Final = ("x-parent-session-id",)
 
 
 class RecordedRequest(Struct, frozen=True, kw_only=True):
     """One request and what it was answered with.
 
-    `n` counts from 1 in order of arrival. Header names are lower case. `body` is None where none
-    came or none could be read. `session_id` and `parent_session_id` are what the agent's headers
-    say, None where it says nothing. `response` is the answer before a protocol gave it a form.
+    `n` counts from 1 in order of arrival. Header names are lower case. `body` is empty where none
+    came or none could be read. `session_id` is what the agent's headers say, None where they say
+    nothing. `response` is the answer before a protocol gave it a form.
     """
 
     n: int
     protocol: str
-    method: str
     path: str
     headers: Mapping[str, str]
     body: JsonValue
     session_id: str | None
-    parent_session_id: str | None
     is_side_request: bool
     status: int | None
     response: JsonObject
     violations: tuple[Violation, ...]
-
-
-def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers by lower-case name, keys hidden."""
-    lowered = {name.lower(): value for name, value in headers.items()}
-    return {
-        name: "(hidden)" if name in SECRET_HEADERS else value for name, value in lowered.items()
-    }
-
-
-def first_of(names: tuple[str, ...], headers: Mapping[str, str]) -> str | None:
-    """Return the value of the first header there is."""
-    return next((headers[name] for name in names if name in headers), None)
-
-
-class Recording:
-    """The requests so far; safe to use from several threads."""
-
-    def __init__(self, log_path: Path | None) -> None:
-        self._lock = threading.Lock()
-        self._kept: deque[RecordedRequest] = deque(maxlen=REQUESTS_KEPT_MAX)
-        self._log = None if log_path is None else _open_private(log_path)
-
-    def add(self, request: RecordedRequest) -> None:
-        """Keep a request and write it to the file."""
-        line = json.dumps(to_builtins(request)) + "\n"
-        with self._lock:
-            self._kept.append(request)
-            if self._log is not None:
-                os.write(self._log, line.encode())
-
-    def all(self) -> list[RecordedRequest]:
-        """Return the kept requests, oldest first."""
-        with self._lock:
-            return sorted(self._kept, key=lambda request: request.n)
-
-    def close(self) -> None:
-        """Close the file; what is in memory stays."""
-        with self._lock:
-            if self._log is not None:
-                os.close(self._log)
-                self._log = None
-
-
-def _open_private(path: Path) -> int:
-    """`O_NOFOLLOW`: a link put in the file's place is refused."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o600)
-    os.fchmod(descriptor, 0o600)
-    return descriptor
 
 
 # --- from a request to an answer ------------------------------------------------------------------
@@ -126,7 +65,7 @@ MODEL_ID: Final = "rehearsal-1"
 NOT_JSON: Final = "The body is not a JSON object."
 MODELS_PATH: Final = "/v1/models"
 PROTOCOLS: Final[Mapping[str, ModelProtocol]] = {
-    protocol.path: protocol for protocol in (CHAT_COMPLETIONS, MESSAGES, RESPONSES)
+    protocol.path: protocol for protocol in (MESSAGES, RESPONSES)
 }
 """One entry per protocol; a further one is a module with a `ModelProtocol` and its line here."""
 
@@ -180,20 +119,11 @@ class Decision(Struct, frozen=True, kw_only=True):
     is_side_request: bool = False
 
 
-class _Arrival(Struct, frozen=True, kw_only=True):
-    """A request with its number and its protocol, None for a path that is no protocol's."""
-
-    n: int
-    request: HttpRequest
-    protocol: ModelProtocol | None
-    body: JsonValue = None
-
-
 class Engine:
     """The model behind the server; safe to use from several threads."""
 
-    def __init__(self, *, strict: bool, log_path: Path | None) -> None:
-        self.recording = Recording(log_path)
+    def __init__(self, *, strict: bool) -> None:
+        self._recorded: list[RecordedRequest] = []
         self._strict = strict
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -210,54 +140,39 @@ class Engine:
         with self._lock:
             self._queued.clear()
 
+    def recorded(self) -> list[RecordedRequest]:
+        """Return the requests, oldest first."""
+        with self._lock:
+            return sorted(self._recorded, key=lambda request: request.n)
+
     def answer(self, request: HttpRequest) -> Outgoing:
         """Answer one request and record it."""
-        path = request.path.partition("?")[0]
-        arrival = self._arrival(request, path)
-        if request.method == "HEAD":
-            return structs.replace(self._plain(arrival, {}, name="unknown"), body=b"")
-        if path == MODELS_PATH and request.method == "GET":
-            return self._plain(arrival, _models(request.headers), name="models")
-        if request.method != "POST" or (arrival.protocol is None and path != COUNT_TOKENS_PATH):
-            return self._refused(arrival, Failure(status=404, message=f"Unknown request: {path}"))
-        body = _decoded(request.raw)
-        if body is None:
-            return self._refused(arrival, Failure(status=400, message=NOT_JSON))
-        arrival = structs.replace(arrival, body=body)
-        if arrival.protocol is None:
-            counted: JsonObject = {"input_tokens": Exchange(n=arrival.n, body=body).tokens_in}
-            return self._plain(arrival, counted, name="count_tokens")
-        return self._answer_model_request(arrival, arrival.protocol, body)
-
-    def refuse(self, request: HttpRequest, *, status: int, message: str) -> Outgoing:
-        """Record and refuse a request that never reaches the model."""
-        arrival = self._arrival(request, request.path.partition("?")[0])
-        return self._refused(arrival, Failure(status=status, message=message))
-
-    def _refused(self, arrival: _Arrival, failure: Failure) -> Outgoing:
-        self._record(arrival, Decision(answer=failure), ())
-        return _failed(failure, arrival.protocol or CHAT_COMPLETIONS, arrival.n)
-
-    def _arrival(self, request: HttpRequest, path: str) -> _Arrival:
-        return _Arrival(n=next(self._numbers), request=request, protocol=PROTOCOLS.get(path))
-
-    def _answer_model_request(
-        self, arrival: _Arrival, protocol: ModelProtocol, body: JsonObject
-    ) -> Outgoing:
-        violations = apply_rules(protocol.rules, body)
-        if violations and self._strict:
+        path, body = request.path.partition("?")[0], _decoded(request.raw)
+        exchange = Exchange(n=next(self._numbers), body=body or {})
+        plain = _plain(request, path, exchange)
+        protocol = PROTOCOLS.get(path)
+        violations = apply_rules(protocol.rules, exchange.body) if protocol and body else ()
+        if plain is not None:
+            decision = Decision(answer=Reply())
+        elif protocol is None or request.method != "POST":
+            decision = Decision(answer=Failure(status=404, message=f"Unknown request: {path}"))
+        elif body is None:
+            decision = Decision(answer=Failure(status=400, message=NOT_JSON))
+        elif violations and self._strict:
             decision = Decision(answer=Failure(status=400, message=violations[0].what))
         else:
-            decision = self._decide(protocol.read(body), arrival.request)
-        self._record(arrival, decision, violations)
-        return _formed(decision.answer, protocol, Exchange(n=arrival.n, body=body))
+            decision = self._decide(protocol.read(body), request)
+        self._record(exchange, request, path, decision, violations)
+        if plain is not None:
+            return Outgoing(body=plain, headers=_headers(exchange.n))
+        return _formed(decision.answer, protocol or MESSAGES, exchange)
 
     def _decide(self, conversation: Conversation, request: HttpRequest) -> Decision:
         """One lock over look-up and count: two retries at once do not take the same step."""
         side_answer = side_answer_for(conversation)
         if side_answer is not None:
             return Decision(answer=side_answer, is_side_request=True)
-        turn = _turn_key(conversation, first_of(SESSION_HEADERS, request.headers))
+        turn = _turn_key(conversation, _session_in(request))
         with self._lock:
             if self._queued:
                 return Decision(answer=self._queued.popleft())
@@ -266,35 +181,46 @@ class Engine:
                 self._failures_by_turn[turn] += 1
             return Decision(answer=answer)
 
-    def _plain(self, arrival: _Arrival, body: JsonObject, *, name: str) -> Outgoing:
-        self._record(arrival, Decision(answer=Reply(text=name)), (), name=name)
-        return Outgoing(body=json.dumps(body).encode(), headers=_headers(arrival.n))
-
     def _record(
         self,
-        arrival: _Arrival,
+        exchange: Exchange,
+        request: HttpRequest,
+        path: str,
         decision: Decision,
         violations: tuple[Violation, ...],
-        *,
-        name: str = "unknown",
     ) -> None:
-        headers = kept_headers(arrival.request.headers)
-        self.recording.add(
-            RecordedRequest(
-                n=arrival.n,
-                protocol=arrival.protocol.name if arrival.protocol else name,
-                method=arrival.request.method,
-                path=arrival.request.path,
-                headers=headers,
-                body=arrival.body,
-                session_id=first_of(SESSION_HEADERS, headers),
-                parent_session_id=first_of(PARENT_HEADERS, headers),
-                is_side_request=decision.is_side_request,
-                status=_status(decision.answer),
-                response=as_json(decision.answer),
-                violations=violations,
-            )
+        recorded = RecordedRequest(
+            n=exchange.n,
+            protocol=PROTOCOLS[path].name if path in PROTOCOLS else "",
+            path=request.path,
+            headers=request.headers,
+            body=exchange.body,
+            session_id=_session_in(request),
+            is_side_request=decision.is_side_request,
+            status=_status(decision.answer),
+            response=as_json(decision.answer),
+            violations=violations,
         )
+        with self._lock:
+            self._recorded.append(recorded)
+
+
+def _session_in(request: HttpRequest) -> str | None:
+    """Return the session that the agent's headers name."""
+    return next(
+        (request.headers[name] for name in SESSION_HEADERS if name in request.headers), None
+    )
+
+
+def _plain(request: HttpRequest, path: str, exchange: Exchange) -> bytes | None:
+    """Return the answer to what is no question to the model, None for any other request."""
+    if request.method == "HEAD":
+        return b""
+    if path == MODELS_PATH and request.method == "GET":
+        return json.dumps(_models(request.headers)).encode()
+    if path == COUNT_TOKENS_PATH and request.method == "POST":
+        return json.dumps({"input_tokens": exchange.tokens_in}).encode()
+    return None
 
 
 def answer_to(conversation: Conversation, *, failures_of_turn: int) -> Answer:
@@ -305,12 +231,7 @@ def answer_to(conversation: Conversation, *, failures_of_turn: int) -> Answer:
     except ScriptError as error:
         return Failure(status=400, message=f"rehearsal script: {error}")
     step = step_for(script, done=done)
-    if step is not None:
-        return step
-    role = role_of(conversation)
-    if role is not None and not script:
-        return play(role, conversation)
-    return what_was_shown(conversation)
+    return step or what_was_shown(conversation)
 
 
 def side_answer_for(conversation: Conversation) -> Reply | None:

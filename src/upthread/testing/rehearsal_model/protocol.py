@@ -1,7 +1,7 @@
 """What every provider's protocol has: a request and its answer, rules for a history, and one value.
 
-Protocols read their bodies into a `Conversation`; scripts and roles read only this, and give an
-`Answer`, which the protocol writes. A tool's result is no user message, although Anthropic Messages
+Protocols read their bodies into a `Conversation`; scripts read only this, and give an `Answer`,
+which the protocol writes. A tool's result is no user message, although Anthropic Messages
 sends it under that role.
 
 The rules are an independent check: they share no code with the rest of upthread, so that a fault in
@@ -19,7 +19,8 @@ from typing import Literal, TypeAlias, cast
 
 from msgspec import Struct, to_builtins
 
-from upthread.testing.rehearsal_model._json import JsonObject, JsonValue
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+JsonObject: TypeAlias = dict[str, JsonValue]
 
 Speaker: TypeAlias = Literal["user", "assistant", "tool"]
 
@@ -33,24 +34,11 @@ class Said(Struct, frozen=True, kw_only=True):
     text: str
 
 
-class OfferedTool(Struct, frozen=True, kw_only=True):
-    """A tool the request offers, with the names of its arguments in the schema's order.
-
-    Only Responses has namespaces, and tools whose input is plain text (`is_free_form`).
-    """
-
-    name: str
-    argument_names: tuple[str, ...]
-    namespace: str = ""
-    is_free_form: bool = False
-
-
 class Conversation(Struct, frozen=True, kw_only=True):
     """What the model is shown in one request."""
 
     system: str
     said: tuple[Said, ...]
-    tools: tuple[OfferedTool, ...]
 
     @property
     def user_texts(self) -> tuple[str, ...]:
@@ -125,9 +113,6 @@ def as_json(answer: Answer) -> JsonObject:
 # --- what a provider refuses about a history ------------------------------------------------------
 
 
-IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
-
-
 class Found(Struct, frozen=True):
     """What a rule found: the message's position, None for the request as a whole, and the words."""
 
@@ -153,14 +138,6 @@ def apply_rules(rules: Sequence[Rule], body: JsonObject) -> tuple[Violation, ...
         for rule in rules
         for found in rule(body)
     )
-
-
-def holds_json_object(text: str) -> bool:
-    """Return whether a text is one JSON object."""
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 def holds_lone_surrogate(value: JsonValue) -> bool:
@@ -227,3 +204,31 @@ def in_chunks(text: str) -> Iterator[str]:
 def tokens_out(reply: Reply) -> int:
     """Return a rough count of the answer's tokens, four characters each."""
     return max(1, len(reply.text + reply.thinking) // 4)
+
+
+# --- JSON as it arrives: any shape, narrowed where it is read -------------------------------------
+
+
+def as_object(value: JsonValue) -> JsonObject:
+    """Return the value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: JsonValue) -> list[JsonValue]:
+    """Return the value if it is an array, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def as_text(value: JsonValue) -> str:
+    """Return the value if it is text, else the empty text."""
+    return value if isinstance(value, str) else ""
+
+
+def objects_in(value: JsonValue) -> list[JsonObject]:
+    """Return the array's items, those that are no object as empty ones: positions are kept."""
+    return [as_object(item) for item in as_list(value)]
+
+
+def json_object(**fields: object) -> JsonObject:
+    """Return the fields as an object; for literals whose nesting a type checker cannot follow."""
+    return cast("JsonObject", fields)

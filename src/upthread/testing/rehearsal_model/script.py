@@ -27,14 +27,16 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from upthread.testing.rehearsal_model._json import JsonObject, JsonValue, as_object
 from upthread.testing.rehearsal_model.protocol import (
     Answer,
     Conversation,
     Failure,
+    JsonObject,
+    JsonValue,
     Reply,
     Silence,
     ToolCall,
+    as_object,
 )
 
 CONTEXT_WORDS: Final = "context length"
@@ -146,15 +148,15 @@ def _answers(markers: list[_Marker]) -> tuple[Answer, ...]:
     for marker in markers:
         match marker.word:
             case "SLEEP":
-                coming = structs.replace(coming, delay_s=_seconds(marker))
+                coming = structs.replace(coming, delay_s=_number(marker, "seconds"))
             case "PACE":
-                coming = structs.replace(coming, pace_s=_seconds(marker))
+                coming = structs.replace(coming, pace_s=_number(marker, "seconds"))
             case "TELL":
                 coming = structs.replace(coming, text=marker.body)
             case "USAGE":
-                coming = structs.replace(coming, tokens_in=_tokens(marker))
+                coming = structs.replace(coming, tokens_in=int(_number(marker, "tokens")))
             case "CACHED":
-                coming = structs.replace(coming, tokens_cached=_tokens(marker))
+                coming = structs.replace(coming, tokens_cached=int(_number(marker, "tokens")))
             case "THINK":
                 coming = structs.replace(coming, thinking=marker.body)
             case _:
@@ -189,15 +191,8 @@ def _failure(marker: _Marker) -> Failure:
     )
 
 
-def _seconds(marker: _Marker) -> float:
+def _number(marker: _Marker, of: str) -> float:
     try:
         return float(marker.body)
     except ValueError as error:
-        raise ScriptError(f"[[{marker.word} {marker.body}]]: not a number of seconds") from error
-
-
-def _tokens(marker: _Marker) -> int:
-    try:
-        return int(marker.body)
-    except ValueError as error:
-        raise ScriptError(f"[[{marker.word} {marker.body}]]: not a number of tokens") from error
+        raise ScriptError(f"[[{marker.word} {marker.body}]]: not a number of {of}") from error

@@ -12,7 +12,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, cast
 
@@ -20,7 +19,6 @@ from upthread.testing.rehearsal_model.engine import Engine, HttpRequest, Outgoin
 from upthread.testing.rehearsal_model.protocol import Violation
 from upthread.testing.rehearsal_model.script import parse_script
 
-BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 POLL_S: Final = 0.05
 """How often a hanging answer looks whether its client is still there."""
 
@@ -28,19 +26,13 @@ POLL_S: Final = 0.05
 class RehearsalModel:
     """A model server on 127.0.0.1, from `start` (or `with`) to `close`.
 
-    `port` 0 takes a free one. Not `strict`, a history its provider would refuse is answered all the
-    same; its violations are recorded either way. `log_path` gets one JSON line per request, 0600.
+    Not `strict`, a history its provider would refuse is answered all the same; its violations are
+    recorded either way.
     """
 
-    def __init__(
-        self, *, port: int = 0, strict: bool = True, log_path: str | Path | None = None
-    ) -> None:
-        self._engine = Engine(strict=strict, log_path=None if log_path is None else Path(log_path))
-        try:
-            self._server = _Server(("127.0.0.1", port), self._engine)
-        except OSError:
-            self._engine.recording.close()
-            raise
+    def __init__(self, *, strict: bool = True) -> None:
+        self._engine = Engine(strict=strict)
+        self._server = _Server(("127.0.0.1", 0), self._engine)
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": POLL_S}, daemon=True
         )
@@ -58,7 +50,7 @@ class RehearsalModel:
     @property
     def requests(self) -> list[RecordedRequest]:
         """Every request so far, oldest first; side requests are marked, not left out."""
-        return self._engine.recording.all()
+        return self._engine.recorded()
 
     @property
     def model_requests(self) -> list[RecordedRequest]:
@@ -96,7 +88,6 @@ class RehearsalModel:
             self._thread.join()
         self._server.cut_connections()
         self._server.server_close()
-        self._engine.recording.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -155,13 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._respond("HEAD", b"")
 
     def do_POST(self) -> None:
-        length = self.headers.get("content-length", "")
-        if not length.isdecimal():
-            self._refuse(411, "A content-length is needed.")
-        elif int(length) > BODY_BYTES_MAX:
-            self._refuse(413, f"The body has {length} bytes; {BODY_BYTES_MAX} are allowed.")
-        else:
-            self._respond("POST", self.rfile.read(int(length)))
+        self._respond("POST", self.rfile.read(int(self.headers["content-length"])))
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (http.server's name)
         """Write nothing: requests are recorded, not printed."""
@@ -175,19 +160,9 @@ class _Handler(BaseHTTPRequestHandler):
         return cast("_Server", self.server)
 
     def _respond(self, method: str, raw: bytes) -> None:
-        self._send(self._model_server.engine.answer(self._request(method, raw)))
-
-    def _refuse(self, status: int, message: str) -> None:
-        """The body was not read, so the connection cannot carry another request."""
-        self.close_connection = True
-        refused = self._model_server.engine.refuse(
-            self._request("POST", b""), status=status, message=message
-        )
-        self._send(refused)
-
-    def _request(self, method: str, raw: bytes) -> HttpRequest:
         headers = {name.lower(): value for name, value in self.headers.items()}
-        return HttpRequest(method=method, path=self.path, headers=headers, raw=raw)
+        request = HttpRequest(method=method, path=self.path, headers=headers, raw=raw)
+        self._send(self._model_server.engine.answer(request))
 
     def _send(self, outgoing: Outgoing) -> None:
         if not self._client_waited(None if outgoing.body is None else outgoing.delay_s):
@@ -197,8 +172,6 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             case bytes() as body:
                 self._start(outgoing, "application/json")
-                if self.close_connection:
-                    self.send_header("connection", "close")
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -244,4 +217,4 @@ class _Handler(BaseHTTPRequestHandler):
             return True
 
 
-_MODEL_PATHS: Final = ("/v1/chat/completions", "/v1/messages", "/v1/responses")
+_MODEL_PATHS: Final = ("/v1/messages", "/v1/responses")

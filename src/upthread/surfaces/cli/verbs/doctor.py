@@ -28,7 +28,7 @@ from upthread.agents.registry import (
     InstalledAgent,
     find_program,
     installed_agents,
-    seen_way,
+    version_warning,
 )
 from upthread.agents.stored import stored_histories
 from upthread.client.database_files import diagnose
@@ -36,7 +36,7 @@ from upthread.client.project import Project
 from upthread.config import Settings
 from upthread.core.agents import WITH_A_STORE, name_of, one_of
 from upthread.core.events import TurnEnded
-from upthread.core.history.model import history_of
+from upthread.core.history.model import faults, history_of
 from upthread.core.names import did_you_mean
 from upthread.core.types import Conversation, Outcome, ProjectId
 from upthread.errors import StoreError, UsageError
@@ -54,7 +54,6 @@ from upthread.surfaces.cli.findings import (
     Holdings,
     HookState,
     counts_of,
-    faults_of,
     finding_of,
     holdings,
     hook_findings,
@@ -314,7 +313,7 @@ def _unreadable(history: str, error: StoreError) -> Finding:
 
 
 def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
-    found = faults_of(history_of(store.messages(conversation.conversation_id)).messages)
+    found = faults(history_of(store.messages(conversation.conversation_id)))
     # Under way, a call without a result is no fault yet.
     if _is_running(store, conversation):
         found = tuple(fault for fault in found if fault.rule != "every_call_has_a_result")
@@ -410,7 +409,6 @@ def _known(
     entry, installed = AGENTS_AND_REHEARSAL[name], found.get(name)
     way = installed.way if installed else entry.ways[0]
     is_own = name == REHEARSAL
-    row = seen_way(name, way.kind)
     version = __version__ if is_own else installed.version if installed else None
     return ListedAgent(
         agent=name,
@@ -420,9 +418,9 @@ def _known(
         driven_by=way.kind,
         command=way.command,
         how_to_install=entry.how_to_install,
-        tested_with=row.version if row else None,
-        can=_OWN_CAN if is_own else row.can if row else None,
-        notice=(row.warning(version or "") if row else "") or None,
+        tested_with=way.version or None,
+        can=_OWN_CAN if is_own else way.can,
+        notice=version_warning(name, way, version or "") or None,
         hooks=states.get(name),
     )
 

@@ -11,7 +11,7 @@ from typing import Final, get_args
 import anyio
 import click
 
-from upthread.agents.registry import seen_way, version_here
+from upthread.agents.registry import seen_way, version_here, version_warning
 from upthread.boundary.own_files import home_directory, persons_home
 from upthread.client.agent_calls import InUse
 from upthread.config import PROJECT_FILE, Settings, read_config, roles_of_agent
@@ -147,7 +147,7 @@ def _look_at_version(call: Call, known: Agent) -> None:
     """Print a warning for an untested version of the agent."""
     version = anyio.run(version_here, known.name)
     tested = seen_way(known.name, NATIVE)
-    notice = tested.warning(version) if tested else ""
+    notice = version_warning(known.name, tested, version) if tested else ""
     if notice:
         call.output.note(notice, "yellow")
 
