@@ -513,11 +513,11 @@ def lacked(
     known to have answered us (adopted, forked, begun a moment ago) need not know any of ours.
     """
     held = answered_turns(history)
-    asked = [message for message in recorded if message.speaker is Speaker.USER]
+    asked = sum(message.speaker is Speaker.USER for message in recorded)
     # Before anything is compared: a person waits for the prompt.
-    if len(held) * len(asked) > PAIRS_MAX:
+    if len(held) * asked > PAIRS_MAX:
         return Lacked(fault=TOO_MANY)
-    end, turns = _after_known(held, asked, recorded)
+    end, turns = _after_known(held, recorded)
     if end == 0:
         # Without an answer of it on record the session may be one that never had a prompt of ours.
         has_answered = any(
@@ -530,17 +530,15 @@ def lacked(
 
 def not_recorded(held: Sequence[StoredTurn], recorded: Sequence[Message]) -> tuple[StoredTurn, ...]:
     """Return a session's turns after the last one that is on record, all of them without one."""
-    asked = [message for message in recorded if message.speaker is Speaker.USER]
-    return _after_known(held, asked, recorded)[1]
+    return _after_known(held, recorded)[1]
 
 
 def _after_known(
-    held: Sequence[StoredTurn], asked: Sequence[Message], recorded: Sequence[Message]
+    held: Sequence[StoredTurn], recorded: Sequence[Message]
 ) -> tuple[int, tuple[StoredTurn, ...]]:
     """Return how many turns lead to the last one that is on record, and those after it."""
-    end = _known_to_both(
-        [folded_prompt(turn.prompt) for turn in held], [_texts(each) for each in asked]
-    )
+    asked = [_texts(message) for message in recorded if message.speaker is Speaker.USER]
+    end = _known_to_both([folded_prompt(turn.prompt) for turn in held], asked)
     known = {
         part.call_id
         for message in recorded
