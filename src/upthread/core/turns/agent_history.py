@@ -441,18 +441,14 @@ def _turn(events: Sequence[AgentEvent], begin: int, end: int) -> StoredTurn:
         upstream_session_id=asked.upstream_session_id,
         prompt=asked.text,
         events=tuple(
-            _childless(event)
+            structs.replace(event, child_upstream_session_id=None)
+            if isinstance(event, ToolCallUpdated)
+            else event
             for event in tail
             if event.upstream_session_id not in children
             and not isinstance(event, ChildStarted | ChildEnded)
         ),
     )
-
-
-def _childless(event: AgentEvent) -> AgentEvent:
-    if isinstance(event, ToolCallUpdated):
-        return structs.replace(event, child_upstream_session_id=None)
-    return event
 
 
 if TYPE_CHECKING:
