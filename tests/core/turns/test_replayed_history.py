@@ -42,7 +42,9 @@ from upthread.core.turns.agent_history import (
     has_prompt,
     is_finished,
     lacked,
+    not_recorded,
     open_calls,
+    stored_turns,
     unrecorded,
 )
 from upthread.core.types import (
@@ -215,6 +217,12 @@ def test_a_session_that_was_adopted_or_forked_need_not_know_our_prompts() -> Non
     recorded = record("plan it", of=EARLIER)
     assert of(session("another"), recorded) == NOTHING_LACKED
     assert of([], record("plan it")) == NOTHING_LACKED
+
+
+def test_a_copied_session_is_taken_whole_where_nothing_of_it_is_on_record() -> None:
+    held = stored_turns(session("one", "two"))
+    assert [turn.prompt for turn in not_recorded(held, record("one"))] == ["two"]
+    assert not_recorded(held, record("other")) == held
 
 
 def test_more_than_can_be_compared_in_good_time_is_said_to_be() -> None:
