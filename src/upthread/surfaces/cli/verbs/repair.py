@@ -17,7 +17,8 @@ import click
 
 from upthread.agent_stores.base import VendorHistory
 from upthread.agent_stores.reader import RepairedCopy
-from upthread.agents.stored import repaired_copy, stored_histories
+from upthread.agents.registry import reader_of
+from upthread.agents.stored import stored_histories
 from upthread.boundary.own_files import home_directory
 from upthread.client.copy_opening import OpeningResult, ask_agent, can_be_asked
 from upthread.client.project import Project
@@ -116,7 +117,7 @@ def _copy(
 ) -> RepairedCopy:
     place = Path(into) if into else _free(home_directory(os.environ) / "repairs", agent, path)
     ids = [each.session_id for each in known if each.path == path]
-    return repaired_copy(agent, path, place, session_id=session, sessions=ids)
+    return reader_of(agent).repair(path, place, session_id=session, sessions=ids)
 
 
 def _free(directory: Path, agent: str, path: Path) -> Path:
