@@ -14,10 +14,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.boundary import files as opener
 from upthread.boundary.consents import (
@@ -59,6 +59,7 @@ from upthread.core.trust import (
     Pending,
     PermissionWord,
     Redaction,
+    as_one,
     judge,
     may_only_read,
     own_leaves,
@@ -67,10 +68,9 @@ from upthread.core.trust import (
 from upthread.core.types import RecordMode, ready
 from upthread.errors import ConfigError, NotFoundError
 
-Value = TypeVar("Value")
-
 PROJECT_FILE = "upthread.toml"
 _DEFAULTS = Path(__file__).parent / "defaults"
+_USUAL_AGENT: Final = AgentSettings()
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -100,39 +100,39 @@ class Settings(Struct, frozen=True, kw_only=True):
     start_timeout_s: float
     prompt_timeout_s: float
     pipeline: Pipeline
-    limits: Limits = USUAL_LIMITS
-    critical: tuple[str, ...] = ()
-    handover: bool = False
-    models_answer: bool = False
-    encryption_key: str | None = None
-    window_tokens: int | None = None
-    own_agent: str | None = None
-    repository: str = ""
-    trusted: frozenset[str] = frozenset()
-    pending: tuple[Pending, ...] = ()
-    stamps: Mapping[str, str] = field(default_factory=dict[str, str])
-    roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
-    agents_roles: Mapping[str, Mapping[str, Role]] = field(
-        default_factory=dict[str, Mapping[str, Role]]
-    )
-    native_roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
-    role_faults: Mapping[str, ConfigError] = field(default_factory=dict[str, ConfigError])
-    agents: Mapping[str, AgentSettings] = field(default_factory=dict[str, AgentSettings])
-    permissions: Mapping[str, PermissionWord] = field(default_factory=dict[str, PermissionWord])
-    record: RecordMode = "redacted"
-    redaction: Redaction = field(default_factory=Redaction)
-    keep: Keep = field(default_factory=Keep)
-    outward_patterns: tuple[str, ...] = ()
+    limits: Limits
+    critical: tuple[str, ...]
+    handover: bool
+    models_answer: bool
+    encryption_key: str | None
+    window_tokens: int | None
+    own_agent: str | None
+    repository: str
+    trusted: frozenset[str]
+    pending: tuple[Pending, ...]
+    stamps: Mapping[str, str]
+    roles: Mapping[str, Role]
+    agents_roles: Mapping[str, Mapping[str, Role]]
+    native_roles: Mapping[str, Role]
+    role_faults: Mapping[str, ConfigError]
+    agents: Mapping[str, AgentSettings]
+    permissions: Mapping[str, PermissionWord]
+    record: RecordMode
+    redaction: Redaction
+    keep: Keep
+    outward_patterns: tuple[str, ...]
+
+    def of_agent(self, name: str) -> AgentSettings:
+        """Return what is configured for an agent, the defaults if nothing is."""
+        return self.agents.get(name, _USUAL_AGENT)
 
     def injection(self, agent: str) -> Injection:
         """Return when sessions of an agent are told what was said before."""
-        known = self.agents.get(agent)
-        return known.inject if known else "auto"
+        return self.of_agent(agent).inject
 
     def rolls_over_when_empty(self, agent: str) -> bool:
         """Return whether a resumed session of an agent that answers nothing is given up."""
-        known = self.agents.get(agent)
-        return known is not None and known.roll_over_when_empty
+        return self.of_agent(agent).roll_over_when_empty
 
     @property
     def continued_roles(self) -> Mapping[str, Role]:
@@ -164,8 +164,8 @@ class Settings(Struct, frozen=True, kw_only=True):
             return known in self.trusted
         if not AGENTS[known].goes_by_settings_below:
             return True
-        own = self.agents[known].environment if known in self.agents else {}
-        return is_trusted_in(known, (place, self.repository), {**environment, **own})
+        where = {**environment, **self.of_agent(known).environment}
+        return is_trusted_in(known, (place, self.repository), where)
 
     def leaving_out(self, environment: Mapping[str, str]) -> tuple[str, ...]:
         """Return the agents that leave the project's settings out by themselves. Blocking."""
@@ -206,35 +206,36 @@ def load_settings(
     """
     home = home_directory(environment)
     stamps = _stamps(working_directory, environment, home)  # before anything is read
-    own = [_shipped(), *_file(_user_path(environment))]
+    user, project = _user_path(environment), working_directory / PROJECT_FILE
+    own = [_shipped(), *_file(user)]
     consents = Consents(home, repository or str(working_directory.resolve()))
-    theirs = tuple(_project_file(working_directory, own, consents))
+    theirs = tuple(_project_file(project, own, consents))
     files = [*own, *theirs]
+    said = as_one(files)
     agents = _agents(files)
     trusted = frozenset(trusted_agents(working_directory, environment, agents, consents))
     roles = roles_of(working_directory, own, theirs, consents, trusted)
-    pipeline = _last(config.pipeline for _, config in files)
-    tables = [config.freshness for _, config in files]
-    assert pipeline is not None, "the shipped file has one"
-    _check(pipeline, roles.sent, files[-1][0])
+    assert said.pipeline is not None, "the shipped file has one"
+    _check(said.pipeline, roles.sent, project if theirs else user)
     return Settings(
         working_directory=str(working_directory),
         home=str(home),
         stamps=stamps,
         database=database or environment.get("UPTHREAD_DB") or str(home / "upthread.db"),
-        agent=_last(config.agent for _, config in files),
-        own_agent=_last(config.agent for _, config in own),
-        durability=_said("default", (config.durability for _, config in files)),
-        depth_max=_last(config.depth_max for _, config in files) or 1,
-        start_timeout_s=_last(config.start_timeout_s for _, config in files) or 90.0,
-        prompt_timeout_s=_last(config.prompt_timeout_s for _, config in files) or 3600.0,
-        pipeline=pipeline,
-        limits=_limits(tables),
-        critical=_last(table.critical for table in tables) or (),
-        handover=bool(_last(config.handover for _, config in files)),
-        encryption_key=_last(config.encryption_key for _, config in own),
-        models_answer=_last(config.mcp.answers for _, config in own) or False,
-        window_tokens=_last(table.window_tokens for table in tables),
+        agent=said.agent,
+        own_agent=as_one(own).agent,
+        durability=said.durability or "default",
+        depth_max=said.depth_max or 1,
+        start_timeout_s=said.start_timeout_s or 90.0,
+        prompt_timeout_s=said.prompt_timeout_s or 3600.0,
+        pipeline=said.pipeline,
+        limits=_limits(said.freshness),
+        critical=said.freshness.critical or (),
+        handover=bool(said.handover),
+        # A repository's word for these two is refused.
+        encryption_key=said.encryption_key,
+        models_answer=bool(said.mcp.answers),
+        window_tokens=said.freshness.window_tokens,
         repository=consents.repository,
         trusted=trusted,
         pending=consents.pending,
@@ -243,19 +244,17 @@ def load_settings(
         native_roles=roles.native,
         role_faults=roles.faults,
         agents=agents,
-        permissions={kind: w for _, config in files for kind, w in config.permissions.items()},
-        record=_said(USUAL_RECORD, (config.record for _, config in files)),
+        permissions=said.permissions,
+        record=said.record or USUAL_RECORD,
         redaction=Redaction(
-            rules={name: r for _, config in files for name, r in config.redaction.rules.items()},
-            allow=tuple(value for _, config in files for value in config.redaction.allow),
+            rules=said.redaction.rules,
+            allow=tuple(value for file in files for value in file.redaction.allow),
         ),
         keep=Keep(
-            content_days=_least(config.keep.content_days for _, config in files),
-            stderr_days=_least(config.keep.stderr_days for _, config in files),
+            content_days=_least(file.keep.content_days for file in files),
+            stderr_days=_least(file.keep.stderr_days for file in files),
         ),
-        outward_patterns=tuple(
-            pattern for _, config in files for pattern in config.effects.outward
-        ),
+        outward_patterns=tuple(pattern for file in files for pattern in file.effects.outward),
     )
 
 
@@ -271,9 +270,9 @@ def read_config(raw: bytes, *, source: str) -> ConfigFile:
         raise ConfigError(f"{source}: {error}", hint="see docs/configuration.md") from error
 
 
-def _shipped() -> tuple[str, ConfigFile]:
+def _shipped() -> ConfigFile:
     raw = (_DEFAULTS / "upthread.toml").read_bytes()
-    return "the shipped defaults", read_config(raw, source="the shipped defaults")
+    return read_config(raw, source="the shipped defaults")
 
 
 def _stamps(working_directory: Path, environment: Mapping[str, str], home: Path) -> dict[str, str]:
@@ -292,33 +291,33 @@ def _user_path(environment: Mapping[str, str]) -> Path:
 
 
 def _project_file(
-    working_directory: Path, own: Sequence[tuple[str, ConfigFile]], consents: Consents
-) -> Iterator[tuple[str, ConfigFile]]:
+    path: Path, own: Sequence[ConfigFile], consents: Consents
+) -> Iterator[ConfigFile]:
     """The repository's file as far as it counts; what else it says is pending."""
-    for source, config in _file(working_directory / PROJECT_FILE, tree=working_directory):
+    for config in _file(path, tree=path.parent):
         if config.encryption_key is not None:
             raise ConfigError(
-                f"{source}: encryption_key is not a repository's to say",
+                f"{path}: encryption_key is not a repository's to say",
                 hint="write it into your own config.toml",
             )
         if config.mcp.answers:
             raise ConfigError(
-                f"{source}: whether models may answer is not a repository's to say",
+                f"{path}: whether models may answer is not a repository's to say",
                 hint="write [mcp] answers into your own config.toml",
             )
-        judged = judge([each for _, each in own], config)
-        yield source, judged.file([item for item, _ in judged.items if consents.cover(item)])
+        judged = judge(own, config)
+        yield judged.file([item for item, _ in judged.items if consents.cover(item)])
 
 
-def _file(path: Path, *, tree: Path | None = None) -> Iterator[tuple[str, ConfigFile]]:
+def _file(path: Path, *, tree: Path | None = None) -> Iterator[ConfigFile]:
     if os.path.lexists(path):
-        yield str(path), read_config(read_text_file(path, tree=tree).encode(), source=str(path))
+        yield read_config(read_text_file(path, tree=tree).encode(), source=str(path))
 
 
-def _agents(files: Sequence[tuple[str, ConfigFile]]) -> Mapping[str, AgentSettings]:
+def _agents(files: Sequence[ConfigFile]) -> Mapping[str, AgentSettings]:
     """Return the agents; a table without a command leaves the one that stands its command."""
     agents: dict[str, AgentSettings] = {}
-    for _, config in files:
+    for config in files:
         for name, table in config.agents.items():
             said = structs.replace(table, environment=_with_home(table.environment))
             stands = agents.get(name)
@@ -343,7 +342,7 @@ def _added(stands: AgentSettings, said: AgentSettings) -> AgentSettings:
     )
 
 
-def _check(pipeline: Pipeline, roles: Mapping[str, Role], source: str) -> None:
+def _check(pipeline: Pipeline, roles: Mapping[str, Role], source: Path) -> None:
     fault = check_pipeline(pipeline)
     unknown = [step.role for step in pipeline.steps if step.role not in roles]
     if not fault and unknown:
@@ -364,24 +363,14 @@ def _least(values: Iterable[int | None]) -> int | None:
     return min((value for value in values if value is not None), default=None)
 
 
-def _limits(tables: Sequence[FreshnessTable]) -> Limits:
-    """Return the limits with what each table says over the one before; what none says is usual."""
+def _limits(table: FreshnessTable) -> Limits:
+    """Return the limits with what a table says; what it leaves out is usual."""
     said = {
         name: value
         for name in Limits.__struct_fields__
-        if (value := _last(getattr(table, name) for table in tables)) is not None
+        if (value := getattr(table, name)) is not None
     }
     return structs.replace(USUAL_LIMITS, **said)
-
-
-def _said(usual: Value, values: Iterable[Value | None]) -> Value:
-    """Return what was said last, else what is usual."""
-    return _last(values) or usual
-
-
-def _last(values: Iterable[Value | None]) -> Value | None:
-    said = [value for value in values if value is not None]
-    return said[-1] if said else None
 
 
 # --- files of a repository with instructions: for roles, and for an agent itself ------------------
@@ -445,8 +434,8 @@ class Roles(Struct, frozen=True):
 
 def roles_of(
     working_directory: Path,
-    own: Sequence[tuple[str, ConfigFile]],
-    theirs: Sequence[tuple[str, ConfigFile]],
+    own: Sequence[ConfigFile],
+    theirs: Sequence[ConfigFile],
     consents: Consents,
     trusted: Collection[str],
 ) -> Roles:
@@ -456,10 +445,10 @@ def roles_of(
     """
     shipped = _shipped_roles()
     found = Roles(sent=dict(shipped), native=dict(shipped), of_agents={}, limits={}, faults={})
-    _add_role_files(found, working_directory, [each for _, each in own], consents, trusted)
+    _add_role_files(found, working_directory, own, consents, trusted)
     for roles in (found.sent, *found.of_agents.values()):
         _limit_all(roles, found.limits)
-    for _, config in (*own, *theirs):
+    for config in (*own, *theirs):
         for name, overlay in config.roles.items():
             for roles in (found.sent, found.native):
                 roles[name] = overlaid(roles.get(name, Role(name=name)), overlay)

@@ -280,10 +280,10 @@ def test_an_append_is_as_many_statements_after_a_thousand_entries_as_after_three
         log = opened.log("trial", "t")
         log.append(new(1))
         log.append(new(2, 3))
-        with statements_of(opened._opened.store) as after_three:
+        with statements_of(opened._parts.store.behind) as after_three:
             log.append(new("x"))
         log.append(new(*range(1000)))
-        with statements_of(opened._opened.store) as after_a_thousand:
+        with statements_of(opened._parts.store.behind) as after_a_thousand:
             log.append(new("x"))
         assert after_a_thousand == after_three
         assert len(after_three) == len(["head", "BEGIN", "UPDATE", "INSERT", "COMMIT"])

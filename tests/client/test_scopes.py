@@ -205,7 +205,7 @@ class Calls:
             lambda: up.resume_command(address),
             up.workstreams,
             lambda: up.forgetting.held(Selection()),
-            lambda: up.fork.plan(address, "forked/planner"),
+            lambda: up.plan_fork(address, "forked/planner"),
             lambda: up.fork(address, f"fork {self._chance.random()}/planner"),
             lambda: up.reset(address),
             lambda: up.answer(workstream, said_by(user.name), question_id=one(["opening", "x"])),

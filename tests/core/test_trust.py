@@ -28,6 +28,7 @@ from upthread.core.trust import (
     Keep,
     Pending,
     Redaction,
+    as_one,
     concerning,
     ignored_notice,
     judge,
@@ -254,6 +255,11 @@ def laid(over: ConfigFile, under: ConfigFile) -> ConfigFile:
         }
         roles[name] = msgspec.structs.replace(was, **changes)
     return msgspec.structs.replace(under, **{**said, "roles": roles})
+
+
+def test_of_two_files_the_later_counts_where_it_says_something():
+    files = (ConfigFile(agent="codex", depth_max=2), ConfigFile(agent="opencode"))
+    assert as_one(files) == ConfigFile(agent="opencode", depth_max=2)
 
 
 @given(own=FILES, theirs=FILES)

@@ -636,6 +636,39 @@ def test_a_limit_that_has_an_end_is_tried_again_then_in_the_turn_that_it_stopped
     assert turns(home) == 1
 
 
+def test_a_step_that_was_killed_while_it_waited_for_a_limit_waits_again(home):
+    text = "[[rehearse: rate_limit 2]]"
+    with pytest.raises(NotToldError, match="is limited until"):
+        told_in(home, "key", text)
+    options = TellOptions(agent="rehearsal", is_waiting=True)
+
+    async def again():
+        async with open_project(home.repository, database=home.database) as up:
+            return await tell_once(up, "key", "spec/planner", text, options)
+
+    assert asyncio.run(again())["outcome"] == "ok"
+    assert turns(home) == 1
+
+
+def test_of_two_steps_that_wait_for_the_limit_of_one_role_each_gets_its_reply(home):
+    found = {}
+
+    async def step(key, text):
+        options = TellOptions(agent="rehearsal", is_waiting=True, when_busy="wait")
+        async with open_project(home.repository, database=home.database) as up:
+            found[key] = await tell_once(up, key, "spec/planner", text, options)
+
+    async def both():
+        async with task_group() as tasks:
+            tasks.start_soon(step, "first", "[[rehearse: rate_limit 3]]")
+            await anyio.sleep(1.5)
+            tasks.start_soon(step, "second", "[[rehearse: say two]]")
+
+    asyncio.run(both())
+    assert [found[key]["outcome"] for key in ("first", "second")] == ["ok", "ok"]
+    assert "two" in found["second"]["reply"]
+
+
 @pytest.mark.parametrize(
     ("directive", "cause", "cure"),
     [

@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.live import codex, opencode
 from tests.live.agents import AGENTS
-from tests.live.shell import Shell
+from tests.live.shell import ADDRESS, Shell
 from tests.support.sets import EXTENDED, spread
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
@@ -56,13 +56,22 @@ def test_a_stored_session_is_listed_as_it_is_found_by_its_words_and_resumed(name
     assert resumed(stranger, addresses[session]) == session
 
 
+@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "adopted"])
 @pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code"]))
-def test_a_kept_session_is_resumed_while_it_exists_and_replayed_afterwards(name, shell):
+def test_an_imported_session_is_resumed_while_it_exists_and_replayed_afterwards(
+    name, shell, is_kept
+):
     prompt = "Count the zebras in Lisbon. [[SAY forty two]]"
     session = shell.tell(prompt)["upstream_session_id"]
+    price = shell.one("why", ADDRESS)["now"]["tokens_to_resume"]
     other = shell.with_own("other")
-    (kept,) = other.one("keep", session, "--as", "zoo/planner")["sessions"]
-    assert kept["fault"] is None
+    if is_kept:
+        (kept,) = other.one("keep", session, "--as", "zoo/planner")["sessions"]
+        assert kept["fault"] is None
+    else:
+        other.lines("adopt", "zoo/planner", session, "--agent", name)
+    its_price = other.one("why", "zoo/planner")["now"]["tokens_to_resume"]
+    assert its_price == pytest.approx(price, rel=0.05)
     assert resumed(other, "zoo/planner", "--agent", name) == session
     assert "forty two" in json.dumps(other.one("audit", "zoo", "--format", "json"))
     AGENTS[name].delete_session(shell.home, session)

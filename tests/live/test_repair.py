@@ -11,7 +11,7 @@ from tests.live.agents import AGENTS
 
 from upthread.agent_stores.reader import RepairedCopy
 from upthread.agents.stored import stored_histories
-from upthread.client.copy_opening import ask_agent
+from upthread.surfaces.cli.verbs.repair import ask_agent
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 

@@ -34,6 +34,8 @@ def test_the_tokens_of_each_delegation_are_those_that_were_charged(name, shell, 
         assert each["tokens_first_read"] == tokens_in(requests[0])
         assert each["tokens_first_cached"] == CACHED
     total = told["total"]
+    began, resumed, briefed = (sum(map(tokens_in, x)) + sum(map(tokens_out, x)) for x in charged)
+    assert total["tokens_saved"]["total"] == round((began + briefed) / 2) - resumed
     every = [each for requests in charged for each in requests]
     assert total["tokens_read"] == {"total": sum(map(tokens_in, every)), "told": 3, "of": 3}
     assert total["tokens_cached"]["total"] == CACHED * len(every)

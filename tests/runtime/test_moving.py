@@ -187,3 +187,20 @@ def test_a_lease_that_is_held_is_seen_and_none_is_moved(source, target):
     moved(source, target)
     assert target.lease(name) is None
     assert target.message_count(CONVERSATION) == 2
+
+
+@pytest.mark.parametrize("backend", spread(SHIPPED_STORES, name=lambda backend: backend.name))
+def test_a_move_takes_along_that_a_record_was_restored_for_its_project_alone(
+    backend, source, tmp_path
+):
+    told = {"conversation_id": CONVERSATION, "reply": "done"}
+    steps = ("intent", "done")  # each is found by its conversation
+    source.commit([samples.step(each, key="told", receipt=told) for each in steps])
+    source.mark_restored(42)
+    target = backend.make(tmp_path / "target.db")
+    assert target.restored_at_ms(PROJECT) is None
+    moved(source, target)
+    assert same(source, target)
+    assert [target.restored_at_ms(each) for each in (PROJECT, "prj_other")] == [42, None]
+    moved(source, target)
+    target.close()

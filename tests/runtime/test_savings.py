@@ -31,8 +31,8 @@ def tokens(count: int) -> Tokens:
     return Tokens(count=count, is_estimate=False)
 
 
-def price(*, resume: int, briefing: int, cache: str = "warm") -> Price:
-    return Price(resume=tokens(resume), briefing=tokens(briefing), cache=cache)
+def price(*, resume: int, briefing: int) -> Price:
+    return Price(resume=tokens(resume), briefing=tokens(briefing), cache="warm")
 
 
 def delegation(**told: object) -> Delegation:
@@ -59,40 +59,40 @@ def first(read: int, cached: int | None) -> Usage:
     )
 
 
-def test_a_resume_from_the_cache_saved_what_a_briefing_would_have_read():
-    one = delegation(price=price(resume=40_000, briefing=22_000), usage=first(41_000, 40_000))
-    assert (one.read_anew, one.saved, one.was_cache_gone) == (1_000, 21_000, False)
+def visit(read: int, **told: object) -> Delegation:
+    return delegation(usage=Usage(requests=4, read=read, written=0), **told)
 
 
-def test_a_resume_that_the_cache_did_not_hold_is_a_loss():
-    one = delegation(price=price(resume=40_000, briefing=22_000), usage=first(41_000, 0))
-    assert (one.saved, one.was_cache_gone) == (-19_000, True)
-    total = savings_of([one])
-    assert total.saved == Sum(total=0, told=1, of=1)
-    assert total.lost == Sum(total=19_000, told=1, of=1)
-    assert total.caches_gone == Sum(total=1, told=1, of=1)
+def test_a_resumed_visit_saved_what_a_visit_that_began_anew_took_more_with_all_its_requests():
+    each = [visit(26_140, anew=46_794), visit(26_140, anew=46_794)]
+    assert [one.saved for one in each] == [20_654, 20_654]
+    assert savings_of(each).saved == Sum(total=41_308, told=2, of=2)
 
 
-def test_a_briefing_saved_what_a_cold_session_would_have_read_and_else_nobody_knows():
-    told = {
-        "way": "briefed",
-        "decision": "start_fresh_with_briefing",
-        "usage": first(22_000, 2_000),
-    }
-    cold = delegation(price=price(resume=90_000, briefing=21_000, cache="cold"), **told)
-    assert (cold.saved, cold.was_cache_gone) == (70_000, None)
-    dear = delegation(price=price(resume=15_000, briefing=21_000, cache="cold"), **told)
-    assert dear.saved == -5_000
-    for cache in ("warm", "unknown"):
-        assert delegation(price=price(resume=9, briefing=9, cache=cache), **told).saved is None
-    assert delegation(**told).saved is None
+def test_a_resumed_visit_that_took_more_is_a_loss_and_is_set_off_against_what_others_saved():
+    each = [visit(50_000, anew=40_000), visit(37_000, anew=40_000)]
+    assert [one.saved for one in each] == [-10_000, 3_000]
+    assert savings_of(each).saved == Sum(total=-7_000, told=2, of=2)
+
+
+def test_a_visit_that_began_anew_saved_nothing_and_without_one_nothing_was_saved():
+    began = [visit(9, anew=9, way="first"), visit(9, anew=9, way="briefed")]
+    assert [one.saved for one in [*began, visit(9)]] == [None, None, None]
+    assert savings_of([*began, visit(9)]).saved == Sum(total=0, told=0, of=1)
+
+
+def test_a_resume_whose_cache_was_gone_is_counted():
+    each = [delegation(usage=first(41_000, cached)) for cached in (0, 40_000, None)]
+    assert [one.was_cache_gone for one in each] == [True, False, None]
+    assert savings_of(each).caches_gone == Sum(total=1, told=2, of=3)
+    assert delegation(usage=first(9, 0), way="briefed").was_cache_gone is None
 
 
 def test_where_an_agent_tells_nothing_nothing_is_said_to_be_saved_spent_or_paid():
     guess = Tokens(count=500, is_estimate=True)
     each = [
-        delegation(price=price(resume=40_000, briefing=22_000), spent=guess),
-        delegation(price=price(resume=40_000, briefing=22_000), usage=first(41_000, None)),
+        delegation(anew=9, spent=guess),
+        delegation(usage=first(41_000, None)),
     ]
     assert [one.saved for one in each] == [None, None]
     assert [one.cost(PRICES) for one in each] == [None, None]
@@ -164,7 +164,7 @@ async def test_what_is_read_and_asked_again_is_counted_in_another_session_alone(
         "first",
     ]
     assert [len(each.files_again) for each in (one, two, three, other)] == [0, 0, 1, 0]
-    assert three.files_again[0].endswith("README")
+    assert three.files_again == ("README",)
     assert [each.questions_again for each in (one, two, three, other)] == [
         (),
         (),

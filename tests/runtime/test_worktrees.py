@@ -168,7 +168,7 @@ async def test_a_run_that_has_begun_elsewhere_is_not_moved(world: World) -> None
         await project.run("spec-42", SMALL_SPECIFICATION, options)
         with pytest.raises(UsageError, match="has begun in"):
             await project.run("spec-42", None, Heard().run(is_worktree=True))
-        assert await project.worktrees.all() == ()
+        assert await project.worktrees.all() == {}
 
 
 @EXTENDED
@@ -178,7 +178,7 @@ async def test_a_directory_that_is_no_repository_cannot_give_a_tree(world: World
     async with world.open(place) as project:
         with pytest.raises(UsageError, match=r"no commit in .* to branch off from"):
             await project.run("spec-42", SMALL_SPECIFICATION, Heard().run(is_worktree=True))
-        assert await project.worktrees.all() == ()
+        assert await project.worktrees.all() == {}
 
 
 @pytest.mark.soak
@@ -192,5 +192,5 @@ async def test_any_name_gives_a_tree_within_the_folder_and_a_branch_git_takes(wo
         folder = world.home / "worktrees" / project.project_id
         (known,) = await project.worktrees.all()
     assert path.parent == folder
-    assert known.workstream == workstream
+    assert known == workstream
     assert directory_name(workstream) == path.name != workstream

@@ -15,7 +15,7 @@ from tests.support.laboratory.sharing import Observer, Passage, Workers, taken_o
 from tests.support.postgres_server import PostgresServer, with_database
 from tests.support.sets import EXTENDED, SOAK
 
-from upthread.client.workers.worker import LostWorkers
+from upthread.client.worker import LostWorkers
 from upthread.core.types import Holder
 from upthread.store.postgres import migrate
 from upthread.store.postgres.workers import SILENT_AFTER_MS, KnownWorker, Registration

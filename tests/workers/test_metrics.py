@@ -10,7 +10,7 @@ import pytest
 from tests.support.laboratory.sharing import until
 from tests.support.sets import EXTENDED
 
-from upthread.client.workers.metrics import Metrics, served
+from upthread.client.worker_metrics import Metrics, served
 from upthread.errors import UsageError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]

@@ -12,7 +12,7 @@ from tests.support.sets import EXTENDED, SOAK
 from tests.support.world import ALLOW, SMALL_PIPELINE, World
 
 import upthread
-from upthread.client.workers.queue import CONNECTIONS_MAX
+from upthread.client.worker import CONNECTIONS_MAX
 from upthread.core.commands import OpenRun, RecordRunEvent, Write
 from upthread.core.events import (
     Question,

@@ -149,7 +149,7 @@ class RunningAgent:
             raise UpstreamError(
                 f"{self.agent} answered {asked} without a session id",
                 outcome=Outcome.UNKNOWN,
-                hint="nothing was recorded; try again",
+                hint="nothing was recorded",
             )
         return UpstreamSessionId(session)
 

@@ -5,6 +5,7 @@ What an agent's own words and kinds mean, its folder says, by what is said here.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -15,6 +16,15 @@ from upthread.errors import UpstreamError
 
 DETAIL_CHARACTERS_MAX: Final = 2000
 """How much of what an agent said of a failure is kept with it."""
+
+
+def words_of_error(message: str, data: object) -> str:
+    """Return what a JSON-RPC error says: an agent may have its own words in `data` alone."""
+    if data is None:
+        return message
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
+    return f"{message} {text}".strip()
+
 
 _SERVER_ERRORS: Final = range(500, 600)
 _OF_STATUS: Final[Mapping[int, Outcome]] = {

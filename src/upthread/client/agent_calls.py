@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, field, structs
 
 from upthread.agents.base import PermissionRequest
-from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
 from upthread.config import personal_role, unusable_role
 from upthread.core.agents import WITH_A_STORE
@@ -47,15 +46,13 @@ from upthread.core.workstreams import (
     session_workstream,
 )
 from upthread.errors import ConflictError, FencedError, StoreError
-from upthread.runtime.lease import Leases
 from upthread.runtime.record.turn_views import main_session_of
 from upthread.runtime.system import process_holder, user_name
 from upthread.runtime.turns.beginning import main_id_of, session_of, turn_id_of
-from upthread.runtime.turns.conversation import Conversations
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.external_progress import CallEnded, ExternalTurns
 from upthread.runtime.turns.external_turn import AskedOf, Begun
-from upthread.runtime.working_tree.git_worktrees import Worktrees, use_workstream, used_workstream
+from upthread.runtime.working_tree.git_worktrees import used_workstream
 from upthread.runtime.working_tree.repository import default_branch, git_facts
 from upthread.store.address import file_path, is_postgres
 from upthread.store.sqlite.database import forget_missed, missed
@@ -156,6 +153,7 @@ class AgentCalls:
     """One project's calls. `environment` is the agent's."""
 
     def __init__(self, parts: ProjectParts) -> None:
+        self._parts = parts = structs.replace(parts, is_inside=True)
         self._store = parts.store
         self._system = parts.system
         self._settings = parts.settings
@@ -165,21 +163,13 @@ class AgentCalls:
         self._redactor = parts.redactor
         self.hands_over = parts.settings.handover
         """Whether a person wants sub-agents of other main sessions to be handed over."""
-        folder = Path(parts.settings.home) / "worktrees" / parts.project_id
-        worktrees = Worktrees(Path(self._root), folder)
-        self._preparing = Preparing(parts, worktrees=worktrees, host="", is_inside=True)
-        leases = Leases(parts.store, parts.system, parts.lease_times)
         self._turns = ExternalTurns(
             parts.store,
             parts.system,
-            Conversations(parts.store, parts.system, leases),
+            parts.conversations,
             project_id=parts.project_id,
             request_of=self._known_request,
         )
-
-    def recover_dead(self) -> tuple[str, ...]:
-        """Record what agents did that have died, from their own stores; returns what failed."""
-        return self._turns.recover_dead()
 
     def read_back(self) -> tuple[str, ...]:
         """Record what only the agents' own stores have of their calls; returns what failed."""
@@ -189,14 +179,14 @@ class AgentCalls:
         left = list(self._left_undecided()) if seen else []
         if file and not left:
             forget_missed(file, seen)
-        return (*filter(None, left), *self.recover_dead())
+        return (*filter(None, left), *self._turns.recover_dead())
 
     def _left_undecided(self) -> Iterator[str]:
         """Record the calls that no hook could; yields what failed, "" for one that is open."""
         now_ns = self._system.now_ms() * 10**6
-        for agent in filter(self._preparing.has_hooks, WITH_A_STORE):
+        for agent in filter(self._parts.has_hooks, WITH_A_STORE):
             try:
-                for each in self._preparing.undecided_calls(agent, now_ns - UNDECIDED_READ_NS):
+                for each in self._parts.undecided_calls(agent, now_ns - UNDECIDED_READ_NS):
                     is_here = Path(each.directory).is_relative_to(self._root)
                     if is_here and not self._record_undecided(agent, each, now_ns):
                         yield ""
@@ -218,7 +208,7 @@ class AgentCalls:
         if self._turns.is_known(turn_id_of(agents_call(call))):
             return True
         sought = CutOffCall(agent=agent, main_session=call.main_session, call_id=call.call_id)
-        found = self._preparing.own_sessions.of_call(sought)
+        found = self._parts.own_sessions.of_call(sought)
         turns = stored_turns(found.events) if found else ()
         if found and turns and is_finished(turns[-1]):
             self.ended(call, CallEnded(session=found.upstream_session_id))
@@ -240,11 +230,6 @@ class AgentCalls:
         branch = git_facts(Path(self._root)).branch
         name, because = self._chosen(self._named_in(agent, session), branch)
         return name or session_workstream(session), because
-
-    def use(self, name: str | None) -> InUse:
-        """Say what this working tree works on, None for no longer anything."""
-        use_workstream(Path(self._settings.home), self._root, name)
-        return self.in_use()
 
     def in_use(self) -> InUse:
         """Return which workstream this working tree is on, and why."""
@@ -326,9 +311,8 @@ class AgentCalls:
             why = unusable_role(call.agent, call.role, Path(self._root), self._environment)
             line = f"upthread: not continued, only recorded: {why}" if why else ""
             return Answer(line=visible_line(line), prompt=call.prompt)
-        workstream, because = self.workstream_of(call.agent, call.main_session)
         begun = self._turns.begin(
-            self._request(call, role, workstream, because),
+            self._own_request(call, role),
             call.holder,
             AskedOf(
                 busy=frozenset(each for each, why in call.unusable.items() if why == BUSY),
@@ -400,9 +384,7 @@ class AgentCalls:
         elif role is None:
             self._begin_beside(call)
         else:
-            workstream, because = self.workstream_of(call.agent, call.main_session)
-            request = self._request(call, role, workstream, because)
-            self._turns.begin_unseen(request, call.holder, session)
+            self._turns.begin_unseen(self._own_request(call, role), call.holder, session)
 
     def _begin_beside(self, call: SubAgentCall, *reasons: str) -> None:
         """Record a call that is not continued.
@@ -412,8 +394,7 @@ class AgentCalls:
         """
         if call.by_sub_agent or self._turns.owner_of(call.main_session) is not None:
             return
-        workstream, because = self.workstream_of(call.agent, call.main_session)
-        request = self._request(call, Role(name=call.role or ROLE_UNKNOWN), workstream, because)
+        request = self._own_request(call, Role(name=call.role or ROLE_UNKNOWN))
         self._turns.begin_beside(request, call.holder, reasons=reasons)
 
     def open_call(
@@ -454,7 +435,7 @@ class AgentCalls:
         )
         from upthread.runtime.record import effects  # noqa: PLC0415  # as above
 
-        self.recover_dead()
+        self._turns.recover_dead()
         workstream, because = self.workstream_of(agent, session)
         known = (each.workstream for each in self._store.workstreams(self._project_id))
         # Where none is named, another main session may have been at it.
@@ -533,10 +514,15 @@ class AgentCalls:
         main = main_session_of(self._store, found.link) if found and found.link else ""
         return main not in {"", call.main_session}
 
+    def _own_request(self, call: SubAgentCall, role: Role) -> TellRequest:
+        """Return the request for a call in the workstream that its main session is on."""
+        workstream, because = self.workstream_of(call.agent, call.main_session)
+        return self._request(call, role, workstream, because)
+
     def _request(
         self, call: SubAgentCall, role: Role, workstream: str, because: str, *, slot: int = 1
     ) -> TellRequest:
-        request = self._preparing.called(
+        request = self._parts.call_request(
             Address(workstream=workstream, role=role.name, slot=slot),
             Task(text=call.prompt),
             role=role,
@@ -553,7 +539,7 @@ class AgentCalls:
 
     def _known_request(self, address: Address, task: Task, call: AgentsCall) -> TellRequest:
         role = self.role_of(address.role, call.agent) or Role(name=address.role)
-        return self._preparing.called(address, task, role=role, call=call)
+        return self._parts.call_request(address, task, role=role, call=call)
 
 
 def _line(begun: Begun) -> str:

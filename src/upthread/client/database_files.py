@@ -24,9 +24,9 @@ from upthread.config import Settings
 from upthread.core.commands import RecordAct, RecordOnce
 from upthread.core.names import shown
 from upthread.core.types import Conversation, ProjectId
-from upthread.errors import LeaseHeldError, NotFoundError, StoreError, UsageError
-from upthread.runtime.record.store_copy import leases_held
-from upthread.runtime.system import is_dead, now_ms, user_name
+from upthread.errors import NotFoundError, StoreError, UsageError
+from upthread.runtime.record.store_copy import in_use, leases_held
+from upthread.runtime.system import now_ms, user_name
 from upthread.store.address import KEY_SUFFIX, file_path, is_postgres, key_path
 from upthread.store.log import LogStore
 from upthread.store.sqlite import SqliteStore
@@ -179,7 +179,8 @@ def _mark(
                 )
         store.commit(tuple(actions))
         # A gap that an earlier restore left stays until a person has settled it.
-        store.mark_restored(at_ms if gap is None else store.restored_at_ms or 0)
+        before = (store.restored_at_ms(each.project_id) or 0 for each in store.known_projects())
+        store.mark_restored(at_ms if gap is None else max(before, default=0))
     sync_file(copy)
 
 
@@ -192,15 +193,12 @@ _Compared: TypeAlias = tuple[tuple[Lacking, ...], str, tuple[RecordOnce, ...]]
 
 def _compared(path: Path, copy: Path, key: bytes | None) -> _Compared:
     """Return what a copy lacks, which must verify, why that cannot be told, and actions."""
-    there = SqliteStore(copy, key=key)
-    try:
+    with closing(SqliteStore(copy, key=key)) as there:
         # Before anything is put in place of what may be better.
         _must_verify(there)
         if not path.exists():
             return (), "there is no database to compare it with", ()
         return _lacking_of(path, there, key)
-    finally:
-        there.close()
 
 
 def _lacking_of(path: Path, there: LogStore, key: bytes | None) -> _Compared:
@@ -220,16 +218,9 @@ def _lacking_of(path: Path, there: LogStore, key: bytes | None) -> _Compared:
 
 
 def _must_rest(store: LogStore) -> None:
-    for project_id in dict.fromkeys(each.project_id for each in store.known_projects()):
+    for project_id in _projects(store):
         for lease in leases_held(store, project_id):
-            if lease.holder is not None and not is_dead(lease.holder):
-                holder = lease.holder.in_words()
-                raise LeaseHeldError(
-                    f"{lease.name} is held by {holder}: the database is in use",
-                    holder=holder,
-                    hint="let it end, or end it, then restore",
-                    lease=lease.name,
-                )
+            raise in_use(lease, "the database", then="restore")
 
 
 def _must_verify(store: LogStore) -> None:
@@ -281,9 +272,13 @@ def _actions(here: LogStore, there: LogStore) -> Iterator[RecordOnce]:
 
 
 def _conversations(store: LogStore) -> Iterator[Conversation]:
-    for project_id in dict.fromkeys(each.project_id for each in store.known_projects()):
+    for project_id in _projects(store):
         for workstream in store.workstreams(project_id):
             yield from store.conversations(project_id, workstream.workstream)
+
+
+def _projects(store: LogStore) -> Iterable[ProjectId]:
+    return dict.fromkeys(each.project_id for each in store.known_projects())
 
 
 def _key_path(settings: Settings, path: Path) -> Path:

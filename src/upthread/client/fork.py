@@ -9,12 +9,11 @@ in the world is not undone, so it is listed.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from msgspec import Struct, structs
 
-from upthread.client.delegation_setup import Preparing, adapter_for
 from upthread.client.parts import ProjectParts
 from upthread.core.acts import FORKED
 from upthread.core.commands import (
@@ -35,7 +34,7 @@ from upthread.core.history.fork_points import (
 )
 from upthread.core.history.model import history_of
 from upthread.core.history.repair import Change, repair, told_to_model
-from upthread.core.names import Address, key_of, parse_address
+from upthread.core.names import key_of, parse_address
 from upthread.core.quotas import require_session
 from upthread.core.turns.effects import Effect, effects_of
 from upthread.core.types import (
@@ -52,9 +51,10 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import NotFoundError, UpstreamError, UsageError
-from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
+from upthread.runtime.lease import conversation_request
 from upthread.runtime.record.turn_views import turn_view
 from upthread.runtime.turns.conversation import name_workstream
+from upthread.store.base import Store
 
 
 class ForkPlan(Struct, frozen=True, kw_only=True):
@@ -82,139 +82,118 @@ class Fork(Struct, frozen=True, kw_only=True):
     plan: ForkPlan
     conversation: Conversation
     link: Link | None
-    why_replay: str = ""
+    why_replay: str
 
 
 _Made: TypeAlias = tuple[UpstreamSessionId, str, bool]
 """The session that an agent made, its profile, and whether the agent's command set that."""
 
 
-class ForkConversation:
-    """Branches conversations off. `plan` says what would be done."""
+async def make_fork(parts: ProjectParts, address: str, into: str, at_message: int | None) -> Fork:
+    """Branch a conversation off; see `Project.fork`."""
+    in_thread = parts.system.in_thread
+    plan = await in_thread(lambda: plan_fork(parts, address, into, at_message))
+    async with (
+        parts.leases.held(conversation_request(plan.source.key, "fork")),
+        parts.leases.held(conversation_request(plan.target, "fork")) as fence,
+    ):
+        # Again, under both leases: a person may have
+        # been shown a plan of what has changed since.
+        plan = await in_thread(lambda: plan_fork(parts, address, into, at_message))
+        forked, why = await _forked_by_agent(parts, plan.link)
+        return await in_thread(lambda: _commit(parts, plan, fence, forked, why))
 
-    def __init__(
-        self,
-        parts: ProjectParts,
-        leases: Leases,
-        *,
-        preparing: Preparing,
-        parsed: Callable[[str], Address],
-    ) -> None:
-        self._store = parts.store
-        self._system = parts.system
-        self._settings = parts.settings
-        self._project_id = parts.project_id
-        self._leases = leases
-        self._preparing = preparing
-        self._parsed = parsed
 
-    async def __call__(self, address: str, into: str, *, at_message: int | None = None) -> Fork:
-        """Branch a conversation off after a message, into an address that has none yet.
-
-        Without `at_message`, after the newest one where no turn and no call is open. Raises
-        NotFoundError, UsageError for a place that cannot be cut, LeaseHeldError while a turn runs.
-        """
-        plan = await self.plan(address, into, at_message=at_message)
-        source = plan.source.key
-        doing = f"fork {source.address}"
-        async with (
-            self._leases.held(_lease(source, doing)),
-            self._leases.held(_lease(plan.target, doing)) as fence,
-        ):
-            # Again, under both leases: a person may have
-            # been shown a plan of what has changed since.
-            plan = await self.plan(address, into, at_message=at_message)
-            forked, why = await self._forked_by_agent(plan.link)
-            return await self._system.in_thread(lambda: self._commit(plan, fence, forked, why))
-
-    async def plan(self, address: str, into: str, *, at_message: int | None = None) -> ForkPlan:
-        """Return what the call would do, and do nothing. Raises as it does."""
-        return await self._system.in_thread(lambda: self._plan(address, into, at_message))
-
-    def _plan(self, address: str, into: str, at_message: int | None) -> ForkPlan:
-        source, to = key_of(self._project_id, self._parsed(address)), parse_address(into)
-        self._settings.role(to.role)
-        target = key_of(self._project_id, to)
-        resolved = self._store.resolve(source)
-        if resolved is None:
-            raise NotFoundError(
-                f"{source.address} has no conversation yet",
-                hint=f'start one: upthread tell {shlex.quote(source.address)} "…"',
-                address=source.address,
-            )
-        if self._store.resolve(target) is not None:
-            raise UsageError(
-                f"{target.address} has a conversation already",
-                hint="fork into an address that has none, such as another workstream's",
-                address=target.address,
-            )
-        messages = self._store.messages(resolved.conversation.conversation_id)
-        at = at_message or max(fork_points(messages), default=0)
-        kept = cut(messages, at)
-        repaired = repair(history_of(without_children(kept)))
-        # Agents fork a session at its end and nowhere else (ADR 21); half a turn is no end.
-        is_at_end = at == len(messages) and self._has_last_turn_ended(resolved.conversation)
-        return ForkPlan(
-            source=resolved.conversation,
-            target=target,
-            at_message=at,
-            spoken=tuple((each.speaker, each.parts) for each in repaired.history),
-            link=resolved.link if is_at_end else None,
-            effects=effects_of(kept),
-            children_left=children_in(kept),
-            changes=repaired.changes,
+def plan_fork(parts: ProjectParts, address: str, into: str, at_message: int | None) -> ForkPlan:
+    """Return what `make_fork` would do, and do nothing. Raises as it does. Blocking."""
+    store = parts.store
+    source, to = key_of(parts.project_id, parts.parsed(address)), parse_address(into)
+    parts.settings.role(to.role)
+    target = key_of(parts.project_id, to)
+    resolved = store.resolve(source)
+    if resolved is None:
+        raise NotFoundError(
+            f"{source.address} has no conversation yet",
+            hint=f'start one: upthread tell {shlex.quote(source.address)} "…"',
+            address=source.address,
         )
-
-    def _has_last_turn_ended(self, conversation: Conversation) -> bool:
-        (last,) = self._store.turns(conversation.conversation_id, newest=1)
-        ended = turn_view(self._store, last.conversation_id, last.turn_id).ended
-        return ended is not None and ended.outcome is Outcome.OK
-
-    async def _forked_by_agent(self, link: Link | None) -> tuple[_Made | None, str]:
-        """Return the session the agent made, or None and why: then the branch replays."""
-        if link is None:
-            return None, ""
-        opening = self._preparing.open_request(link.agent)
-        try:
-            async with adapter_for(self._settings, link.agent).open(opening) as connection:
-                if not connection.capabilities.can_fork:
-                    return None, f"{link.agent} cannot fork a session"
-                forked = await connection.fork_session(link.upstream_session_id)
-                own = self._preparing.own_sessions
-                return (require_session(forked), *own.profile_in(link.agent, connection)), ""
-        # The better way and not the only one: without it the branch replays (ADR 21).
-        except UpstreamError as error:
-            return None, f"{link.agent} did not fork {link.upstream_session_id}: {error}"
-
-    def _commit(self, plan: ForkPlan, fence: Fence, forked: _Made | None, why: str) -> Fork:
-        key = plan.target
-        conversation = Conversation(
-            conversation_id=ConversationId(self._system.new_id("con")),
-            key=key,
-            generation=1,
-            base_name=name_workstream(
-                self._store, key.project_id, key.workstream, now_ms=self._system.now_ms
-            ),
-            opened_at_ms=self._system.now_ms(),
+    if store.resolve(target) is not None:
+        raise UsageError(
+            f"{target.address} has a conversation already",
+            hint="fork into an address that has none, such as another workstream's",
+            address=target.address,
         )
-        link = None
-        if forked is not None and plan.link is not None:
-            session, profile, chose_profile = forked
-            link = structs.replace(
-                plan.link,
-                conversation_id=conversation.conversation_id,
-                seq=1,
-                upstream_session_id=session,
-                opened_because=FORKED,
-                opened_at_ms=self._system.now_ms(),
-                agent_profile=profile,
-                chose_profile=chose_profile,
-            )
-        turn_id = TurnId(self._system.new_id("trn"))
-        copied = _writes(plan, conversation, turn_id, link, now_ms=self._system.now_ms())
-        # One commit: a branch that has but a part of its history would be gone on with as if whole.
-        self._store.commit((OpenConversation(conversation=conversation), *copied), fences=(fence,))
-        return Fork(plan=plan, conversation=conversation, link=link, why_replay=why)
+    messages = store.messages(resolved.conversation.conversation_id)
+    at = at_message or max(fork_points(messages), default=0)
+    kept = cut(messages, at)
+    repaired = repair(history_of(without_children(kept)))
+    # Agents fork a session at its end and nowhere else (ADR 21); half a turn is no end.
+    is_at_end = at == len(messages) and _has_last_turn_ended(store, resolved.conversation)
+    return ForkPlan(
+        source=resolved.conversation,
+        target=target,
+        at_message=at,
+        spoken=tuple((each.speaker, each.parts) for each in repaired.history),
+        link=resolved.link if is_at_end else None,
+        effects=effects_of(kept),
+        children_left=children_in(kept),
+        changes=repaired.changes,
+    )
+
+
+def _has_last_turn_ended(store: Store, conversation: Conversation) -> bool:
+    (last,) = store.turns(conversation.conversation_id, newest=1)
+    ended = turn_view(store, last.conversation_id, last.turn_id).ended
+    return ended is not None and ended.outcome is Outcome.OK
+
+
+async def _forked_by_agent(parts: ProjectParts, link: Link | None) -> tuple[_Made | None, str]:
+    """Return the session the agent made, or None and why: then the branch replays."""
+    if link is None:
+        return None, ""
+    opening = parts.open_request(link.agent)
+    try:
+        async with parts.adapter(link.agent).open(opening) as connection:
+            if not connection.capabilities.can_fork:
+                return None, f"{link.agent} cannot fork a session"
+            forked = await connection.fork_session(link.upstream_session_id)
+            profile = parts.own_sessions.profile_in(link.agent, connection)
+            return (require_session(forked), *profile), ""
+    # The better way and not the only one: without it the branch replays (ADR 21).
+    except UpstreamError as error:
+        return None, f"{link.agent} did not fork {link.upstream_session_id}: {error}"
+
+
+def _commit(
+    parts: ProjectParts, plan: ForkPlan, fence: Fence, forked: _Made | None, why: str
+) -> Fork:
+    key, system = plan.target, parts.system
+    conversation = Conversation(
+        conversation_id=ConversationId(system.new_id("con")),
+        key=key,
+        generation=1,
+        base_name=name_workstream(
+            parts.store, key.project_id, key.workstream, now_ms=system.now_ms
+        ),
+        opened_at_ms=system.now_ms(),
+    )
+    link = None
+    if forked is not None and plan.link is not None:
+        session, profile, chose_profile = forked
+        link = structs.replace(
+            plan.link,
+            conversation_id=conversation.conversation_id,
+            seq=1,
+            upstream_session_id=session,
+            opened_because=FORKED,
+            opened_at_ms=system.now_ms(),
+            agent_profile=profile,
+            chose_profile=chose_profile,
+        )
+    copied = _writes(plan, conversation, TurnId(system.new_id("trn")), link, now_ms=system.now_ms())
+    # One commit: a branch that has but a part of its history would be gone on with as if whole.
+    parts.store.commit((OpenConversation(conversation=conversation), *copied), fences=(fence,))
+    return Fork(plan=plan, conversation=conversation, link=link, why_replay=why)
 
 
 def _writes(
@@ -265,8 +244,3 @@ def _writes(
             for seq, event in enumerate(events, start=1)
         ),
     )
-
-
-def _lease(key: ConversationKey, doing: str) -> LeaseRequest:
-    name = conversation_lease(key.project_id, key.address)
-    return LeaseRequest(name=name, doing=doing)

@@ -15,13 +15,13 @@ from typing import Final, Self
 
 from msgspec import Struct
 
-from upthread.client.project_opener import Asked, Opened, open_record
+from upthread.client.project_opener import open_parts
 from upthread.core.names import Address, key_of, parse_address, parse_role, parse_workstream
 from upthread.core.types import ConversationKey
 from upthread.errors import ConfigError, UsageError
 from upthread.runtime.record.entry_log import EntryLog
 from upthread.runtime.record.project_store import ProjectStore
-from upthread.runtime.system import System, user_name
+from upthread.runtime.system import user_name
 from upthread.store.base import Store
 
 THREAD_PREFIX: Final = "thread-"
@@ -56,21 +56,19 @@ class FrameworkRecord:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         env = dict(os.environ if environment is None else environment)
-        asked = Asked(
-            directory=Path(directory), environment=env, database=database, project=project
+        self._parts = open_parts(
+            Path(directory), environment=env, database=database, project=project
         )
-        self._opened: Opened = open_record(asked)
-        self._system = System()
         self._logs: dict[tuple[str, ConversationKey], EntryLog] = {}
         self.lock = RLock()
         """Held over several calls that belong together: the store takes one at a time."""
         # No policy stands in front of it: a value that is not whole is of no use to its framework.
         # What is said beside it passes the redactor in the log itself.
         self._store: Store = ProjectStore(
-            self._opened.store,
-            self._opened.project_id,
+            self._parts.store.behind,
+            self._parts.project_id,
             by_user=user_name(env),
-            now_ms=self._system.now_ms,
+            now_ms=self._parts.system.now_ms,
         )
 
     def log(self, framework: str, thread: str, *, address: str | None = None) -> EntryLog:
@@ -82,12 +80,12 @@ class FrameworkRecord:
         """
         place = parse_address(address) if address else _place(framework, thread)
         self._require_text(place.role)
-        return self._log(framework, key_of(self._opened.project_id, place))
+        return self._log(framework, key_of(self._parts.project_id, place))
 
     def threads(self, framework: str) -> Iterator[KnownThread]:
         """Yield the threads of a framework, oldest first."""
         role = parse_role(framework)
-        project_id = self._opened.project_id
+        project_id = self._parts.project_id
         with self.lock:
             names = [each.workstream for each in self._store.workstreams(project_id)]
         for name in names:
@@ -114,10 +112,10 @@ class FrameworkRecord:
         self.close()
 
     def _log(self, framework: str, key: ConversationKey) -> EntryLog:
-        redacted: Callable[[str], str] = self._opened.redactor.redact
+        redacted: Callable[[str], str] = self._parts.redactor.redact
         with self.lock:
             log = self._logs.pop((framework, key), None) or EntryLog(
-                self._store, self._system, key, framework, redacted=redacted, lock=self.lock
+                self._store, self._parts.system, key, framework, redacted=redacted, lock=self.lock
             )
             self._logs[framework, key] = log  # the one asked for last stands last
             while len(self._logs) > LOGS_MAX:
@@ -125,7 +123,7 @@ class FrameworkRecord:
         return log
 
     def _require_text(self, role: str) -> None:
-        if self._opened.policy.of_role(role) == "index":
+        if self._parts.policy.of_role(role) == "index":
             raise ConfigError(
                 'record = "index" keeps no text, and a framework needs its values back whole',
                 hint=f'say in upthread.toml: [roles.{role}] record = "redacted"',

@@ -17,14 +17,13 @@ import anyio
 from msgspec import structs
 
 from upthread.client.parts import ProjectParts
-from upthread.client.project_identity import PROJECT_VARIABLE, is_of_another_repository
-from upthread.client.stores import key_of, open_store
+from upthread.client.stores import PROJECT_VARIABLE, is_of_another_repository, key_of, open_store
 from upthread.core.codec import decode_json, encode_json
 from upthread.core.commands import OnceState, RecordOnce
 from upthread.core.names import shown
 from upthread.core.types import Fence, JsonValue, ProjectId
 from upthread.errors import ConflictError, FencedError, NotFoundError, UsageError
-from upthread.runtime.lease import LeaseRequest, Leases
+from upthread.runtime.lease import LeaseRequest
 from upthread.store.reads import Once
 
 KEY_BYTES_MAX: Final = 1_000
@@ -57,10 +56,10 @@ class BegunElsewhereError(UsageError):
 class DoOnce:
     """Does actions once in a project. Made by `Project`, as `up.once`."""
 
-    def __init__(self, parts: ProjectParts, leases: Leases) -> None:
+    def __init__(self, parts: ProjectParts) -> None:
         self._store = parts.store
         self._system = parts.system
-        self._leases = leases
+        self._leases = parts.leases
         self._project_id = parts.project_id
         self._settings = parts.settings
 
@@ -141,9 +140,10 @@ class DoOnce:
         Those of the backup without a receipt stay refused until `confirm` or `forget`. Raises
         NotFoundError where there is no gap, UsageError where it is settled.
         """
-        if not self._store.restored_at_ms:
+        at_ms = self._store.restored_at_ms(self._project_id)
+        if not at_ms:
             raise NotFoundError("no restore left a gap", hint="there is nothing to settle")
-        await self._settle(f"{_SETTLED} {self._store.restored_at_ms}", "done", None)
+        await self._settle(f"{_SETTLED} {at_ms}", "done", None)
 
     async def _begin(self, key: str, fence: Fence, about: JsonValue) -> str:
         """Begin what was never begun, in one project of the database alone; return the attempt.
@@ -265,7 +265,7 @@ class DoOnce:
 
     async def _is_in_gap(self, stands: Once | None) -> bool:
         """Return whether the action may have been done after the backup of a restore."""
-        at_ms = self._store.restored_at_ms
+        at_ms = self._store.restored_at_ms(self._project_id)
         if not at_ms:
             return False
         found = stands or await self._stands(f"{_SETTLED} {at_ms}")

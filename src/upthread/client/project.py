@@ -4,32 +4,48 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import Final, TypeVar
 
-from upthread.client.agent_calls import InUse
+from upthread.client import adoption
+from upthread.client.agent_calls import AgentCalls, InUse
 from upthread.client.consent import decide, refuse_models
-from upthread.client.delegation_setup import adapter_for, command_of, own_interface_of
-from upthread.client.runs import RunningProject
-from upthread.client.worktrees import notice_of
+from upthread.client.file_permissions import log_path
+from upthread.client.fork import Fork, ForkPlan, make_fork, plan_fork
+from upthread.client.once import DoOnce
+from upthread.client.parts import ProjectParts
+from upthread.client.runs import Runs
+from upthread.client.why import Why, changes_now, lacked_now, why
+from upthread.client.worktrees import WorktreesOfProject, notice_of
 from upthread.core.actors import Actor, model_of
 from upthread.core.acts import settlement
 from upthread.core.decision.freshness import Reading
 from upthread.core.decision.words import Tokens
-from upthread.core.names import parse_workstream, shown
+from upthread.core.names import Address, parse_workstream, shown
 from upthread.core.redaction.values import has_placeholder
+from upthread.core.runs.pipeline import RunView
 from upthread.core.sessions import NO_SESSION, OwnInterface
 from upthread.core.states import LOOK, effects_command
 from upthread.core.trust import Item, ignored_notice
 from upthread.core.turns.effects import Settlement
 from upthread.core.turns.prompt import Task, continuation
+from upthread.core.turns.replayed_history import Lacked
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
-from upthread.core.types import Conversation, Link, Message
+from upthread.core.types import Conversation, Link, Message, UpstreamSessionId
 from upthread.errors import UsageError
 from upthread.runtime.continuity_probe import Probed, probe
 from upthread.runtime.lease import conversation_request, free
-from upthread.runtime.options import TellOptions
-from upthread.runtime.record.effects import RecordedEffect, recorded_effects, the_one_named
-from upthread.runtime.record.erasure import HeldWorkstream, Selection
+from upthread.runtime.options import RunOptions, TellOptions
+from upthread.runtime.record.briefing import Briefing, briefing_of, keep_edited
+from upthread.runtime.record.effects import (
+    RecordedEffect,
+    effects_held,
+    effects_in_doubt,
+    recorded_effects,
+    the_one_named,
+)
+from upthread.runtime.record.erasure import Forgetting, HeldWorkstream, Selection
 from upthread.runtime.record.timeline import Timeline, open_timeline
 from upthread.runtime.record.turn_views import (
     Unseen,
@@ -38,16 +54,35 @@ from upthread.runtime.record.turn_views import (
     totals_of,
     unseen,
 )
-from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
+from upthread.runtime.record.workstream_views import Overview, RoleView, WorkstreamView
 from upthread.runtime.system import user_name
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.progress import TurnResult
+from upthread.runtime.turns.turns import Turns
+from upthread.runtime.working_tree.digest import tree_digest
+from upthread.runtime.working_tree.git_worktrees import use_workstream
 
 Result = TypeVar("Result")
 
 
-class Project(RunningProject):
-    """An open project. Made by `open_project`; all calls are async."""
+class Project:
+    """An open project. Made by `open_project`; all calls are async.
+
+    `up.once` is an object that is called, because `up.once.confirm` and `up.once.forget` are calls
+    as well. Every other verb is a method.
+    """
+
+    def __init__(self, parts: ProjectParts) -> None:
+        self.store = parts.store
+        self.settings = parts.settings
+        self.project_id = parts.project_id
+        self.redactor = parts.redactor
+        self.notices_at_rest = parts.notices_at_rest
+        self.now_ms = parts.system.now_ms
+        self.unread: tuple[str, ...] = ()
+        """Why calls whose agents died could not be read back, when the record was last read."""
+        self._parts = parts
+        self._system = parts.system
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -91,18 +126,121 @@ class Project(RunningProject):
         result = await self._turns.go_on(request)
         return await self._waited_out(result, options)
 
+    async def run(
+        self, workstream: str, specification: str | None = None, options: RunOptions | None = None
+    ) -> RunView:
+        """Take the pipeline over a workstream as far as it goes by itself.
+
+        Without a specification the newest run goes on. Raises LeaseHeldError while another process
+        runs the workstream, NotFoundError without a run to go on with, UsageError for a new
+        specification while a run is under way.
+        """
+        name = parse_workstream(workstream)
+        return await self.runs.run(name, specification, options or RunOptions())
+
+    async def answer(
+        self,
+        workstream: str,
+        text: str,
+        *,
+        question_id: str | None = None,
+        by: Actor | None = None,
+    ) -> RunView:
+        """Answer an open question; without an id the only open one.
+
+        `by` is who answers, else whoever the project was opened for. A model's answer is kept as a
+        suggestion, and the question stays open, unless the person's own configuration allows it.
+        Raises NotFoundError when there is none, UsageError when it is unclear which is meant.
+        """
+        name = parse_workstream(workstream)
+        by = by or self._parts.actor
+        return await self.runs.answer(name, text, question_id=question_id, by=by)
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The runs, as a worker takes them on."""
+        return Runs(self._parts, self._turns)
+
+    @cached_property
+    def once(self) -> DoOnce:
+        """Does something once, however often it is asked for."""
+        return DoOnce(self._parts)
+
     # --- the working tree ------------------------------------------------------------------------
+
+    @cached_property
+    def worktrees(self) -> WorktreesOfProject:
+        """The working trees that workstreams have of their own."""
+        return WorktreesOfProject(self._parts, workstreams=self.workstreams)
 
     async def use(self, workstream: str | None) -> InUse:
         """Say what this working tree works on, None for no longer anything."""
         name = None if workstream is None else parse_workstream(workstream)
-        return await self._system.in_thread(lambda: self.calls.use(name))
+
+        def keep() -> InUse:
+            settings = self.settings
+            use_workstream(Path(settings.home), settings.working_directory, name)
+            return self._calls.in_use()
+
+        return await self._system.in_thread(keep)
 
     async def in_use(self) -> InUse:
         """Return which workstream this working tree is on, and why."""
-        return await self.read(self.calls.in_use)
+        return await self.read(self._calls.in_use)
 
-    # --- looking -------------------------------------------------------------------------------
+    # --- looking: a call whose agent died is read back before anything is read -----------------
+
+    async def read(self, look: Callable[[], Result]) -> Result:
+        """Return what a blocking read of `store` returns, run off the event loop."""
+        await self._recover()
+        return await self._system.in_thread(look)
+
+    async def parse(self, text: str) -> Address:
+        """Return the address a person meant: `spec-42/planner`, or an instance name."""
+        return await self._system.in_thread(lambda: self._parts.parsed(text))
+
+    async def workstreams(self) -> tuple[WorkstreamView, ...]:
+        """Return all workstreams, oldest first."""
+        return await self.read(lambda: self._overview.workstreams(self.project_id))
+
+    async def role(self, address: str) -> RoleView:
+        """Return how one conversation stands. Raises NotFoundError."""
+
+        def look() -> RoleView:
+            return self._overview.role(self._parts.resolved(address).conversation)
+
+        return await self.read(look)
+
+    async def why(self, address: str, *, agent: str | None = None) -> Why:
+        """Return the last decision and what would be decided now. Raises NotFoundError."""
+        view = await self.role(address)
+        return await self._system.in_thread(lambda: why(self._parts, view, agent))
+
+    async def lacked(self, view: RoleView) -> Lacked:
+        """Return what the record lacks of a role's session, as its agent has stored it."""
+        return await self._system.in_thread(lambda: lacked_now(self._parts, view))
+
+    async def brief(self, address: str) -> Briefing:
+        """Return what a fresh session of a role would be told. Raises NotFoundError."""
+        view = await self.role(address)
+        known = self.settings.roles.get(view.conversation.key.role)
+        is_independent = known is not None and known.continuity == "fresh"
+        return await self._system.in_thread(
+            lambda: briefing_of(
+                self.store,
+                view.conversation,
+                changes_now(self._parts, view),
+                is_independent=is_independent,
+            )
+        )
+
+    async def plan_fork(
+        self, address: str, into: str, *, at_message: int | None = None
+    ) -> ForkPlan:
+        """Return what `fork` would do, and do nothing. Raises as it does."""
+        return await self._system.in_thread(
+            lambda: plan_fork(self._parts, address, into, at_message)
+        )
 
     async def show(self, workstream: str) -> WorkstreamView:
         """Return how a workstream stands. Raises NotFoundError."""
@@ -111,7 +249,7 @@ class Project(RunningProject):
         def look() -> WorkstreamView:
             view = self._overview.workstream(self.project_id, name)
             if view is None:
-                raise self._unknown(name)
+                raise self._parts.unknown(name)
             return view
 
         return await self.read(look)
@@ -123,7 +261,7 @@ class Project(RunningProject):
         """
 
         def look() -> tuple[Conversation, Link | None]:
-            found = self._resolved(address)
+            found = self._parts.resolved(address)
             # By their seals, which finding them does not look at: what is damaged is refused.
             self.store.links(found.conversation.conversation_id)
             return found.conversation, found.link
@@ -132,7 +270,9 @@ class Project(RunningProject):
 
     async def conversation(self, address: str) -> tuple[Message, ...]:
         """Return a conversation's messages, oldest first. Raises NotFoundError."""
-        return await self.read(lambda: self.store.messages(self._found(address).conversation_id))
+        return await self.read(
+            lambda: self.store.messages(self._parts.resolved(address).conversation.conversation_id)
+        )
 
     async def effects(self, conversations: Sequence[Conversation]) -> tuple[RecordedEffect, ...]:
         """Return what was done to the world in conversations, one after the other."""
@@ -171,7 +311,7 @@ class Project(RunningProject):
         Raises UsageError where a model says it or it is unclear which is meant, NotFoundError where
         nothing of that id is held back.
         """
-        name, actor = parse_workstream(workstream), by or self._actor
+        name, actor = parse_workstream(workstream), by or self._parts.actor
 
         # Before anything is looked up: with its own word a model could have its push done again.
         yours = f"look yourself, at your own terminal: {effects_command(name)}"
@@ -183,7 +323,7 @@ class Project(RunningProject):
                 meant.conversation.conversation_id,
                 meant.effect.call_id,
                 said,
-                by_user=actor.for_user(user_name(self._environment)),
+                by_user=actor.for_user(user_name(self._parts.environment)),
                 at_ms=self.now_ms(),
             )
             self.store.commit([act])
@@ -245,7 +385,7 @@ class Project(RunningProject):
         """
         links = [role.link for role in roles if role.link]
         return await self._system.in_thread(
-            lambda: {link: command_of(self._parts, link) for link in links}
+            lambda: {link: self._parts.command_of(link) for link in links}
         )
 
     async def reading(self, link: Link | None) -> Reading | None:
@@ -258,14 +398,70 @@ class Project(RunningProject):
         """Return how a link's session is opened in its agent's own interface."""
         if link is None:
             return NO_SESSION
-        return await self._system.in_thread(lambda: own_interface_of(self._parts, link))
+        return await self._system.in_thread(lambda: self._parts.own_interface(link))
 
     async def agent_for(self, address: str, *, named: str | None = None) -> str:
         """Return the agent that would be told. Raises UsageError where none is clear."""
         parsed = await self.parse(address)
-        return await self._system.in_thread(lambda: self._preparing.agent_for(parsed, named=named))
+        return await self._system.in_thread(lambda: self._parts.agent_for(parsed, named=named))
 
     # --- changing ------------------------------------------------------------------------------
+
+    async def adopt(
+        self, address: str, upstream_session_id: str, *, agent: str | None = None
+    ) -> Link:
+        """Take an existing session of an agent in as the conversation's current one.
+
+        The agent is asked whether it has the session. Raises UpstreamError when it has not,
+        UsageError when another conversation holds it.
+        """
+        session = UpstreamSessionId(upstream_session_id)
+        return await adoption.adopt(self._parts, address, session, named=agent)
+
+    async def keep(self, address: str, upstream_session_id: str, *, agent: str) -> Link:
+        """Copy what was said in an agent's session into a new conversation, redacted as all is.
+
+        From then on it is there whatever the agent deletes; while the session is there, it is gone
+        on in. Raises UsageError for an address that has a past, NotFoundError for no such session.
+        """
+        session = UpstreamSessionId(upstream_session_id)
+        return await adoption.keep(self._parts, address, session, agent=agent)
+
+    async def catch_up(self, upstream_session_id: str) -> int:
+        """Take in what a session on record has by now and the record lacks.
+
+        Returns how many turns that were. What was forgotten stays so. Raises NotFoundError for a
+        session that no conversation has.
+        """
+        return await adoption.catch_up(self._parts, UpstreamSessionId(upstream_session_id))
+
+    async def fork(self, address: str, into: str, *, at_message: int | None = None) -> Fork:
+        """Branch a conversation off after a message, into an address that has none yet.
+
+        Without `at_message`, after the newest one where no turn and no call is open. Raises
+        NotFoundError, UsageError for a place that cannot be cut, LeaseHeldError while a turn runs.
+        """
+        return await make_fork(self._parts, address, into, at_message)
+
+    async def edit_briefing(self, shown: Briefing, text: str) -> tuple[Briefing, tuple[str, ...]]:
+        """Keep what a person made of a briefing; returns it as it is now, and what went amiss.
+
+        Text that changes nothing, and an empty one, change nothing. Raises ConflictError when
+        somebody else has edited it since it was shown.
+        """
+        return await self._system.in_thread(
+            lambda: keep_edited(self.store, shown, text, at_ms=self.now_ms())
+        )
+
+    @cached_property
+    def forgetting(self) -> Forgetting:
+        """Erases text from the record; `forget` erases it in the files of hooks as well."""
+        return Forgetting(
+            store=self.store,
+            system=self._system,
+            leases=self._parts.leases,
+            project_id=self.project_id,
+        )
 
     async def forget(
         self, selection: Selection, *, by: Actor | None = None
@@ -276,7 +472,7 @@ class Project(RunningProject):
         asks for it, and while an action is held back that would be forgotten with it.
         """
         # Before anything is looked up: what is forgotten nobody brings back.
-        refuse_models(by or self._actor, what=_NOT_ERASED, hint=_ERASE_YOURSELF)
+        refuse_models(by or self._parts.actor, what=_NOT_ERASED, hint=_ERASE_YOURSELF)
         # Erased, the action would no longer be held back, and whoever goes on would do it again.
         for name in await self.forgotten_in_doubt(selection):
             raise UsageError(
@@ -308,8 +504,8 @@ class Project(RunningProject):
         Its sessions stay with it. Raises UsageError for an agent nobody knows, UpstreamError for
         one that does not start.
         """
-        opening = self._preparing.open_request(agent)
-        adapter = adapter_for(self.settings, agent)
+        opening = self._parts.open_request(agent)
+        adapter = self._parts.adapter(agent)
         return await probe(adapter, opening, rate_limit_prompt=rate_limit_prompt)
 
     async def reset(self, address: str) -> Conversation:
@@ -317,10 +513,10 @@ class Project(RunningProject):
 
         The only thing that ends a conversation. Raises LeaseHeldError while a turn is running.
         """
-        old = await self._system.in_thread(lambda: self._found(address))
-        async with self._leases.held(conversation_request(old.key, "reset")) as fence:
+        old = await self._system.in_thread(lambda: self._parts.resolved(address).conversation)
+        async with self._parts.leases.held(conversation_request(old.key, "reset")) as fence:
             minting = self._system.in_thread(
-                lambda: self._conversations.mint(
+                lambda: self._parts.conversations.mint(
                     old.key, fences=(fence,), generation=old.generation + 1
                 )
             )
@@ -331,9 +527,11 @@ class Project(RunningProject):
 
         Raises UsageError where no such agent holds it.
         """
-        user = user_name(self._environment)
+        user = user_name(self._parts.environment)
         await self._system.in_thread(
-            lambda: free(self.store, self._system, self._found(address), by_user=user)
+            lambda: free(
+                self.store, self._system, self._parts.resolved(address).conversation, by_user=user
+            )
         )
 
     async def agree(self, items: Sequence[Item] | None = None) -> None:
@@ -351,12 +549,47 @@ class Project(RunningProject):
                 chosen,
                 is_given=True,
                 # Marks of an agent count more than what a caller says of itself.
-                by=model_of(self._environment) or self._actor,
+                by=model_of(self._parts.environment) or self._parts.actor,
                 now_ms=now_ms,
             )
         )
 
     # --- below: how ----------------------------------------------------------------------------
+
+    async def _recover(self) -> None:
+        """Record what agents did that have died in a call of theirs, from their own stores."""
+        self.unread = await self._system.in_thread(self._calls.read_back)
+
+    @cached_property
+    def _calls(self) -> AgentCalls:
+        return AgentCalls(self._parts)
+
+    @cached_property
+    def _turns(self) -> Turns:
+        return Turns(self.store, self._system, self._parts.conversations)
+
+    @cached_property
+    def _overview(self) -> Overview:
+        parts, home = self._parts, Path(self.settings.home)
+        return Overview(
+            self.store,
+            self._system.is_dead,
+            tree_now=lambda workstream: tree_digest(Path(parts.place_if_there(workstream))),
+            doubts_now=self._doubts_now,
+            log_of=lambda agent, at_ms: str(log_path(home, agent, at_ms)),
+        )
+
+    def _doubts_now(self, workstream: str) -> tuple[RecordedEffect, ...]:
+        patterns = self.settings.outward_patterns
+        return effects_in_doubt(self.store, self.project_id, workstream, outward_patterns=patterns)
+
+    def _held(self, workstream: str) -> tuple[RecordedEffect, ...]:
+        """Return what is held back in a workstream. Raises NotFoundError. Blocking."""
+        known = self.store.workstream(self.project_id, workstream)
+        if not (known or self.store.conversations(self.project_id, workstream)):
+            raise self._parts.unknown(workstream)
+        patterns = self.settings.outward_patterns
+        return effects_held(self.store, self.project_id, workstream, outward_patterns=patterns)
 
     async def _request(self, address: str, text: str, options: TellOptions | None) -> TellRequest:
         chosen = options or TellOptions()
@@ -365,8 +598,8 @@ class Project(RunningProject):
         self.settings.role(parsed.role)
 
         def prepare() -> TellRequest:
-            agent = self._preparing.agent_for(parsed, named=chosen.agent)
-            return self._preparing.tell(parsed, Task(text=text), chosen, agent=agent)
+            agent = self._parts.agent_for(parsed, named=chosen.agent)
+            return self._parts.tell_request(parsed, Task(text=text), chosen, agent=agent)
 
         return await self._system.in_thread(prepare)
 

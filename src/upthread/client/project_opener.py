@@ -1,4 +1,7 @@
-"""A project, opened: the repository found, the configuration read, the store opened."""
+"""A project, opened: the repository found, the configuration read, the store opened.
+
+Or only looked at, by whatever reads no more than the agents' own stores: `surroundings`.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +17,29 @@ from msgspec import Struct, structs
 from upthread.agents.registry import agents_on_path, end_process_group
 from upthread.boundary.own_files import home_directory
 from upthread.client.agent_calls import AgentCalls
-from upthread.client.file_permissions import redaction_key, secure_home
-from upthread.client.parts import ProjectParts, record_policy, redactor_for
-from upthread.client.project_identity import (
+from upthread.client.consent import load_trusting
+from upthread.client.file_permissions import KEY_BYTES, read_key, redaction_key, secure_home
+from upthread.client.parts import ProjectParts
+from upthread.client.stores import (
     PROJECT_VARIABLE,
     identity_in,
+    key_of,
     know_project,
+    lease_times_for,
+    open_store,
     said_project,
 )
-from upthread.client.stores import key_of, lease_times_for, open_store
 from upthread.config import Settings, load_settings
 from upthread.core.actors import PROGRAM, Actor
 from upthread.core.agents import AGENTS, name_of
 from upthread.core.redaction.redactor import Redactor
-from upthread.core.types import ProjectId
+from upthread.core.types import RecordMode
 from upthread.errors import NotFoundError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.record.project_store import ProjectStore, RecordPolicy
 from upthread.runtime.system import System, user_name
 from upthread.runtime.working_tree.repository import find_repository, has_commit
-from upthread.store.address import file_path, is_postgres, key_path
+from upthread.store.address import database_files, file_path, is_postgres, key_path
 from upthread.store.log import LogStore
 
 if TYPE_CHECKING:
@@ -61,98 +67,115 @@ async def open_project(
     """Open the project a directory belongs to; a SQLite store is created on first use.
 
     `project` says which one it is where its path does not: an id, or `new`
-    (client/project_identity.py). `environment` stands in for the process's own. Without
+    (client/stores.py). `environment` stands in for the process's own. Without
     `ask_person`, a permission request that no rule answers parks the turn. What the repository says
     and no person agreed to does not count: it is `settings.pending`, named in `notices`; `agree` is
     for a person. `system` stands in for the machine's clock, ids and waiting. `actor` is who
     answers and acts, as the record names them; only a surface that sees a person may say that it is
     one. Raises ConfigError, StoreError and UsageError.
     """
-    env = dict(os.environ if environment is None else environment)
-    system = _system(system)
-    asked = Asked(directory=Path(directory), environment=env, database=database, project=project)
-    opened = await system.in_thread(lambda: open_record(asked))
+    system = system or System()
+    opening = partial(
+        open_parts,
+        Path(directory),
+        environment=dict(os.environ if environment is None else environment),
+        database=database,
+        project=project,
+        actor=actor,
+        system=system,
+    )
+    parts = await system.in_thread(opening)
+    times = lease_times or parts.lease_times
+    parts = structs.replace(parts, ask_person=ask_person, lease_times=times)
     try:
-        parts = _parts(
-            opened,
-            environment=env,
-            system=system,
-            ask_person=ask_person,
-            lease_times=lease_times,
-            actor=actor,
-        )
         from upthread.client.project import Project  # noqa: PLC0415  # a hook needs none
 
         yield Project(parts)
     finally:
         # Closed for whoever is cancelled as well: an open file holds its log and its locks.
         with system.shield():
-            await system.in_thread(opened.store.close)
+            await system.in_thread(parts.store.close)
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """What an opening is asked for.
+@contextmanager
+def open_agent_calls(
+    directory: Path, *, environment: Mapping[str, str], wait_s: float
+) -> Generator[AgentCalls]:
+    """Open the record behind a directory for one step of an agent's hook. Blocking.
+
+    A store that is in use is waited for `wait_s`. Raises NotFoundError for a project that nobody
+    has used upthread in; ConfigError, StoreError and UsageError as `open_project`.
+    """
+    parts = open_parts(directory, environment=environment, is_known_only=True, wait_s=wait_s)
+    try:
+        yield AgentCalls(parts)
+    finally:
+        parts.store.close()
+
+
+def open_parts(
+    directory: Path,
+    *,
+    environment: Mapping[str, str],
+    database: str | None = None,
+    project: str | None = None,
+    actor: Actor = PROGRAM,
+    system: System | None = None,
+    is_known_only: bool = False,
+    wait_s: float | None = None,
+) -> ProjectParts:
+    """Open the record behind a directory. Blocking. The caller closes `store`.
 
     With `is_known_only` nothing is made: NotFoundError where there is no database, or nobody has
     used upthread in the project. `wait_s` is how long a store that is in use is waited for, None:
-    as long as usual.
+    as long as usual. Otherwise as `open_project`.
     """
-
-    directory: Path
-    environment: Mapping[str, str]
-    database: str | None = None
-    project: str | None = None
-    is_known_only: bool = False
-    wait_s: float | None = None
-
-
-class Opened(Struct, frozen=True, kw_only=True):
-    """What an opening found. `store` is the whole of it: whoever takes it closes it."""
-
-    settings: Settings
-    redactor: Redactor
-    policy: RecordPolicy
-    store: LogStore
-    project_id: ProjectId
-    notices: tuple[str, ...] = ()
-
-
-def open_record(asked: Asked) -> Opened:
-    """Open the record behind a directory. Blocking; raises ConfigError, StoreError, UsageError."""
-    home = home_directory(asked.environment)
-    repository = find_repository(asked.directory, home=home, is_remembered=not asked.is_known_only)
+    home = home_directory(environment)
+    repository = find_repository(directory, home=home, is_remembered=not is_known_only)
     settings = load_settings(
         repository.root,
-        environment=asked.environment,
-        database=asked.database,
+        environment=environment,
+        database=database,
         repository=repository.identity.path,
     )
-    settings, ignored = _with_agent_here(settings, asked.environment)
-    if asked.is_known_only and not _is_there(settings):
-        raise _unknown(asked.directory)
-    redactor, notices_of_store, store = _open_store(settings, wait_s=asked.wait_s)
+    settings, ignored = _with_agent_here(settings, environment)
+    if is_known_only and not _is_there(settings):
+        raise _unknown(directory)
+    redactor, notices_of_store, store = _open_store(settings, wait_s=wait_s)
     try:
-        said = said_project(asked.project, asked.environment.get(PROJECT_VARIABLE))
+        said = said_project(project, environment.get(PROJECT_VARIABLE))
         identity = identity_in(settings.database, repository.identity)
-        if asked.is_known_only and said is None and not store.projects(identity):
-            raise _unknown(asked.directory)
+        if is_known_only and said is None and not store.projects(identity):
+            raise _unknown(directory)
         known = know_project(
             store,
             identity,
             said,
             has_commit=partial(has_commit, repository.root),
         )
-        notices = tuple(filter(None, (ignored, *notices_of_store, known.notice)))
     except BaseException:
         store.close()
         raise
-    return Opened(
+    system = structs.replace(system or System(), end_process_group=end_process_group)
+    policy = _record_policy(settings)
+    return ProjectParts(
+        store=ProjectStore(
+            store,
+            known.project_id,
+            by_user=actor.for_user(user_name(environment)),
+            now_ms=system.now_ms,
+            policy=policy,
+            redactor=redactor,
+        ),
+        system=system,
         settings=settings,
-        redactor=redactor,
-        policy=record_policy(settings),
-        store=store,
         project_id=known.project_id,
-        notices=notices,
+        environment=environment,
+        actor=actor,
+        lease_times=lease_times_for(settings.database),
+        redactor=redactor,
+        policy=policy,
+        notices_at_rest=tuple(filter(None, (ignored, *notices_of_store, known.notice))),
     )
 
 
@@ -184,7 +207,7 @@ def _open_store(
     settings: Settings, *, wait_s: float | None = None
 ) -> tuple[Redactor, tuple[str, ...], LogStore]:
     """The rules are read before the store is opened, its key after: it lies beside the file."""
-    redactor_for(settings, b"")  # a rule that is none is refused before there is anything of ours
+    _redactor_for(settings, b"")  # a rule that is none is refused before there is anything of ours
     home = Path(settings.home)
     # Before the file is opened, which may make it: never in a directory that others can enter.
     notice = secure_home(home)
@@ -193,7 +216,7 @@ def _open_store(
     is_lost = was_used and not os.path.lexists(key)
     store = open_store(settings.database, key=key_of(settings), wait_s=wait_s)
     try:
-        redactor = redactor_for(settings, redaction_key(key))
+        redactor = _redactor_for(settings, redaction_key(key))
         return redactor, (notice, _KEY_LOST.format(key) if is_lost else ""), store
     except BaseException:
         # A key that cannot be read is found last: the file must not stay open for it.
@@ -207,57 +230,22 @@ _KEY_LOST: Final = (
 )
 
 
-@contextmanager
-def open_agent_calls(
-    directory: Path, *, environment: Mapping[str, str], wait_s: float
-) -> Generator[AgentCalls]:
-    """Open the record behind a directory for one step of an agent's hook. Blocking.
-
-    A store that is in use is waited for `wait_s`. Raises NotFoundError for a project that nobody
-    has used upthread in; ConfigError, StoreError and UsageError as `open_project`.
-    """
-    asked = Asked(directory=directory, environment=environment, is_known_only=True, wait_s=wait_s)
-    opened = open_record(asked)
-    try:
-        yield AgentCalls(_parts(opened, environment=environment, system=_system(None)))
-    finally:
-        opened.store.close()
+def _record_policy(settings: Settings) -> RecordPolicy:
+    """Return what is recorded in a project, by role."""
+    roles: dict[str, RecordMode] = {
+        name: role.record for name, role in settings.roles.items() if role.record is not None
+    }
+    return RecordPolicy(mode=settings.record, roles=roles)
 
 
-def _system(system: System | None) -> System:
-    return structs.replace(system or System(), end_process_group=end_process_group)
+def _redactor_for(settings: Settings, key: bytes) -> Redactor:
+    """Return a project's redactor. Raises ConfigError for a rule that is none."""
+    own = settings.redaction
+    if not own.rules:
+        return Redactor(key, allowed=own.allow)
+    from upthread.core.redaction.rules import rules_of  # noqa: PLC0415  # a hook may redact nothing
 
-
-def _parts(
-    opened: Opened,
-    *,
-    environment: Mapping[str, str],
-    system: System,
-    ask_person: AskPerson | None = None,
-    lease_times: LeaseTimes | None = None,
-    actor: Actor = PROGRAM,
-) -> ProjectParts:
-    store = ProjectStore(
-        opened.store,
-        opened.project_id,
-        by_user=actor.for_user(user_name(environment)),
-        now_ms=system.now_ms,
-        policy=opened.policy,
-        redactor=opened.redactor,
-    )
-    return ProjectParts(
-        store=store,
-        system=system,
-        settings=opened.settings,
-        project_id=opened.project_id,
-        environment=environment,
-        ask_person=ask_person,
-        actor=actor,
-        lease_times=lease_times or lease_times_for(opened.settings.database),
-        redactor=opened.redactor,
-        policy=opened.policy,
-        notices_at_rest=opened.notices,
-    )
+    return Redactor(key, rules=rules_of(own.rules), allowed=own.allow)
 
 
 class Wait:
@@ -289,3 +277,38 @@ def open_blocking(
         opening = portal.wrap_async_context_manager(open_project(directory, database=database))
         with opening as project:
             yield project, Wait(portal)
+
+
+# --- before anything is opened --------------------------------------------------------------------
+# For what only reads the agents' own stores. Nothing is made: neither our home nor our record.
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """A directory's project: the settings that hold there, and whether we have a record of it.
+
+    `redactor` is the project's. Without a record its digests are good for this process alone.
+    """
+
+    settings: Settings
+    redactor: Redactor
+    has_record: bool
+
+    def is_here(self, directory: str) -> bool:
+        """Return whether a directory is the project's, by its name alone: nothing is looked at."""
+        top = self.settings.working_directory
+        return directory == top or directory.startswith(top.rstrip(os.sep) + os.sep)
+
+
+def surroundings(
+    directory: Path, *, environment: Mapping[str, str], database: str | None = None
+) -> Surroundings:
+    """Return where a directory belongs. Raises ConfigError and UsageError as opening it would."""
+    settings = load_trusting(directory, environment=environment, database=database)
+    place = settings.database
+    key = key_path(place, Path(settings.home))
+    known = read_key(key, mend="put it back from a copy") if key.exists() else b""
+    return Surroundings(
+        settings=settings,
+        redactor=_redactor_for(settings, known or os.urandom(KEY_BYTES)),
+        has_record=is_postgres(place) or any(each.exists() for each in database_files(place)),
+    )

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
 from upthread.client.file_permissions import put_key, read_key, secure_home
-from upthread.client.project_identity import identity_in
-from upthread.client.stores import key_of, lease_times_for, open_store, shown_address
+from upthread.client.stores import identity_in, key_of, lease_times_for, open_store, shown_address
 from upthread.config import Settings
 from upthread.core.commands import RecordProject
 from upthread.core.project import match_project
 from upthread.core.types import Lease, ProjectId, ProjectIdentity
-from upthread.errors import ConflictError, LeaseHeldError, NotFoundError, UsageError
+from upthread.errors import ConflictError, NotFoundError, UsageError
 from upthread.runtime.lease import LeaseTimes
-from upthread.runtime.record.store_copy import Move, ToMove, due_runs, leases_held
+from upthread.runtime.record.store_copy import Move, ToMove, due_runs, in_use, leases_held
 from upthread.runtime.system import host_name, is_dead, now_ms
 from upthread.runtime.working_tree.repository import find_repository
 from upthread.store.address import file_path, is_postgres, key_path
@@ -109,17 +108,13 @@ def _ends(
         )
     if is_made:
         secure_home(Path(settings.home))
-    source = _opened(settings, request.source)
-    try:
-        is_there = is_postgres(request.target) or file_path(request.target).is_file()
-        target = _opened(settings, request.target) if is_made or is_there else None
-        try:
-            yield source, target
-        finally:
-            if target is not None:
-                target.close()
-    finally:
-        source.close()
+    is_there = is_postgres(request.target) or file_path(request.target).is_file()
+    with ExitStack() as stack:
+        source = stack.enter_context(closing(_opened(settings, request.source)))
+        target = None
+        if is_made or is_there:
+            target = stack.enter_context(closing(_opened(settings, request.target)))
+        yield source, target
 
 
 def _opened(settings: Settings, address: str) -> LogStore:
@@ -185,31 +180,22 @@ def _own_paths(project: ToMove, request: MoveRequest) -> list[RecordProject]:
 
 def _must_rest(source: LogStore, address: str, project_id: ProjectId) -> None:
     """Raise where somebody works on a project, or may begin to at any moment."""
-    found = [lease for lease in leases_held(source, project_id) if not _is_dead(lease)]
+    found = list(leases_held(source, project_id))
     if found and all(lease.holder and lease.holder.host != host_name() for lease in found):
         # Of a holder on another host nobody knows but by its silence.
         time.sleep((lease_times_for(address) or LeaseTimes()).stale_after_s)
         found = [now for lease in found if (now := _moved_on(source, lease))]
     for lease in found:
-        holder = lease.holder.in_words() if lease.holder else "nobody any more"
-        raise LeaseHeldError(
-            f"{lease.name} is held by {holder}: the source is in use",
-            holder=holder,
-            hint="let it end, or end it, then move",
-            lease=lease.name,
-        )
+        raise in_use(lease, "the source", then="move")
     if is_postgres(address):
         _must_not_be_due(source, project_id)
-
-
-def _is_dead(lease: Lease) -> bool:
-    return lease.holder is None or is_dead(lease.holder)
 
 
 def _moved_on(source: LogStore, seen: Lease) -> Lease | None:
     """Return a lease as it stands when its holder has shown life since, else None."""
     now = source.lease(seen.name)
-    if now is None or _is_dead(now) or (seen.token, seen.heartbeat) == (now.token, now.heartbeat):
+    is_free = now is None or now.holder is None or is_dead(now.holder)
+    if now is None or is_free or (seen.token, seen.heartbeat) == (now.token, now.heartbeat):
         return None
     return now
 

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Awaitable, Callable
-
-from msgspec import Struct
+from collections.abc import Awaitable, Callable, Mapping
 
 from upthread.client.parts import ProjectParts
 from upthread.core.names import parse_workstream, shown
 from upthread.core.runs.pipeline import RunView
 from upthread.errors import LeaseHeldError, UsageError
-from upthread.runtime.lease import LeaseRequest, Leases, tree_lease, workstream_lease
+from upthread.runtime.lease import LeaseRequest, tree_lease, workstream_lease
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.runtime.turns.progress import Notice
-from upthread.runtime.working_tree.git_worktrees import Worktree, Worktrees
-
-
-class KnownWorktree(Struct, frozen=True, kw_only=True):
-    """A workstream with the working tree it has."""
-
-    workstream: str
-    worktree: Worktree
+from upthread.runtime.working_tree.git_worktrees import Worktree
 
 
 class WorktreesOfProject:
@@ -29,15 +20,13 @@ class WorktreesOfProject:
 
     def __init__(
         self,
-        worktrees: Worktrees,
         parts: ProjectParts,
-        leases: Leases,
         *,
         workstreams: Callable[[], Awaitable[tuple[WorkstreamView, ...]]],
     ) -> None:
-        self._worktrees = worktrees
+        self._worktrees = parts.worktrees
         self._system = parts.system
-        self._leases = leases
+        self._leases = parts.leases
         self._project_id = parts.project_id
         self._workstreams = workstreams
 
@@ -53,15 +42,11 @@ class WorktreesOfProject:
         name = parse_workstream(workstream)
         return await self._system.in_thread(lambda: self._worktrees.ensure(name))
 
-    async def all(self) -> tuple[KnownWorktree, ...]:
-        """Return the working trees of all known workstreams, oldest workstream first."""
+    async def all(self) -> Mapping[str, Worktree]:
+        """Return the working trees of known workstreams by their names, the oldest one first."""
         names = [view.workstream.workstream for view in await self._workstreams()]
-        found = [(name, await self.find(name)) for name in names]
-        return tuple(
-            KnownWorktree(workstream=name, worktree=worktree)
-            for name, worktree in found
-            if worktree is not None
-        )
+        found = {name: await self.find(name) for name in names}
+        return {name: worktree for name, worktree in found.items() if worktree is not None}
 
     async def remove(self, workstream: str) -> Worktree:
         """Remove a workstream's working tree; its branch stays, with all that was committed.

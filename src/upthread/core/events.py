@@ -305,10 +305,12 @@ class TurnEnded(StoredEvent, frozen=True, kw_only=True):
     reads before our words, None where nobody knows: core/decision/words.py. `calls_open` is how
     many calls had no end when the turn had: nobody knows what they came to, however well it ended.
     `session_stamp` is what the session's own store was known by then: while it is the same, nobody
-    has gone on in it since. Empty where that is not known. `usage` is what was counted since the
-    turn was last parked, None where the agent counts nothing. `turns_before` is how many turns the
-    conversation had before this one, None where nobody added them up; they took `tokens_before`,
-    and `failed_before` are those that did not end well: core/turns/spent_tokens.py.
+    has gone on in it since. Empty where that is not known. `session_written_at_ms` is when that
+    store was last written to, of a turn that was read back from it, else None. `usage` is what was
+    counted since the turn was last parked, None where the agent counts nothing. `turns_before` is
+    how many turns the conversation had before this one, None where nobody added them up; they took
+    `tokens_before`, and `failed_before` are those that did not end well:
+    core/turns/spent_tokens.py.
     """
 
     outcome: Outcome
@@ -327,6 +329,7 @@ class TurnEnded(StoredEvent, frozen=True, kw_only=True):
     tokens_fixed: int | None = None
     is_fixed_estimated: bool = False
     session_stamp: str = ""
+    session_written_at_ms: int | None = None
     usage: Usage | None = None
     turns_before: int | None = None
     tokens_before: int = 0

@@ -406,6 +406,11 @@ def own_leaves(files: Iterable[ConfigFile]) -> dict[Place, Any]:
     return {place: value for file in files for place, value in leaves(file).items()}
 
 
+def as_one(files: Sequence[ConfigFile]) -> ConfigFile:
+    """Return what files say as one file, the later over the earlier."""
+    return _from_leaves(own_leaves(files), roles=())
+
+
 def leaves(file: ConfigFile) -> dict[Place, Any]:
     """Return what a file says, by its place; what it leaves at the default is not said."""
     return dict(_leaves((), cast("Mapping[str, Any]", msgspec.to_builtins(file))))

@@ -115,7 +115,14 @@ async def tell_once(
     chosen = structs.replace(options or TellOptions(), key=key)
 
     async def tell() -> JsonValue:
-        return await _told(up, address, text, await up.tell(address, text, chosen), key)
+        try:
+            result = await up.tell(address, text, chosen)
+        except UsageError:
+            # Another step may have taken the role while this one waited for a limit.
+            if not await _attempts(up, address, key):
+                raise
+            return await recover()
+        return await _told(up, address, text, result, key)
 
     async def recover() -> JsonValue:
         # The process that was taken over may still hold the conversation, until it is stale.
@@ -163,7 +170,7 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
     while True:
         attempts = await _attempts(up, address, options.key)
         found = attempts[0] if attempts else None
-        if found is not None and _is_answered(found, text, options.key):
+        if found is not None and _is_answered(found, text, options):
             return _told_before(address, text, found)
         # In a sibling, if the turn was diverted to one.
         told_to = found.role.address if found else address
@@ -186,18 +193,19 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
                 return await _told(up, address, text, result, options.key)
 
 
-def _is_answered(found: _Attempt, text: str, key: str) -> bool:
+def _is_answered(found: _Attempt, text: str, options: TellOptions) -> bool:
     """Return whether an attempt has its reply. Raises the error of one that must not go on."""
-    role, prompt = found.role, found.said[0].text
+    role, prompt, key = found.role, found.said[0].text, options.key
     known = tuple(continuation(text, (), is_last=each) for each in (False, True))
     is_known = prompt == without_fresh(text) or prompt.startswith(known)
     if prompt and not has_placeholder(prompt) and not is_known:
         raise _told_otherwise(key, role.address)
     parked = found.view.parked
-    # For a limit alone, which has passed, nobody has to decide.
-    is_past = parked is not None and 0 < (parked.reset_at_ms or 0) <= now_ms()
+    # For a limit alone, which has passed or is waited out, nobody has to decide.
+    until_ms = parked.reset_at_ms if parked else None
+    is_limit = bool(until_ms) and (options.is_waiting or until_ms <= now_ms())
     # One that another prompt took the place of waits for nobody any more.
-    if parked and found.is_current and found.view.ended is None and not is_past:
+    if parked and found.is_current and found.view.ended is None and not is_limit:
         raise _not_told(role, *found.view.stopped_by, parked)
     stopped_by = found.view.stopped_by
     if shortfall(*stopped_by):
@@ -215,7 +223,7 @@ async def _asked(up: Project, text: str, attempts: Sequence[_Attempt]) -> str:
     heard = [each for each in attempts if each.view.sends and not each.view.was_unheard]
     if not heard:
         # The key was begun, and a restore has lost its turn: the session may have its prompt.
-        is_lost = not attempts and up.store.restored_at_ms is not None
+        is_lost = not attempts and up.store.restored_at_ms(up.project_id) is not None
         return continuation(text, (), is_last=False) if is_lost else text
     workstream = heard[0].role.workstream
     # Those of sub-agents as well, whose turns have the ids of their parents'.

@@ -106,12 +106,6 @@ class Store(Reads):
     time. A backend is a `LogStore` (log.py), which makes `commit` of what it appends.
     """
 
-    restored_at_ms: int | None = None
-    """When a backup took the place of a database that could not be read; 0 if it could.
-
-    None for a store that was never restored.
-    """
-
     @abstractmethod
     def commit(self, writes: Sequence[Write], **leases: Unpack[Leases]) -> None:
         """Write all or nothing (S1-S6, S34). An empty batch with fences only checks them."""
@@ -127,6 +121,14 @@ class Store(Reads):
         """Yield the proof of each stream of the store, of a project, or of a workstream.
 
         A stream is proved by its entries: its head and its tags are exactly what they make (S33).
+        """
+
+    @abstractmethod
+    def restored_at_ms(self, project_id: ProjectId) -> int | None:
+        """Return when a backup took the place of a database that could not be read; 0 if it could.
+
+        None for a project whose record was never restored. A mark of the whole store counts for
+        every project, and `move` takes it along for each.
         """
 
     @abstractmethod

@@ -120,6 +120,13 @@ RELEASE: Final = (
     "UPDATE {at}lease SET holder = NULL WHERE {key} = $1 AND token = $2 RETURNING token"
 )
 
+# `restored` alone is of the whole store, as after `restore`; with a project's id it was moved here.
+_RESTORED: Final = "SELECT value FROM {at}meta WHERE name IN ('restored', 'restored ' || {text})"
+_MARK_RESTORED: Final = (
+    "INSERT INTO {at}meta (name, value) VALUES (rtrim('restored ' || {text}), $2)"
+    " ON CONFLICT (name) DO UPDATE SET value = excluded.value RETURNING value"
+)
+
 _HOLDER: Final = Json(Holder, "lease")
 
 
@@ -288,6 +295,19 @@ class LogStore(Store):
                 damage = error
             if _is_in(head, texts, project_id, workstream):
                 yield Proof(name, head, damage)
+
+    # --- restores ---------------------------------------------------------------------------------
+
+    def restored_at_ms(self, project_id: ProjectId) -> int | None:
+        rows = self.read(_RESTORED, self.column(project_id))
+        return max((value for (value,) in rows), default=None)
+
+    def mark_restored(self, at_ms: int, project_id: str = "") -> None:
+        """Record that a backup took the place of a database, for a project or for all of them.
+
+        It is on the disk with the next commit that is synced.
+        """
+        self.write(_MARK_RESTORED, self.column(project_id), at_ms)
 
     # --- leases -----------------------------------------------------------------------------------
 

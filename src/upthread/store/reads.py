@@ -596,6 +596,21 @@ class Reads(ABC):
         ]
         return tuple(sorted(found, key=lambda each: each.ordinal))
 
+    def examinations(self, conversation_id: ConversationId) -> tuple[commands.RecordExamined, ...]:
+        """Return the files that turns examined, in the order in which they were committed."""
+        found = self._values_of(conversation_id, "examined")
+        return tuple(
+            commands.RecordExamined(
+                conversation_id=conversation_id,
+                turn_id=value.turn_id,
+                first_ordinal=value.first_ordinal,
+                upstream_session_id=value.upstream_session_id,
+                files=files_of(entry),
+                recorded_at_ms=entry.at_ms,
+            )
+            for entry, value in found
+        )
+
     def examined(
         self, conversation_id: ConversationId, *, upstream_session_id: str | None = None
     ) -> tuple[ExaminedFile, ...]:
@@ -604,9 +619,9 @@ class Reads(ABC):
         Of what one upstream session has examined; None: of all of the conversation's sessions.
         """
         last: dict[str, ExaminedFile] = {}
-        for entry, value in self._values_of(conversation_id, "examined"):
-            if upstream_session_id in {None, value.upstream_session_id}:
-                for each in files_of(entry):
+        for written in self.examinations(conversation_id):
+            if upstream_session_id in {None, written.upstream_session_id}:
+                for each in written.files:
                     last.pop(each.path, None)  # to its end
                     last[each.path] = each
         return tuple(last.values())

@@ -120,6 +120,9 @@ def main():
         return
     how = "--resume" if "--resume" in words else "--session-id"
     session = words[words.index(how) + 1]
+    if how == "--resume" and (said := os.environ.get("ENDS_WITH_ERROR")):
+        Claude(session).write("result", subtype="error_during_execution", errors=[said])
+        sys.exit(1)
     if how == "--resume" and os.environ.get("DIES_OF_ITS_SESSION"):
         raise SystemExit(134)
     if how == "--resume" and not (store(session).exists() and store(session).read_text().strip()):

@@ -83,6 +83,17 @@ async def test_what_dies_of_its_session_is_told_from_what_does_not_start(
         assert not says_not_started(caught.value.message)
 
 
+async def test_what_ends_its_start_with_an_error_result_is_told_with_its_words(
+    request_for, tmp_path, home
+):
+    request = request_for(environment={"HOME": str(tmp_path), "ENDS_WITH_ERROR": "it is frozen"})
+    async with AGENT.adapter.open(request) as connection:
+        session = await connection.new_session()
+        with pytest.raises(UpstreamError, match="during --resume") as caught:
+            await connection.load_session(session)
+        assert "it is frozen" in caught.value.hint
+
+
 async def test_a_session_whose_place_another_took_is_attached_again(connection, recorded):
     first = await connection.new_session()
     await connection.new_session()

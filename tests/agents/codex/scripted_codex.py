@@ -82,6 +82,8 @@ class Codex:
         return {"result": {}}
 
     def thread_resume(self, params):
+        if os.environ.get("SCRIPTED_SAYS_IN_DATA"):
+            return {"error": {"code": -32603, "message": "no", "data": {"reason": "it is frozen"}}}
         if params["threadId"] in self.threads():
             moved = os.environ.get("SCRIPTED_MOVES")
             return self.loading(moved or params["threadId"])

@@ -84,6 +84,13 @@ async def test_half_a_surrogate_pair_is_sent_as_the_replacement_character(prompt
     assert recorded.text == "said: half \ufffd a pair"
 
 
+async def test_an_error_that_has_its_words_in_its_data_is_told_with_them(opened):
+    async with opened(SCRIPTED_SAYS_IN_DATA="1") as connection:
+        session = await connection.new_session()
+        with pytest.raises(UpstreamError, match=r"no .*it is frozen"):
+            await connection.resume_session(session)
+
+
 async def test_only_an_id_is_ever_resumed(connection, recorded):
     """Codex would take a name, and begin a new thread where it knows none of that name."""
     for name in ("spec-42", "--last", "", "urn:uuid:" + UNKNOWN):

@@ -123,6 +123,10 @@ def test_a_session_is_refused_for_good_for_the_same_refusal_twice_unless_it_may_
         ("the lockfile format v9 is not understood",) * 3 + (True,),
         ("the host is stopping: nothing is opened",) * 3 + (False,),
         ("terminating on SIGTERM",) * 3 + (False,),
+        ("exec: Terminated",) * 3 + (False,),
+        ("the worker was killed by the system",) * 3 + (False,),
+        ("string is not terminated in weft.json",) * 3 + (True,),
+        ("the thread of the killed job cannot be read",) * 3 + (True,),
         ("mine was ended by signal 15 during session/load",) * 3 + (False,),
         ("mine was ended by signal 11 during session/load",) * 3 + (True,),
         ("the session is locked (read-only)",) * 3 + (True,),
@@ -143,6 +147,31 @@ def test_a_session_is_refused_for_good_at_the_third_refusal_also_in_other_words(
     first, second, third, is_given
 ):
     assert is_refused_for_good([second, first], third) is is_given
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "Session is open in another window",
+        "Too Many Requests",
+        "worker terminated by SIGTERM",
+        "mine was ended by signal 15 during session/load",
+        "Please log in again",
+    ],
+)
+def test_a_refusal_that_is_not_the_sessions_does_not_count_among_those_in_a_row(other):
+    assert not is_refused_for_good([other] * 3, "the loom is jammed")
+    assert not is_refused_for_good([other, "the loom is jammed", other], "no thread is left")
+    assert is_refused_for_good([other, "the loom is jammed"], "the loom is jammed")
+
+
+def test_a_provider_that_names_each_request_refuses_in_the_same_words():
+    first, second = (
+        f"unexpected status 422 Unprocessable Entity: this talk is with the auditors, cf-ray:"
+        f" {ray}, request id: {request} (httpConnectionFailed, HTTP 422)"
+        for ray, request in [("aa44c86c-FRA", "req_e57f1Zq"), ("bb51d00e-LHR", "req_0xYpL9k")]
+    )
+    assert is_refused_for_good([first], second)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from upthread.client.runs import CANNOT_RUN
 from upthread.core.decision.rollover import ROLLOVER, Recovery
 from upthread.core.decision.words import TOKENS_MAX
 from upthread.core.events import (
@@ -41,7 +42,6 @@ from upthread.core.runs.stops import (
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition, TurnView, fold
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.permissions import NEEDS_PERMISSION
-from upthread.runtime.runs.runs import CANNOT_RUN
 
 PARKED_FOR = (
     *("blocked", "no_report", "asked_in_vain", "too_many_steps", REJECTED_TOO_OFTEN),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+
 from upthread.core.decision.words import RESUME, done_in_words
 
 
@@ -53,6 +56,19 @@ def test_reset_shows_asks_and_keeps_the_old_conversation(shared):
     kept = [(each["conversation_id"], each["generation"]) for each in audit["conversations"]]
     assert kept == [(before, 1), (done["new_conversation_id"], 2)]
     assert "has no open session" in shared("id", "r1/planner", code=3).err
+
+
+def test_why_says_that_the_agent_of_a_session_is_no_longer_configured(shared):
+    speaks = json.dumps([sys.executable, "-m", "upthread.agents.rehearsal"])
+    shared.configure(f"[agents.mine]\ncommand = {speaks}\n")
+    shared("tell", "w9/planner", "hi", "--agent", "mine")
+    shared.configure(f"[agents.other]\ncommand = {speaks}\n")
+    told = shared("why", "w9/planner").out
+    refused = shared("tell", "w9/planner", "again", code=2).err
+    (shared.directory / "upthread.toml").unlink()
+    assert "nothing would be sent without another --agent: there is no agent 'mine'" in told
+    assert "there is no agent 'mine', which has the session" in refused
+    assert "configured: other" in refused
 
 
 def test_agents_lists_what_is_here_and_what_the_configuration_adds(shared):

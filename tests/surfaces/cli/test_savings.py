@@ -37,6 +37,9 @@ def test_a_project_has_its_sums_by_workstream_role_and_month(up):
     assert [each["workstream"] for each in told["by_workstream"]] == ["w", "other"]
     assert [each["role"] for each in told["by_role"]] == ["planner", "clarifier", "auditor"]
     assert told["total"]["tokens_read"] == {"total": 2990, "told": 3, "of": 5}
+    # 1,000 and 99 where a session began, 2,500 where it was resumed: a loss.
+    assert told["total"]["tokens_saved"] == {"total": 550 - 2500, "told": 1, "of": 1}
+    assert "saved       -2k\n" in out
 
 
 def test_a_cost_is_told_only_of_what_was_told_whole(up):

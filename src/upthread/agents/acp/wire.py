@@ -25,6 +25,7 @@ from upthread.agents._outcomes import (
     outcome_of_status,
     says_no_credit,
     says_unpaired_call,
+    words_of_error,
 )
 from upthread.agents._prompt import TurnSeen
 from upthread.agents.base import PromptResult
@@ -626,7 +627,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
 def refusal_in(code: int, message: str, data: object, *, quirk: Quirk) -> Refusal:
     """Say what an error answer means."""
-    said = f"{message} {_as_text(data)}".strip()
+    said = words_of_error(message, data)
     detail = said if said and code == INTERNAL_ERROR else f"{said} (code {code})"
     outcome, is_certain = _judge(code, data, said, quirk=quirk)
     return Refusal(
@@ -761,12 +762,6 @@ def is_system_error(holder: object) -> bool:
 def _tokens(answer: object, *names: str) -> int | None:
     """Return the sum of what the answer's usage says; None for nothing, and zero is no figure."""
     return sum(filter(None, (number_at(answer, "usage", name) for name in names))) or None
-
-
-def _as_text(data: object) -> str:
-    if data is None:
-        return ""
-    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
 
 
 def _reset_after_s(data: object, said: str) -> float | None:

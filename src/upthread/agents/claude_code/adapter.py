@@ -61,7 +61,7 @@ from upthread.agents.claude_code.translation import (
     session_of,
 )
 from upthread.core.agents import AGENTS
-from upthread.core.codec import member, object_at, text_at
+from upthread.core.codec import member, object_at, text_at, texts_at
 from upthread.core.events import AgentEvent
 from upthread.core.quotas import TURN, milliseconds_of
 from upthread.core.roles.limits import RoleLimits, allows_only_named, denies_wholly, named_tools
@@ -114,9 +114,16 @@ class ClaudeProcess(JsonLines):
         super().__init__(child, agent=agent, timeout_s=timeout_s)
         self.is_released = anyio.Event()
         self._on_frame = on_frame
+        self._ended_with: list[str] = []
+
+    def last_words(self) -> str:
+        """Return what it wrote to stderr last, and the errors of its last result."""
+        return "; ".join((super().last_words(), *self._ended_with))
 
     async def _take(self, message: object) -> None:
         kind = text_at(message, "type")
+        if kind == "result":
+            self._ended_with = texts_at(message, "errors")
         if kind == "control_request":
             self.child.allowance.take_request()
         if kind != "control_response":

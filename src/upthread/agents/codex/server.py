@@ -26,7 +26,7 @@ from msgspec import structs
 
 from upthread.agents._connection import JsonLines, ServerConnection, ServerPrompt, is_uuid
 from upthread.agents._json_lines import unknown
-from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
+from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, words_of_error
 from upthread.agents._process import ChildProcess
 from upthread.agents.base import OpenRequest, PromptResult
 from upthread.agents.codex import items
@@ -456,7 +456,8 @@ class CodexServer(JsonLines):
             session=session or "",
         )
         if "error" in answer:
-            said = text_at(answer, "error", "message")
+            error = object_at(answer, "error")
+            said = words_of_error(text_at(error, "message"), error.get("data"))
             outcome = outcome_of_refusal(said)
             hint = BUSY_HINT if outcome is Outcome.BUSY else ""
             said = said[:DETAIL_CHARACTERS_MAX]

@@ -206,8 +206,9 @@ def _fires(row: PoisonRow, signs: PoisonSigns) -> bool:
 
 _TEMPORARY: Final = (
     r"(?i)\b(?:sign|log)(?:g?ed|ging)?.?in\b|auth(?!or\b|ors\b)|credential|api.?key|quota|limit|credit"
-    r"|billing|overload|time.?out|timed out|tempor|unavailable|\b(?:re)?try|network|connect|socket"
-    r"|econn|enotfound|eai_|fetch|gateway|server error|memory|certificate|balance|spend"
+    r"|billing|overload|time.?out|timed out|tempor|unavailable|\b(?:re)?try|network"
+    r"|\b(?:re|dis)?connect|socket|econn|enotfound|eai_|fetch|gateway|server error|memory"
+    r"|certificate|balance|spend"
     r"|\b(?:no|disk|free|enough|insufficient|out of|storage) space\b|\bspace (?:left|available)\b"
     r"|enospc|too many|emfile|eacces|permission|read-only|maintenance|loading"
 )
@@ -237,14 +238,18 @@ _FOR_GOOD: Final = r"(?i)for good|for ?ever|permanent|archived|read.?only"
 """With such words, "locked" speaks of no other user of the session."""
 
 _STOPPING: Final = (
-    r"(?i)\bsig(?:term|int|kill|hup)\b|\bterminated\b|\bkilled\b|\b(?:stopp|restart|drain)ing\b"
-    r"|being stopped|shutting down"
+    r"(?i)\bsig(?:term|int|kill|hup)\b|\b(?:stopp|restart|drain)ing\b|being stopped|shutting down"
+    r"|(?:^|: )\W{0,3}(?:terminated|killed)\W{0,3}$"
+    r"|\b(?:process|agent|server|worker|child) (?:was |is )?(?:being )?(?:terminated|killed)\b"
+    r"|\b(?:terminated|killed) by (?:an? |the )?"
+    r"(?:signal|system|supervisor|user|operator|kernel|oom)"
 )
+"""A record that is "not terminated" was stopped by nobody."""
 _STOPPED: Final = r" was ended by signal (?:1|2|15) during "
 """How we say that somebody stopped the agent: SIGHUP, SIGINT or SIGTERM. A crash is none."""
 
-_NUMBER: Final = r"(?i)[0-9a-f]*\d[0-9a-f]*"
-"""Also a hexadecimal one, because a refusal may have the id of a trace."""
+_NUMBERED: Final = r"[^\s;,()]*\d[^\s;,()]*"
+"""A word with a figure in it. A refusal may have the id of a request, which is new each time."""
 
 REFUSALS_MAX: Final = 3
 """Refusals in a row with which a session is given up, whatever passing fault they may speak of."""
@@ -271,7 +276,7 @@ _ADDED: Final = ("; ", " (")
 
 def is_in_use(words: str) -> bool:
     """Return whether a refusal speaks of somebody else who works in the session."""
-    theirs = re.sub(_OURS, "", words)
+    theirs = _theirs(words)
     return bool(re.search(_IN_USE, theirs)) and not re.search(_FOR_GOOD, theirs)
 
 
@@ -286,21 +291,34 @@ def is_refused_for_good(
     """Return whether a session that refuses again with the words `now` is given up.
 
     `before` are the words of the refusals in a row before it, the newest first; the newest may
-    begin with `now`. Two are enough if their words are the same except for numbers, and speak of
-    nothing that may pass. No session is given up for words of somebody else who works in it, or who
-    stops the agent, nor for a phrase of sign-in, a limit, credit or overload. Of three, only the
-    words or only the passing fault may be another one: an id that is new each time is no number,
-    and a name may look like a fault. The words of an agent that died are on its `stderr`. With
-    `is_slow` it did not answer in time, which may pass.
+    begin with `now`. Two are enough if their words are the same except for words with a figure, and
+    speak of nothing that may pass. No session is given up for words of somebody else who works in
+    it, or who stops the agent, nor for a phrase of sign-in, a limit, credit or overload, and such a
+    refusal does not count. Of three, only the words or only the passing fault may be another one:
+    an id need not have a figure, and a name may look like a fault. The words of an agent that died
+    are on its `stderr`. With `is_slow` it did not answer in time, which may pass.
     """
-    told = stderr or re.sub(_OURS, "", now)
-    is_stopped = is_stopping(told) or re.search(_STOPPED, now)
-    is_of_session = not (is_in_use(told) or is_stopped or re.search(_NOT_OF_SESSION, told))
-    if not before or not is_of_session:
+    counted = [words for words in before if _is_of_session(words)]
+    if not counted or not _is_of_session(now, stderr):
         return False
-    older, newer = (re.sub(_NUMBER, "", words) for words in (before[0], now))
+    older, newer = (re.sub(_NUMBERED, "", words) for words in (counted[0], now))
     rest = older.removeprefix(newer)
     is_same = older.startswith(newer) and (not rest or rest.startswith(_ADDED))
-    may_pass = is_slow or bool(re.search(_TEMPORARY, told))
+    may_pass = is_slow or bool(re.search(_TEMPORARY, _theirs(now, stderr)))
     needed = REFUSALS_MAX if may_pass or not is_same else REFUSALS_MAX - 1
-    return len(before) + 1 >= needed and (is_same or not may_pass)
+    return len(counted) + 1 >= needed and (is_same or not may_pass)
+
+
+def _is_of_session(words: str, stderr: str = "") -> bool:
+    """Return whether a refusal may be about the session, and not about who else uses or stops it.
+
+    Nor about sign-in, a limit, credit or overload.
+    """
+    told = _theirs(words, stderr)
+    is_stopped = is_stopping(told) or re.search(_STOPPED, words)
+    return not (is_in_use(told) or is_stopped or re.search(_NOT_OF_SESSION, told))
+
+
+def _theirs(words: str, stderr: str = "") -> str:
+    """Return the agent's own words of a refusal."""
+    return stderr or re.sub(_OURS, "", words)

@@ -141,6 +141,7 @@ class Recorder:
         stream = self._stream_of(event)
         if stream is None:
             is_named = event.upstream_session_id is not None
+            self.has_acted |= is_named and isinstance(event, events.TextReceived)
             self._quarantine(event, reason="unknown session id" if is_named else "no session id")
         else:
             self._take(stream, event)

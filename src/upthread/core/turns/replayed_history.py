@@ -96,9 +96,7 @@ def lacked(
     # Before anything is compared: a person waits for the prompt.
     if len(held) * len(asked) > PAIRS_MAX:
         return Lacked(fault=TOO_MANY)
-    end = _known_to_both(
-        [folded_prompt(turn.prompt) for turn in held], [_texts(each) for each in asked]
-    )
+    end, turns = _after_known(held, asked, recorded)
     if end == 0:
         # Without an answer of it on record the session may be one that never had a prompt of ours.
         has_answered = any(
@@ -106,13 +104,33 @@ def lacked(
             for message in recorded
         )
         return Lacked(fault=UNKNOWN_PROMPTS) if held and has_answered else NOTHING_LACKED
+    return Lacked(turns=turns)
+
+
+def not_recorded(
+    held: Sequence[StoredTurn], recorded: Sequence[types.Message]
+) -> tuple[StoredTurn, ...]:
+    """Return a session's turns after the last one that is on record, all of them without one."""
+    asked = [message for message in recorded if message.speaker is types.Speaker.USER]
+    return _after_known(held, asked, recorded)[1]
+
+
+def _after_known(
+    held: Sequence[StoredTurn],
+    asked: Sequence[types.Message],
+    recorded: Sequence[types.Message],
+) -> tuple[int, tuple[StoredTurn, ...]]:
+    """Return how many turns lead to the last one that is on record, and those after it."""
+    end = _known_to_both(
+        [folded_prompt(turn.prompt) for turn in held], [_texts(each) for each in asked]
+    )
     known = {
         part.call_id
         for message in recorded
         for part in message.parts
         if isinstance(part, types.ToolCallPart)
     }
-    return Lacked(turns=tuple(turn for turn in held[end:] if not _is_recorded(turn, known)))
+    return end, tuple(turn for turn in held[end:] if not _is_recorded(turn, known))
 
 
 def gone_turns(

@@ -1,6 +1,7 @@
-"""What a conversation's briefing is made of, read from the store. Blocking reads, nothing written.
+"""A conversation's briefing: what it is made of, shown to a person, and kept as a person edits it.
 
-Every look back has its limit: a briefing of a long conversation costs what one of a short one does.
+Blocking. Every look back has its limit: a briefing of a long conversation costs what one of a short
+one does.
 """
 
 from __future__ import annotations
@@ -9,8 +10,19 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
+from msgspec import Struct, structs
 
-from upthread.core.context.briefing import BriefingEdit, BriefingInputs, Reported, goal_of
+from upthread.core.commands import RecordBriefingEdit
+from upthread.core.context.briefing import (
+    BriefingEdit,
+    BriefingInputs,
+    Reported,
+    Section,
+    build_briefing,
+    goal_of,
+    read_edit,
+    sections_of,
+)
 from upthread.core.context.prior_context import PRIOR_EXCHANGES_MAX, plan_of
 from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.roles.reports import Report
@@ -87,6 +99,67 @@ def briefing_inputs(
         last_reply="" if is_independent else _last_reply(messages),
         edit=briefing_edit(store, conversation_id)[1],
     )
+
+
+class Briefing(Struct, frozen=True, kw_only=True):
+    """A briefing as it would be told now. `edits` counts how often persons have edited it.
+
+    `changes` are what has changed, as it is told in it, None where nothing was looked at. An
+    independent role is not told what it said itself.
+    """
+
+    conversation: Conversation
+    text: str
+    sections: tuple[Section, ...]
+    edits: int
+    changes: tuple[str, ...] | None
+    is_independent: bool
+
+
+def briefing_of(
+    store: Store,
+    conversation: Conversation,
+    changes: tuple[str, ...] | None,
+    *,
+    is_independent: bool,
+) -> Briefing:
+    """Return the briefing of a conversation."""
+    inputs = briefing_inputs(store, conversation, changes=changes, is_independent=is_independent)
+    return Briefing(
+        conversation=conversation,
+        text=build_briefing(inputs),
+        sections=sections_of(inputs),
+        edits=briefing_edit(store, conversation.conversation_id)[0],
+        changes=changes,
+        is_independent=is_independent,
+    )
+
+
+def keep_edited(
+    store: Store, shown: Briefing, text: str, *, at_ms: int
+) -> tuple[Briefing, tuple[str, ...]]:
+    """Keep what a person made of a briefing; returns it as it is now, and what went amiss.
+
+    Raises ConflictError when somebody else has edited it since it was shown.
+    """
+    conversation, told = shown.conversation, shown.is_independent
+    _, before = briefing_edit(store, conversation.conversation_id)
+    # As it was without the edit, and with the changes
+    # that the person saw: what differs is theirs.
+    inputs = briefing_inputs(store, conversation, changes=shown.changes, is_independent=told)
+    made = sections_of(structs.replace(inputs, edit=None))
+    read = read_edit(text, shown=shown.sections, made=made, before=before)
+    if read.edit != before:
+        write = RecordBriefingEdit(
+            conversation_id=conversation.conversation_id,
+            # By number, so that of two who edited the same
+            # text the second is told, and nobody overwrites.
+            seq=shown.edits + 1,
+            edit=msgspec.to_builtins(read.edit),
+            recorded_at_ms=at_ms,
+        )
+        store.commit((write,))
+    return briefing_of(store, conversation, shown.changes, is_independent=told), read.faults
 
 
 def _runs(store: Store, key: ConversationKey) -> tuple[RunView, ...]:

@@ -113,7 +113,7 @@ def effects_in_doubt(
 
 def _gaps_of(store: Store, conversation: Conversation) -> Iterator[RecordedEffect]:
     """Yield the gaps of restores that nobody has settled. Blocking."""
-    if store.restored_at_ms is not None:
+    if store.restored_at_ms(conversation.key.project_id) is not None:
         acts = store.acts(conversation.conversation_id)
         for each in in_doubt(settled(gaps_in(acts), settlements_in(acts))):
             yield RecordedEffect(conversation=conversation, effect=each)

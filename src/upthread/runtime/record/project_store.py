@@ -77,7 +77,7 @@ class ProjectStore(Store):
         redactor: Redactor | None = None,
     ) -> None:
         self.behind = store
-        self.restored_at_ms = store.restored_at_ms
+        self._restored_at_ms = store.restored_at_ms(project_id)
         self._project_id = project_id
         self._by_user = by_user
         self._now_ms = now_ms
@@ -139,6 +139,9 @@ class ProjectStore(Store):
         return self.behind.proofs(project_id, workstream)
 
     # --- leases -----------------------------------------------------------------------------------
+
+    def restored_at_ms(self, project_id: ProjectId) -> int | None:
+        return self._restored_at_ms if self._is_it(project_id) else None
 
     def scrub(self) -> None:
         self.behind.scrub()

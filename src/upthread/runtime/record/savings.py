@@ -1,22 +1,25 @@
-"""Savings: what each delegation really took, beside what its decision expected, from the record.
+"""Savings: what each delegation really took, and what resuming saved, from the record.
 
-Measured is what an agent counted, request by request; what it did not tell stays untold, and no
-estimate takes its place. Of two ways only one was taken: what the other would have read is what the
-decision expected of it, so whatever is said to be saved is an estimate and marked as one. It is
-counted in tokens that are read anew, since what comes from a cache costs about a tenth: what the
-way taken read anew at its first request, from what the other one would have. Where it is not known
-what would have come from a cache, nothing is said to be saved.
+Measured is what an agent counted, request by request. What it did not tell is not told, and no
+estimate takes its place. A visit is a delegation with all its requests. What a resumed visit saved
+is the difference between two measured figures: what visits of its role that began anew took on
+average (the first ones and those after a briefing, with the same agent in the same workstream), and
+what it took itself. Below 0 it is a loss. Without such a visit nothing is said to be saved.
+
+For example: a visit began anew and took 46,794 tokens, because the agent read its files. Two visits
+resumed that session, and took 26,140 each. Together they saved 41,308.
 """
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from statistics import median
+from statistics import mean, median
 from typing import Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.core.decision.words import (
     FIRST,
@@ -29,6 +32,7 @@ from upthread.core.decision.words import (
     Tokens,
 )
 from upthread.core.events import Usage
+from upthread.core.types import TurnId
 from upthread.runtime.record.timeline import Branch, Timeline, TurnNode
 
 Way: TypeAlias = Literal["resumed", "briefed", "first"]
@@ -61,7 +65,8 @@ class Delegation(Struct, frozen=True, kw_only=True):
     `price` is what its decision expected of either way. `usage` is what its agent counted, None
     where it counts nothing; `spent` what is known all the same, marked where it is an estimate.
     `files_again` are those that it read and another session of the conversation had read or
-    written; `questions_again` those that its role had asked before.
+    written; `questions_again` those that its role had asked before. `anew` is what visits of its
+    role that began anew took on average, None where none was measured.
     """
 
     workstream: str
@@ -78,6 +83,7 @@ class Delegation(Struct, frozen=True, kw_only=True):
     spent: Tokens | None
     files_again: tuple[str, ...] = ()
     questions_again: tuple[str, ...] = ()
+    anew: int | None = None
 
     @property
     def month(self) -> str:
@@ -102,21 +108,18 @@ class Delegation(Struct, frozen=True, kw_only=True):
         return max(0, self.usage.first_read - self.usage.first_cached)
 
     @property
-    def other_anew(self) -> int | None:
-        """What the other way would have read anew, as the decision expected; None if not known."""
-        if self.way == "resumed":
-            return self.price.briefing.count if self.price.briefing else None
-        # What a warm cache would have held of the session nobody knows.
-        if self.way == "briefed" and self.price.resume and self.price.cache == "cold":
-            return self.price.resume.count
-        return None
+    def whole(self) -> int | None:
+        """What all its requests read and wrote, None where the agent did not tell."""
+        if self.usage is None or self.usage.read is None or self.usage.written is None:
+            return None
+        return self.usage.read + self.usage.written
 
     @property
     def saved(self) -> int | None:
-        """Tokens read anew less than the other way; below 0 is a loss, None where not known."""
-        if self.read_anew is None or self.other_anew is None:
+        """Tokens less than a visit that began anew; below 0 is a loss, None where not measured."""
+        if self.way != "resumed" or self.whole is None or self.anew is None:
             return None
-        return self.other_anew - self.read_anew
+        return self.anew - self.whole
 
     @property
     def was_cache_gone(self) -> bool | None:
@@ -158,7 +161,7 @@ class Sum(Struct, frozen=True, kw_only=True):
 
 
 class Savings(Struct, frozen=True, kw_only=True):
-    """What several delegations took. `saved` is what the gains come to and `lost` the losses.
+    """What several delegations took. `saved` is of those that were resumed, below 0 for a loss.
 
     `spent` is what was measured alone; `errors` are those of the decisions' prices, in order.
     `cost` is None without prices, and covers the delegations that told all its figures.
@@ -172,7 +175,6 @@ class Savings(Struct, frozen=True, kw_only=True):
     cached: Sum
     cache_written: Sum
     saved: Sum
-    lost: Sum
     caches_gone: Sum
     files_again: int
     questions_again: int
@@ -191,8 +193,7 @@ def savings_of(delegations: Iterable[Delegation], prices: Prices | None = None) 
     each = tuple(delegations)
     costs = [one.cost(prices) for one in each] if prices else []
     known_costs = [cost for cost in costs if cost is not None]
-    saved = [one.saved for one in each if one.way != "first"]
-    gone = [one.was_cache_gone for one in each if one.way == "resumed"]
+    resumed = [one for one in each if one.way == "resumed"]
     measured = [None if one.spent is None or one.spent.is_estimate else one.spent for one in each]
     return Savings(
         delegations=len(each),
@@ -202,9 +203,8 @@ def savings_of(delegations: Iterable[Delegation], prices: Prices | None = None) 
         written=_sum(one.usage.written if one.usage else None for one in each),
         cached=_sum(one.usage.cached if one.usage else None for one in each),
         cache_written=_sum(one.usage.cache_written if one.usage else None for one in each),
-        saved=_sum(None if more is None else max(0, more) for more in saved),
-        lost=_sum(None if more is None else max(0, -more) for more in saved),
-        caches_gone=_sum(None if was is None else int(was) for was in gone),
+        saved=_sum(one.saved for one in resumed),
+        caches_gone=_sum(one.was_cache_gone for one in resumed),
         files_again=sum(len(one.files_again) for one in each),
         questions_again=sum(len(one.questions_again) for one in each),
         errors=tuple(sorted(one.error for one in each if one.error is not None)),
@@ -232,11 +232,18 @@ def grouped(
 # --- from the record ---------------------------------------------------------------------------
 
 
-def delegations_of(timeline: Timeline) -> Iterator[Delegation]:
-    """Yield a workstream's delegations, conversation by conversation."""
+def delegations_of(timeline: Timeline) -> list[Delegation]:
+    """Return a workstream's delegations, conversation by conversation."""
     asked: set[tuple[str, str]] = set()
-    for branch in timeline.branches:
-        yield from _of_branch(branch, timeline.name, asked)
+    found = [
+        each for branch in timeline.branches for each in _of_branch(branch, timeline.name, asked)
+    ]
+    anew: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for each in found:
+        if each.way != "resumed" and each.whole is not None:
+            anew[each.role, each.agent].append(each.whole)
+    means = {key: round(mean(wholes)) for key, wholes in anew.items()}
+    return [structs.replace(each, anew=means.get((each.role, each.agent))) for each in found]
 
 
 def _of_branch(
@@ -244,11 +251,10 @@ def _of_branch(
 ) -> Iterator[Delegation]:
     key = branch.conversation.key
     agents = {str(link.upstream_session_id): link.agent for link in branch.chain}
-    known: dict[str, set[str]] = {}
+    files_again = _files_again(branch)
     for turn in branch.turns:
         again = tuple(_questions_again(turn, key.role, asked))
         session = turn.view.attached.upstream_session_id if turn.view.attached else ""
-        files = tuple(_files_again(turn, session, known))
         found = turn.decision
         way = WAYS.get(found.decision) if found else None
         # What was read back or never left was not delegated: it shows all the same what is known.
@@ -267,21 +273,22 @@ def _of_branch(
             price=found.price,
             usage=turn.usage,
             spent=turn.spent,
-            files_again=files,
+            files_again=tuple(files_again[turn.turn_id]),
             questions_again=again,
         )
 
 
-def _files_again(turn: TurnNode, session: str, known: dict[str, set[str]]) -> Iterator[str]:
-    """Yield the files that are read though another session had them; notes whose they are now."""
-    told: set[str] = set()
-    for call in turn.calls:
-        for place in getattr(call.asked, "locations", ()):
-            others = known.setdefault(place, set())
-            if call.tool_kind == "read" and others - {session} and place not in told:
-                told.add(place)
-                yield place
-            others.add(session)
+def _files_again(branch: Branch) -> Mapping[TurnId, Mapping[str, None]]:
+    """Return the files of each turn that it read though another session had them, in order."""
+    found: defaultdict[TurnId, dict[str, None]] = defaultdict(dict)
+    sessions: defaultdict[str, set[str]] = defaultdict(set)
+    for each in branch.examinations:
+        for file in each.files:
+            others = sessions[file.path] - {each.upstream_session_id}
+            if others and file.how == "read":
+                found[each.turn_id][file.path] = None
+            sessions[file.path].add(each.upstream_session_id)
+    return found
 
 
 def _questions_again(turn: TurnNode, role: str, asked: set[tuple[str, str]]) -> Iterator[str]:

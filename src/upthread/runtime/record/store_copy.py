@@ -26,8 +26,9 @@ from upthread.core.types import (
     ProjectIdentity,
     RunId,
 )
-from upthread.errors import ConflictError, StoreError
+from upthread.errors import ConflictError, LeaseHeldError, StoreError
 from upthread.runtime.lease import workstream_lease
+from upthread.runtime.system import is_dead
 from upthread.store.base import Store
 from upthread.store.drafting import changed
 from upthread.store.kinds import RunState
@@ -105,6 +106,9 @@ class Move:
 
     def make(self, project: ToMove) -> None:
         """Write what is missing, and prove it. ConflictError and StoreError: it is not done."""
+        restored_at_ms = self._source.restored_at_ms(project.project_id)
+        if restored_at_ms is not None:
+            self._made.mark_restored(restored_at_ms, project.project_id)
         for is_due in (False, True):
             heads = [head for head in project.streams if bool(_due(head)) is is_due]
             for head in heads:
@@ -208,12 +212,25 @@ class Move:
 
 
 def leases_held(store: LogStore, project_id: ProjectId) -> Iterator[Lease]:
-    """Yield the leases that somebody holds on a project's workstreams and conversations."""
-    yield from store.held_leases(project_id)
-    for known in store.workstreams(project_id):
-        lease = store.lease(workstream_lease(project_id, known.workstream))
-        if lease is not None and lease.holder is not None:
+    """Yield the leases on a project's workstreams and conversations whose holders may live."""
+    runs = (
+        store.lease(workstream_lease(project_id, known.workstream))
+        for known in store.workstreams(project_id)
+    )
+    for lease in (*store.held_leases(project_id), *runs):
+        if lease is not None and lease.holder is not None and not is_dead(lease.holder):
             yield lease
+
+
+def in_use(lease: Lease, what: str, *, then: str) -> LeaseHeldError:
+    """Return the error for a database that a lease's holder works on."""
+    holder = lease.holder.in_words() if lease.holder else "nobody any more"
+    return LeaseHeldError(
+        f"{lease.name} is held by {holder}: {what} is in use",
+        holder=holder,
+        hint=f"let it end, or end it, then {then}",
+        lease=lease.name,
+    )
 
 
 def due_runs(store: Store, project_id: ProjectId, *, before_ms: int) -> list[RunId]:

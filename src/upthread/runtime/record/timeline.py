@@ -24,7 +24,7 @@ from msgspec import Struct, field, structs
 from upthread.core import types
 from upthread.core.acts import settlements_in
 from upthread.core.codec import encode_json
-from upthread.core.commands import RecordAct, RecordDecision
+from upthread.core.commands import RecordAct, RecordDecision, RecordExamined
 from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.model import freshness_in, price_in
@@ -242,6 +242,7 @@ class Branch(Struct, frozen=True, kw_only=True):
     child_messages: Iterable[types.Message]
     refusals: tuple[RecordDecision, ...]
     acts: tuple[RecordAct, ...]
+    examinations: tuple[RecordExamined, ...]
     messages: int
     first_unverified_seq: int | None
     standing: Standing | None
@@ -541,6 +542,7 @@ class _Opening:
             child_messages=child_messages,
             refusals=store.refusals(conversation_id),
             acts=acts,
+            examinations=store.examinations(conversation_id),
             messages=last_seq,
             first_unverified_seq=store.verify(conversation_id),
             standing=role.standing if role else None,

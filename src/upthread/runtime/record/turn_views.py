@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
 
+from upthread.core.codec import text_at
 from upthread.core.decision.freshness import Reading, reading_of
 from upthread.core.decision.rollover import REFUSALS_MAX, says_not_started
 from upthread.core.decision.words import Tokens
@@ -101,11 +102,18 @@ def refusals_in_row(
     return tuple(row)
 
 
+_ASIDE: Final = frozenset({"UsageReported", "TitleChanged", "UserTextReplayed", "UnknownReceived"})
+"""Events in quarantine that are no work."""
+
+
 def _was_worked_at(store: Store, turn: Turn, attempt: turns.Attempt) -> bool:
     """Whether the agent said or did something for a prompt that it then failed at. Blocking."""
     sent = attempt.after.sent if attempt.sends else None
     since = store.messages(turn.conversation_id, after_seq=sent.prompt_seq) if sent else ()
     own = (m for m in since if m.turn_id == turn.turn_id and m.speaker is not Speaker.USER)
+    strayed = store.quarantined(turn.conversation_id, turn.turn_id) if sent else ()
+    if any(text_at(each.raw, "event") not in _ASIDE for each in strayed):
+        return True  # in a session that was not asked
     # An agent may name a session whose prompt it refuses, and say its error as a reply.
     return any(
         part.text.strip() not in attempt.after.stopped_by[1]

@@ -114,7 +114,10 @@ def gathered(
         critical=subject.settings.critical,
         places_gone=_places_gone(was),
     )
-    idle_s = None if was is None else (subject.now_ms - was.at_ms) / 1000
+    # A session that was read back was used last when its agent wrote to it.
+    read_back = newest.ended.session_written_at_ms if newest and newest.ended else None
+    used_at_ms = read_back or (was.at_ms if was else None)
+    idle_s = None if used_at_ms is None else (subject.now_ms - used_at_ms) / 1000
     # No provider's cache has a prefix that begins with other instructions or another model.
     is_same_prefix = not found.is_configuration_changed and found.model is None
     cache = cache_state(link.agent, idle_s=idle_s, is_same_prefix=is_same_prefix)
@@ -238,8 +241,8 @@ def price_of(
     link = subject.link
     assert link is not None
     last = worked.ended if worked else None
-    # A turn that parked has filled the session since the last one that ended.
-    reported = _held_when_parked(newest, link) or (last.tokens_used if last else None)
+    # A turn that parked, or that was read back, has filled the session since.
+    reported = _held_by(newest, link) or (last.tokens_used if last else None)
     is_same_agent = link.agent == subject.agent
     kept = None if is_counted or not is_same_agent else _kept(worked)
     briefing = kept.briefing if kept else _words_of_briefing(store, subject, found)
@@ -277,12 +280,15 @@ def _kept(worked: TurnView | None) -> _Kept | None:
     )
 
 
-def _held_when_parked(view: TurnView | None, link: Link) -> int | None:
-    """Return what a session held when its newest turn parked, None where that told nothing."""
-    if view is None or view.parked is None or view.attached is None:
+def _held_by(view: TurnView | None, link: Link) -> int | None:
+    """Return what a session held when its newest turn stopped, None where that told nothing."""
+    if view is None or view.attached is None:
         return None
-    is_same = view.attached.upstream_session_id == link.upstream_session_id
-    return view.parked.tokens_held if is_same else None
+    if view.attached.upstream_session_id != link.upstream_session_id:
+        return None
+    if view.parked is not None:
+        return view.parked.tokens_held
+    return view.ended.tokens_used if view.ended else None
 
 
 def price_without_session(store: Store, subject: Subject, *, turns: int) -> Price:

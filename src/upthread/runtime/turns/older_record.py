@@ -254,9 +254,10 @@ def read_back(
             # It is that of the whole session as it was
             # read, so it holds at the end of the last one.
             stamp=found.stamp if is_last else "",
+            written_at_ns=found.written_at_ns,
             at_ms=at_ms,
         )
-        writes += recorded.writes(store, written_at_ns=found.written_at_ns)
+        writes += recorded.writes(store)
         next_seq = _after(writes, claim, next_seq)
     return tuple(writes)
 
@@ -280,9 +281,10 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
     turn_id: TurnId
     prompt_seq: int
     stamp: str
+    written_at_ns: int
     at_ms: int
 
-    def writes(self, store: Store, *, written_at_ns: int) -> Iterator[Write]:
+    def writes(self, store: Store) -> Iterator[Write]:
         conversation, link = self.claim.conversation, self.link
         yield OpenTurn(
             turn_id=self.turn_id,
@@ -299,7 +301,7 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
             recorded_at_ms=self.at_ms,
             parts=(TextPart(text=self.turn.prompt),),
         )
-        yield from self._done(store, written_at_ns)
+        yield from self._done(store)
         for seq, event in enumerate(self._life(store), start=1):
             yield RecordTurnEvent(
                 conversation_id=conversation.conversation_id,
@@ -309,7 +311,7 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
                 recorded_at_ms=self.at_ms,
             )
 
-    def _done(self, store: Store, written_at_ns: int) -> tuple[Write, ...]:
+    def _done(self, store: Store) -> tuple[Write, ...]:
         """Return what was said and done after the prompt, with the files that it names. Blocking.
 
         More than a turn may hold is left out, from the event on that goes past the limit.
@@ -339,7 +341,7 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
             turn_id=self.turn_id,
             upstream_session_id=session,
             known=store.examined(conversation_id, upstream_session_id=session),
-            unseen_after_ns=written_at_ns,
+            unseen_after_ns=self.written_at_ns,
         )
         examiner.notice(said)
         return (*said, *examiner.look(at_ms=self.at_ms))
@@ -368,4 +370,5 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
             tokens_used=usage.tokens_used if usage else None,
             tokens_window=usage.tokens_window if usage else None,
             session_stamp=self.stamp,
+            session_written_at_ms=self.written_at_ns // 1_000_000,
         )

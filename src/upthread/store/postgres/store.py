@@ -48,7 +48,12 @@ from upthread.store.postgres.server import (
 from upthread.store.postgres.workers import DEFER
 from upthread.store.streams import SCHEMA_VERSION, as_bytes, encoded
 
-_WORDS: Final = {"at": "upthread.", "bytes": "BYTEA", "key": "name_digest"}
+_WORDS: Final = {
+    "at": "upthread.",
+    "bytes": "BYTEA",
+    "key": "name_digest",
+    "text": "convert_from($1, 'UTF8')",
+}
 
 # $1 to $2: the digests and tokens of leases. One that is taken over meanwhile is waited for, and is
 # then not what was asked for.
@@ -284,6 +289,8 @@ def _statements(change: Change, held: Row) -> list[Statement]:
 def _append(change: Change, held: Row) -> Statement:
     head, added = change.head, change.entries
     state, seal = encoded(head)
+    # A statement moves a row once, and a tag of the stream's own may come several times.
+    tags = {(text, nth): seq for text, nth, seq in change.tags}
     values: list[Column] = [*held, head.last, head.hash, state, seal]
     values += (
         numbers([each.seq for each in added]),
@@ -293,9 +300,9 @@ def _append(change: Change, held: Row) -> Statement:
         blobs([each.hash for each in added]),
         blobs([each.digest for each in added]),
         blobs([as_bytes(each.said) for each in added]),
-        blobs([text.encode() for text, _, _ in change.tags]),
-        numbers([nth for _, nth, _ in change.tags]),
-        numbers([seq for _, _, seq in change.tags]),
+        blobs([text.encode() for text, _ in tags]),
+        numbers([nth for _, nth in tags]),
+        numbers(list(tags.values())),
     )
     if head.row:
         return (_APPEND_TO, (*values, head.row, change.last, change.hash))

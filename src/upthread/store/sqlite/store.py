@@ -39,7 +39,7 @@ from upthread.store.streams import SCHEMA_VERSION, encoded, refolded
 BUSY_TIMEOUT_S: Final = 30.0
 """How long a call waits for another process's transaction."""
 
-_WORDS: Final = {"at": "", "bytes": "BLOB", "key": "name"}
+_WORDS: Final = {"at": "", "bytes": "BLOB", "key": "name", "text": "$1"}
 
 _OPEN: Final = (
     "INSERT INTO head (kind, name, project, last, hash, state, seal)"
@@ -60,8 +60,6 @@ _IS_HELD: Final = "SELECT 1 FROM lease WHERE name = $1 AND token = $2 AND holder
 # writes nothing.
 _TOUCH: Final = "UPDATE meta SET value = value + 1 WHERE name = 'synced'"
 
-_META: Final = "SELECT value FROM meta WHERE name = 'restored'"
-_RESTORED: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('restored', ?)"
 _REFOLD: Final = "UPDATE head SET state = ?, seal = ? WHERE id = ?"
 
 
@@ -89,18 +87,11 @@ class SqliteStore(LogStore):
         """Leases that are held, while no other connection has committed."""
         self._sound_at: tuple[int, int] | None = None
         try:
-            for (restored_at_ms,) in self.read(_META):
-                self.restored_at_ms = restored_at_ms
             if self.database.schema_version() < SCHEMA_VERSION:
                 self._fold_again()
         except BaseException:
             self.close()
             raise
-
-    def mark_restored(self, at_ms: int) -> None:
-        """Record that this file is a backup that takes the place of a database."""
-        with self.database.transaction(is_synced=True) as connection:
-            connection.execute(_RESTORED, (at_ms,))
 
     def _fold_again(self) -> None:
         """Make every head of its entries anew: what heads hold is another version's."""

@@ -26,8 +26,8 @@ from upthread.errors import UsageError
 from upthread.surfaces.cli.terminal.output import Output
 
 if TYPE_CHECKING:
-    from upthread.client.parts import Surroundings
     from upthread.client.project import Project
+    from upthread.client.project_opener import Surroundings
     from upthread.config import Settings
     from upthread.runtime.permissions import AskPerson
     from upthread.surfaces.cli.consent import Needs
@@ -62,7 +62,7 @@ class Call(Struct, kw_only=True):
 
     def surroundings(self) -> Surroundings:
         """Return what is known of the working directory before any record is opened."""
-        from upthread.client.parts import surroundings
+        from upthread.client.project_opener import surroundings
 
         return surroundings(Path(), environment=os.environ, database=self.database)
 
@@ -127,7 +127,7 @@ class Call(Struct, kw_only=True):
 def extra(what: str, name: str) -> Generator[None]:
     """Import packages of an extra. Raises UsageError that names the extra if a package is missing.
 
-    For example `with extra("a worker", "postgres"): from upthread.client import workers`.
+    For example `with extra("a worker", "postgres"): from upthread.client import worker`.
     """
     try:
         yield

@@ -12,8 +12,8 @@ from upthread import __version__
 from upthread.agent_stores.base import Look, SessionOutline, look
 from upthread.agent_stores.homes import home_of
 from upthread.agents.stored import stored_outlines, writer_of
-from upthread.client.parts import Surroundings
 from upthread.client.project import Project
+from upthread.client.project_opener import Surroundings
 from upthread.core.decision.words import Tokens, cache_state
 from upthread.core.states import State
 from upthread.core.types import UpstreamSessionId
@@ -58,7 +58,10 @@ def overview(call: Call, *, is_all: bool) -> int:
     most = None if is_all else SHOWN_MAX
     lines = Lines(output, redact, now_ms=now_ms, most=most, held=held)
     if not output.is_json:  # what is ours is there at once, whatever the rest takes
-        output.row((f"upthread {__version__}", "bold"), (f"  {one_line(around.top)}", "dim"))
+        output.row(
+            (f"upthread {__version__}", "bold"),
+            (f"  {one_line(around.settings.working_directory)}", "dim"),
+        )
         if record.fault:
             output.note(f"upthread's own record is not told: {record.fault}", "yellow")
         lines.write_record(views)
@@ -67,7 +70,14 @@ def overview(call: Call, *, is_all: bool) -> int:
     if output.is_json:
         told = [shapes.workstream(view, record.commands) for view in views]
         kept_max = None if is_all else KEPT_MAX
-        theirs = _shaped(totals, seen, here=around.top, redact=redact, now_ms=now_ms, most=kept_max)
+        theirs = _shaped(
+            totals,
+            seen,
+            here=around.settings.working_directory,
+            redact=redact,
+            now_ms=now_ms,
+            most=kept_max,
+        )
         output.json({**theirs, "workstreams": told, "record_fault": record.fault or None})
     else:
         lines.write_all(totals, seen)

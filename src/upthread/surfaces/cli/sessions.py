@@ -18,8 +18,8 @@ from msgspec import Struct
 from upthread.agent_stores.base import DAY_MS, SessionOutline, look
 from upthread.agent_stores.homes import store_of
 from upthread.agents.stored import stored_outlines
-from upthread.client.parts import Surroundings
 from upthread.client.project import Project
+from upthread.client.project_opener import Surroundings
 from upthread.core.agents import AGENTS
 
 SECONDS_MAX: Final = 60.0

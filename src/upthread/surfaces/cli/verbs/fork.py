@@ -43,7 +43,7 @@ def main(
     """Branch a conversation off after a message. The first conversation stays as it is."""
     # The project is closed before the question; the plan is made again when it is carried out.
     plan = call.with_project(
-        lambda project: project.fork.plan(address, into, at_message=at_message)
+        lambda project: project.plan_fork(address, into, at_message=at_message)
     )
     output = call.output
     if not output.is_json:

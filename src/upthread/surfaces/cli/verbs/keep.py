@@ -13,8 +13,8 @@ import click
 from msgspec import Struct, structs
 
 from upthread.agent_stores.base import SessionOutline
-from upthread.client.parts import Surroundings
 from upthread.client.project import Project
+from upthread.client.project_opener import Surroundings
 from upthread.core.names import parse_address
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import NotFoundError, UpthreadError, UsageError

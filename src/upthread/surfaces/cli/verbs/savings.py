@@ -22,7 +22,6 @@ from upthread.runtime.record.savings import (
     grouped,
     savings_of,
 )
-from upthread.runtime.record.timeline import Timeline
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.shapes import Shape
@@ -59,7 +58,7 @@ def main(call: Call, *, workstream: str | None, prices: str | None) -> None:
             names = [view.workstream.workstream for view in await project.workstreams()]
         found: list[Delegation] = []
         for name in names:
-            found += await project.with_audit(name, _delegations)
+            found += await project.with_audit(name, delegations_of)
         return found
 
     delegations = call.with_project(use)
@@ -83,11 +82,6 @@ def main(call: Call, *, workstream: str | None, prices: str | None) -> None:
     else:
         for name in _GROUPS:
             _write_group(output, name, delegations, paid)
-
-
-def _delegations(timeline: Timeline) -> list[Delegation]:
-    # Read turn by turn, so that a long record is never held whole.
-    return list(delegations_of(timeline))
 
 
 def read_prices(text: str) -> Prices:
@@ -124,8 +118,7 @@ def sum_lines(total: Savings) -> Iterator[tuple[str, str]]:
     if total.cost is not None:
         cost = money(total.cost) if total.cost_told else NOT_TOLD
         yield "cost", cost + _of(total.cost_told, total.delegations)
-    yield "saved", _sum(total.saved, mark="~") + (" read anew" if total.saved.told else "")
-    yield "lost", _sum(total.lost, mark="~") + (" read anew" if total.lost.told else "")
+    yield "saved", _sum(total.saved)
     if total.caches_gone.of:
         gone = f"{total.caches_gone.total} of {counted(total.caches_gone.told, 'resume')}"
         yield "cache gone", gone if total.caches_gone.told else NOT_TOLD
@@ -134,10 +127,10 @@ def sum_lines(total: Savings) -> Iterator[tuple[str, str]]:
     yield "the price", _error(total)
 
 
-def _sum(figure: Sum, mark: str = "") -> str:
+def _sum(figure: Sum) -> str:
     if not figure.told:
         return NOT_TOLD if figure.of else "none"
-    return f"{mark}{_tokens(figure.total)}{_of(figure.told, figure.of)}"
+    return f"{_tokens(figure.total)}{_of(figure.told, figure.of)}"
 
 
 def _of(told: int, of: int) -> str:
@@ -182,7 +175,7 @@ def rows_of(
             tokens_told(one.first_read),
             tokens_told(one.usage.first_cached if one.usage else None),
             _spent(one, prices),
-            "—" if one.saved is None else f"~{_tokens(one.saved)}",
+            "—" if one.saved is None else _tokens(one.saved),
         )
         for one in delegations
     ]
@@ -204,12 +197,12 @@ def _write_group(
     output: Output, name: str, delegations: Iterable[Delegation], prices: Prices | None
 ) -> None:
     ways = get_args(Way)
-    head = (name.upper(), *map(str.upper, ways), "SPENT", "SAVED", "LOST", "AGAIN")
+    head = (name.upper(), *map(str.upper, ways), "SPENT", "SAVED", "AGAIN")
     rows: list[tuple[str, ...]] = []
     for shared, each in grouped(delegations, _GROUPS[name]).items():
         total = savings_of(each, prices)
         again = str(total.files_again + total.questions_again)
-        sums = (_sum(total.spent), _sum(total.saved, "~"), _sum(total.lost, "~"))
+        sums = (_sum(total.spent), _sum(total.saved))
         rows.append((shared, *(str(total.ways[way]) for way in ways), *sums, again))
     write_table(output, head, rows)
     output.line()
@@ -243,8 +236,7 @@ def total_shape(total: Savings) -> Shape:
         "tokens_written": total.written,
         "tokens_cached": total.cached,
         "tokens_cache_written": total.cache_written,
-        "tokens_saved_estimated": total.saved,
-        "tokens_lost_estimated": total.lost,
+        "tokens_saved": total.saved,
         "caches_gone": total.caches_gone,
     }
     return {
@@ -279,7 +271,7 @@ def _delegation_shape(one: Delegation, prices: Prices | None) -> Shape:
         "tokens_cache_written": usage.cache_written,
         "tokens_first_read": one.first_read,
         "tokens_first_cached": usage.first_cached,
-        "tokens_saved_estimated": one.saved,
+        "tokens_saved": one.saved,
         "was_cache_gone": one.was_cache_gone,
         "files_read_again": one.files_again,
         "questions_asked_again": one.questions_again,

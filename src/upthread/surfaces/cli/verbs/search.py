@@ -18,8 +18,8 @@ from upthread.agent_stores.base import SessionOutline, look
 from upthread.agent_stores.homes import store_of
 from upthread.agent_stores.reader import Said, Searched, Words, texts_in
 from upthread.agents.stored import searched_sessions
-from upthread.client.parts import Surroundings
 from upthread.client.project import Project
+from upthread.client.project_opener import Surroundings
 from upthread.core.types import (
     Conversation,
     ErasedPart,

@@ -13,7 +13,6 @@ from pathlib import Path
 import click
 
 from upthread.boundary import files, programs
-from upthread.client.briefing import Briefing
 from upthread.client.project import Project
 from upthread.core.decision.handshake import in_words, reasons_in_words
 from upthread.core.decision.words import became_in_words, lacking_in_words
@@ -22,6 +21,7 @@ from upthread.core.sessions import OwnInterface
 from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.types import Conversation
 from upthread.errors import NotFoundError, UsageError
+from upthread.runtime.record.briefing import Briefing
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.turn_views import Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
@@ -218,7 +218,7 @@ def _name_within(conversation: Conversation) -> str:
 async def _show_conversation(output: Output, project: Project, view: RoleView) -> None:
     role = project.settings.roles.get(view.conversation.key.role)
     limits = limits_in_words(role.limits) if role else ()
-    lacked, reading = await project.why.lacked(view), await project.reading(view.link)
+    lacked, reading = await project.lacked(view), await project.reading(view.link)
     turns = len(lacked.turns)
     if output.is_json:
         output.json(
@@ -298,9 +298,9 @@ def _show_briefing(call: Call, address: str, *, is_edit: bool, source: str | Non
     async def use(project: Project) -> tuple[Briefing, tuple[str, ...]]:
         shown = await project.brief(address)
         if given is not None:
-            return await project.brief.edit(shown, given)
+            return await project.edit_briefing(shown, given)
         if is_edit:
-            return await project.brief.edit(shown, _edited(shown.text))
+            return await project.edit_briefing(shown, _edited(shown.text))
         return shown, ()
 
     told, faults = call.with_project(use)

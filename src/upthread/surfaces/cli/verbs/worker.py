@@ -17,7 +17,7 @@ from upthread.surfaces.cli.failures import without_secrets
 from upthread.surfaces.cli.terminal.phrases import one_line
 
 if TYPE_CHECKING:
-    from upthread.client.workers import Served
+    from upthread.client.worker import Served
 
 
 @options.verb
@@ -75,8 +75,8 @@ def main(
     settings = call.settings()
     workers_of(settings.database)  # raises for a database that has no workers
     with extra("a worker", "postgres"):
-        from upthread.client import workers
-    chosen = workers.WorkerOptions(
+        from upthread.client import worker
+    chosen = worker.WorkerOptions(
         database=settings.database,
         directories=directories or (".",),
         agents=agents,
@@ -85,7 +85,7 @@ def main(
         metrics_port=metrics_port,
         tell=lambda served: _tell(call, served),
     )
-    anyio.run(workers.serve, chosen)
+    anyio.run(worker.serve, chosen)
 
 
 def _tell(call: Call, served: Served) -> None:

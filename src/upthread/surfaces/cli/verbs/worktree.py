@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from upthread.client.project import Project
-from upthread.client.worktrees import KnownWorktree
 from upthread.core.names import parse_workstream, shown
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.working_tree.git_worktrees import Worktree
@@ -39,17 +40,17 @@ def main(
         _remove(call, workstream, is_yes=is_yes, is_dry_run=is_dry_run)
         return
 
-    async def use(project: Project) -> tuple[KnownWorktree, ...]:
+    async def use(project: Project) -> Mapping[str, Worktree]:
         if workstream is None:
             return await project.worktrees.all()
-        return (await _one(project, workstream),)
+        return {parse_workstream(workstream): await _one(project, workstream)}
 
     found = call.with_project(use)
     if call.output.is_json:
-        shapes = [_shape(each.workstream, each.worktree) for each in found]
+        shapes = [_shape(name, worktree) for name, worktree in found.items()]
         call.output.json({"worktrees": shapes})
         return
-    rows = [(each.workstream, each.worktree.branch, _place(each.worktree)) for each in found]
+    rows = [(name, worktree.branch, _place(worktree)) for name, worktree in found.items()]
     if rows:
         write_table(call.output, ("WORKSTREAM", "BRANCH", "DIRECTORY"), rows)
     else:
@@ -58,7 +59,7 @@ def main(
 
 def _remove(call: Call, workstream: str, *, is_yes: bool, is_dry_run: bool) -> None:
     output = call.output
-    found = call.with_project(lambda project: _one(project, workstream)).worktree
+    found = call.with_project(lambda project: _one(project, workstream))
     if not output.is_json:
         branch = f"; its branch {found.branch} stays" if found.branch else ""
         output.line(f"{found.path} is removed with what git ignores there{branch}")
@@ -71,7 +72,7 @@ def _remove(call: Call, workstream: str, *, is_yes: bool, is_dry_run: bool) -> N
         output.note(UNDONE)
 
 
-async def _one(project: Project, workstream: str) -> KnownWorktree:
+async def _one(project: Project, workstream: str) -> Worktree:
     name = parse_workstream(workstream)
     found = await project.worktrees.find(name)
     if found is None:
@@ -80,7 +81,7 @@ async def _one(project: Project, workstream: str) -> KnownWorktree:
             hint=f"give it one: {command('upthread', 'run', name)} --worktree",
             workstream=name,
         )
-    return KnownWorktree(workstream=name, worktree=found)
+    return found
 
 
 def _place(worktree: Worktree) -> str:

@@ -1,1 +1,0 @@
-"""Runs, carried out: one transition of a pipeline a commit."""
