@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,9 +33,8 @@ def settings(request, tmp_path: Path):
         (tmp_path / "secret").chmod(0o600)
         found = structs.replace(found, encryption_key=f"file:{tmp_path / 'secret'}")
     path = Path(found.database)
-    store = SqliteStore(path, key=key_of(found))
-    store.commit([*samples.home(), samples.said(1, TextPart(text="Quixotic zebra"))])
-    store.close()
+    with closing(SqliteStore(path, key=key_of(found))) as store:
+        store.commit([*samples.home(), samples.said(1, TextPart(text="Quixotic zebra"))])
     redaction_key(path.with_name(path.name + ".key"))
     return found
 
@@ -61,13 +60,11 @@ def test_there_is_one_a_day_and_the_newest_three_stay(settings):
 def test_a_backup_takes_the_place_of_the_database(settings):
     made = back_up_daily(settings)
     path = Path(settings.database)
-    store = SqliteStore(path, key=key_of(settings))
-    store.commit([samples.said(2)])
-    store.close()
+    with closing(SqliteStore(path, key=key_of(settings))) as store:
+        store.commit([samples.said(2)])
     assert database_files.restore(settings, made).lacking == ()
-    store = SqliteStore(path, key=key_of(settings))
-    assert store.message_count(samples.CONVERSATION) == 1
-    store.close()
+    with closing(SqliteStore(path, key=key_of(settings))) as store:
+        assert store.message_count(samples.CONVERSATION) == 1
 
 
 def test_none_is_made_on_a_nearly_full_disk(settings, monkeypatch):

@@ -257,11 +257,6 @@ def laid(over: ConfigFile, under: ConfigFile) -> ConfigFile:
     return msgspec.structs.replace(under, **{**said, "roles": roles})
 
 
-def test_of_two_files_the_later_counts_where_it_says_something():
-    files = (ConfigFile(agent="codex", depth_max=2), ConfigFile(agent="opencode"))
-    assert as_one(files) == ConfigFile(agent="opencode", depth_max=2)
-
-
 @given(own=FILES, theirs=FILES)
 def test_without_consent_nothing_is_looser_and_with_it_only_recording_is_left_out(
     own: ConfigFile, theirs: ConfigFile
@@ -271,6 +266,7 @@ def test_without_consent_nothing_is_looser_and_with_it_only_recording_is_left_ou
     assert is_no_looser(laid(own, SHIPPED), without)
     assert set(without.roles) == set(theirs.roles)
     assert judge((SHIPPED, own), without).items == (), "nothing looser is left to ask for"
+    assert leaves(as_one((own, theirs))) == leaves(own) | leaves(theirs)
     counting = leaves(judged.file([item for item, _ in judged.items]))
     said = leaves(theirs)
     assert all(place[-1] == "record" for place in said if place not in counting)

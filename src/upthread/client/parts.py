@@ -192,7 +192,8 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         except UsageError as error:
             resolved = self.store.resolve(key_of(self.project_id, address))
             if resolved and resolved.link and resolved.link.agent == agent:
-                error.message += f", which has the session {resolved.link.upstream_session_id}"
+                which = f"{agent!r}, which has the session {resolved.link.upstream_session_id}"
+                error.message = error.message.replace(repr(agent), which, 1)
                 error.hint = f"go on with another one by --agent; {error.hint}"
             raise
 
