@@ -18,7 +18,6 @@ from tests.agent_stores.transcripts import (
 from tests.core.history.requests import refusals
 
 from upthread.agents.registry import reader_of
-from upthread.agents.stored import repaired_copy
 from upthread.core.history.model import faults
 from upthread.core.history.repair import repair
 
@@ -60,7 +59,7 @@ def read_of(agent, path):
 
 
 def repair_of(agent, path, into):
-    return repaired_copy(agent, path, into, session_id=None, sessions=())
+    return reader_of(agent).repair(path, into, session_id=None, sessions=())
 
 
 @pytest.mark.parametrize("agent", CASES)

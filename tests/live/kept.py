@@ -29,6 +29,7 @@ def messages_of(conversation: Mapping[str, Any]) -> History:
         HistoryMessage(
             speaker=Speaker(message["speaker"]),
             parts=tuple(part for each in as_sent(message) if (part := part_of(each))),
+            place=f"message {message['seq']}",
         )
         for message in sorted(told, key=lambda message: message["seq"])
     )

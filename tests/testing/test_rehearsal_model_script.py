@@ -73,8 +73,8 @@ def test_a_script_for_a_child_travels_inside_the_arguments():
 def test_waits_paces_and_thoughts_belong_to_the_step_that_follows():
     (told,) = parse_script('[[TELL I look.]] [[CALL bash {"command": "ls"}]]')
     assert told == replace(call_of("bash", command="ls"), text="I look.")
-    script = parse_script("[[SLEEP 2]] [[PACE 0.5]] [[THINK hm]] [[SAY a]] [[SLEEP 1]] [[HANG]]")
-    assert script == (Reply(text="a", thinking="hm", delay_s=2, pace_s=0.5), Silence(delay_s=1))
+    script = parse_script("[[SLEEP 2]] [[PACE 0.5]] [[THINK hm]] [[SAY a]] [[HANG]]")
+    assert script == (Reply(text="a", thinking="hm", delay_s=2, pace_s=0.5), Silence())
 
 
 def test_a_retry_goes_on_to_the_step_after_a_failure(model):

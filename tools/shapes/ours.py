@@ -10,7 +10,6 @@ from tools.shapes import marks_in
 
 from upthread.agent_stores.base import VendorHistory, look
 from upthread.agents.registry import reader_of
-from upthread.agents.stored import repaired_copy
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 from upthread.surfaces.cli.findings import finding_of
@@ -37,7 +36,8 @@ def repaired(agent: str, home: Path, session: str, into: Path) -> tuple[Path, Pa
     """Return the file that is to be repaired and its repaired copy, None where no copy is made."""
     for each in diagnosed(agent, home, session):
         if isinstance(each, VendorHistory) and finding_of(each) and each.is_version_known:
-            copy = repaired_copy(agent, each.path, into, session_id=session, sessions=[session])
+            repair = reader_of(agent).repair
+            copy = repair(each.path, into, session_id=session, sessions=[session])
             return None if copy.left else (each.path, copy.after)
     return None
 

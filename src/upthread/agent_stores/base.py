@@ -52,7 +52,6 @@ class VendorHistory(Struct, frozen=True, kw_only=True):
     unreadable: tuple[Unreadable, ...] = ()
     parent_session_id: str | None = None
     directory: str = ""
-    title: str = ""
 
     @property
     def is_of_lines(self) -> bool:

@@ -279,8 +279,12 @@ class JsonLines(RunningAgent, ABC):
         """Hand on every message until there will be no more."""
         try:
             while (line := await self.child.read_line()) is not None:
-                if line.strip():
-                    await self._take_read(read_json(line))
+                if not line.strip():
+                    continue
+                message = read_json(line)
+                if isinstance(message, Unreadable):
+                    self.note_unreadable(message.raw)
+                await self._take(message)
         except QuotaExceededError as violation:
             self.violation = violation
             # Past a limit it is ended, and what it had said before is kept (A12, ADR 63).
@@ -288,11 +292,6 @@ class JsonLines(RunningAgent, ABC):
         finally:
             # Whoever waits is woken without an answer, and says how it ended.
             self._questions.end()
-
-    async def _take_read(self, message: object) -> None:
-        if isinstance(message, Unreadable):
-            self.note_unreadable(message.raw)
-        await self._take(message)
 
     async def send(self, message: Mapping[str, Any]) -> None:
         """Queue a message; a dead agent eats it."""

@@ -9,7 +9,7 @@ the first hit does not wait for the last file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -29,7 +29,7 @@ from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 
 if TYPE_CHECKING:
-    from upthread.agent_stores.reader import RepairedCopy, Searched, SessionReader
+    from upthread.agent_stores.reader import Searched, SessionReader
 
 
 def stored_histories(
@@ -46,16 +46,6 @@ def stored_histories(
                 yield from reader_of(name).read_histories(path)
             except StoreError as error:
                 yield error
-
-
-def repaired_copy(
-    agent: str, path: Path, into: Path, *, session_id: str | None, sessions: Iterable[str]
-) -> RepairedCopy:
-    """Copy one of an agent's files and repair the copy; where it has several, only `sessions`.
-
-    UsageError when `into` has a copy already.
-    """
-    return reader_of(agent).repair(path, into, session_id=session_id, sessions=sessions)
 
 
 # --- one session ---------------------------------------------------------------------------------

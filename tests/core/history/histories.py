@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from upthread.core import types
 from upthread.core.history.model import History, HistoryMessage
 
@@ -17,11 +19,12 @@ TITLES = ("read", "git push --force", "", "ünïcode", "x" * 90)
 
 
 def message(speaker: str, *parts: types.Part) -> HistoryMessage:
-    return HistoryMessage(speaker=types.Speaker(speaker), parts=parts)
+    return HistoryMessage(speaker=types.Speaker(speaker), parts=parts, place="somewhere")
 
 
 def history(*messages: HistoryMessage) -> History:
-    return messages
+    numbered = enumerate(messages, start=1)
+    return tuple(replace(each, place=f"message {number}") for number, each in numbered)
 
 
 def text(words: str) -> types.TextPart:

@@ -6,17 +6,13 @@ import pytest
 from tests.core.history.histories import call, history, message, result, text
 from tests.core.messages import stored
 
-from upthread.core.history.model import CURES, faults, history_of, place_of
+from upthread.core.history.model import CURES, faults, history_of
 from upthread.core.types import Speaker, UnknownPart
 
 
 def test_our_messages_keep_speaker_parts_and_place():
     (said,) = history_of([stored(text("hi"), seq=7, speaker=Speaker.USER)])
     assert (said.speaker, said.parts, said.place) == (Speaker.USER, (text("hi"),), "message 7")
-
-
-def test_a_message_without_a_place_is_known_by_its_position():
-    assert place_of([message("user"), message("user")], 1) == "message 2"
 
 
 # --- soundness: each fault is named with its cure -------------------------------------------------
@@ -72,7 +68,7 @@ def test_a_result_after_the_next_step_is_late():
 
 def test_faults_come_in_the_order_of_the_history():
     found = faults(
-        (
+        history(
             message("assistant", call("open")),
             message("tool", result("x")),
             message("tool", result("y")),

@@ -226,7 +226,9 @@ def check(events: Sequence[AgentEvent], writes: Sequence[Write], *, is_whole: bo
     assert quarantine(writes) == []
     assert_valid(history_of(held[ROOT.conversation_id]))
     for conversation_id in held.keys() - {ROOT.conversation_id}:
-        begun = HistoryMessage(speaker=Speaker.USER, parts=(TextPart(text="Begin."),))
+        begun = HistoryMessage(
+            speaker=Speaker.USER, parts=(TextPart(text="Begin."),), place="before"
+        )
         child = history_of(held[conversation_id])
         assert_valid((begun, *child))
 

@@ -258,7 +258,6 @@ def _history(database: Database, row: Row) -> VendorHistory:
         unreadable=tuple(each for message in messages for each in message.unreadable),
         parent_session_id=text_at(row, "parent_id") or None,
         directory=text_at(row, "directory"),
-        title=text_at(row, "title"),
     )
 
 

@@ -35,7 +35,7 @@ class HistoryMessage(Struct, frozen=True, kw_only=True):
 
     speaker: types.Speaker
     parts: tuple[types.Part, ...]
-    place: str = ""
+    place: str
 
 
 History: TypeAlias = tuple[HistoryMessage, ...]
@@ -52,12 +52,6 @@ def history_of(messages: Iterable[types.Message]) -> History:
         HistoryMessage(speaker=message.speaker, parts=message.parts, place=f"message {message.seq}")
         for message in messages
     )
-
-
-def place_of(messages: Sequence[HistoryMessage], index: int) -> str:
-    """Return where a message is stored, its position from 1 where nobody said."""
-    # From 1, as people count, and as our own messages are numbered.
-    return messages[index].place or f"message {index + 1}"
 
 
 # --- soundness ------------------------------------------------------------------------------------
@@ -110,16 +104,14 @@ def faults(messages: Sequence[HistoryMessage]) -> tuple[Fault, ...]:
                 is_answering = True
                 asked = waiting.pop(part.call_id, None)
                 if asked is None or part.call_id in late:
-                    where = None if asked is None else place_of(messages, asked)
+                    where = None if asked is None else messages[asked].place
                     found.append((index, *_wrong_result(part.call_id, where, made)))
             elif waiting and not isinstance(part, NOTES):
                 late.update(waiting)
     for call_id, index in waiting.items():
         found.append((index, "every_call_has_a_result", f"call {call_id} has no result"))
     found.sort(key=itemgetter(0))
-    return tuple(
-        Fault(place=place_of(messages, n), rule=rule, what=what) for n, rule, what in found
-    )
+    return tuple(Fault(place=messages[n].place, rule=rule, what=what) for n, rule, what in found)
 
 
 def _wrong_result(call_id: str, where: str | None, made: AbstractSet[str]) -> tuple[str, str]:

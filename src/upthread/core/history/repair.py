@@ -22,7 +22,7 @@ from msgspec import Struct, field, structs
 
 from upthread.core import types
 from upthread.core.events import INTERRUPTED
-from upthread.core.history.model import NOTES, History, HistoryMessage, made_unicode, place_of
+from upthread.core.history.model import NOTES, History, HistoryMessage, made_unicode
 
 MISSING_BEGINNING: Final = "[The beginning of this conversation is missing.]"
 CHANGES_TOLD_MAX: Final = 20
@@ -259,7 +259,7 @@ def _items_of(history: History) -> _Items:
             speaker=_speaker_of(message.speaker, part),
             part=part,
             message=index,
-            place=place_of(history, index),
+            place=message.place,
         )
         for index, message in enumerate(history)
         for part in message.parts

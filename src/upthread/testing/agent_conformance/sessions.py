@@ -156,7 +156,7 @@ async def two_new_sessions_are_two(trial: Trial) -> None:
 
 
 async def a_session_goes_on_in_another_process(trial: Trial) -> None:
-    session = await trial.session_with_a_past()
+    session = await trial.session_told(trial.agent.plain)
     async with trial.opened() as connection:
         await attach(connection, session)
         events = Recorded()
@@ -196,7 +196,7 @@ async def an_opaque_error_is_confirmed_by_listing(trial: Trial) -> None:
 
 
 async def load_returns_the_history_in_order(trial: Trial) -> None:
-    session = await trial.session_with_a_past()
+    session = await trial.session_told(trial.agent.plain)
     async with trial.opened() as connection:
         require(connection, "load")
         history = await connection.load_session(session)
@@ -208,7 +208,7 @@ async def load_returns_the_history_in_order(trial: Trial) -> None:
 
 
 async def resume_replays_nothing(trial: Trial) -> None:
-    session = await trial.session_with_a_past()
+    session = await trial.session_told(trial.agent.plain)
     async with trial.opened() as connection:
         require(connection, "resume")
         await connection.resume_session(session)

@@ -143,10 +143,6 @@ class Trial:
             result = await connection.prompt(session, prompt, on_event=events)
         return Prompted(session, result, events)
 
-    async def session_with_a_past(self) -> UpstreamSessionId:
-        """Return a session that holds one plain prompt; its agent is gone."""
-        return await self.session_told(self.agent.plain)
-
     async def session_told(self, *prompts: str) -> UpstreamSessionId:
         """Return a session that holds these prompts; its agent is gone."""
         async with self.opened() as connection:

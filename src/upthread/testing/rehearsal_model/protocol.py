@@ -99,8 +99,6 @@ class Failure(Struct, frozen=True, kw_only=True):
 class Silence(Struct, frozen=True, kw_only=True):
     """No byte is sent until the client goes or the server stops."""
 
-    delay_s: float = 0.0
-
 
 Answer: TypeAlias = Reply | Failure | Silence
 

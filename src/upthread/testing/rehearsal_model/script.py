@@ -173,7 +173,7 @@ def _step(marker: _Marker, coming: Reply) -> Answer:
         case "FAIL":
             return structs.replace(_failure(marker), delay_s=coming.delay_s)
         case "HANG":
-            return Silence(delay_s=coming.delay_s)
+            return Silence()
         case _:
             return structs.replace(coming, text=marker.body)
 

@@ -21,8 +21,8 @@ from upthread.agent_stores.base import VendorHistory
 from upthread.agent_stores.homes import home_of
 from upthread.agent_stores.reader import RepairedCopy, keep
 from upthread.agents.base import OpenRequest
-from upthread.agents.registry import adapter_for, agents_on_path
-from upthread.agents.stored import repaired_copy, stored_histories
+from upthread.agents.registry import adapter_for, agents_on_path, reader_of
+from upthread.agents.stored import stored_histories
 from upthread.boundary.own_files import home_directory
 from upthread.client.project import Project
 from upthread.core.agents import AGENTS, WITH_A_STORE, name_of, one_of
@@ -122,7 +122,7 @@ def _copy(
 ) -> RepairedCopy:
     place = Path(into) if into else _free(home_directory(os.environ) / "repairs", agent, path)
     ids = [each.session_id for each in known if each.path == path]
-    return repaired_copy(agent, path, place, session_id=session, sessions=ids)
+    return reader_of(agent).repair(path, place, session_id=session, sessions=ids)
 
 
 def _free(directory: Path, agent: str, path: Path) -> Path:
