@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from tests.live.installed import printed_version
 
@@ -24,6 +25,7 @@ OTHER_AGENTS = os.environ.get("UPTHREAD_TEST_AGENTS")
 """A folder of agents that are not the pinned ones, for example those of `make new-agents`."""
 AGENTS = Path(OTHER_AGENTS or REPOSITORY / ".agents")
 PINS = AGENTS / "package.json" if OTHER_AGENTS else REPOSITORY / "agents.json"
+Protocol = Literal["chat_completions", "messages"]
 PROVIDER = "rehearsal"
 SWITCHED_OFF = ("MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "SHARE")
 XDG = {"CONFIG": ".config", "DATA": ".local/share", "STATE": ".local/state", "CACHE": ".cache"}
@@ -36,8 +38,11 @@ NO_PACKAGES = {
 """With a plug-in it fetches a package, and does not start before it has it or gives up."""
 VARIANTS = ("", "-baseline", "-musl", "-baseline-musl")
 """Builds for one platform; `-baseline` runs on processors without AVX2, `-musl` on Alpine."""
-PACKAGE = "@ai-sdk/anthropic"
-"""It is inside OpenCode: nothing is downloaded."""
+PACKAGES: dict[Protocol, str] = {
+    "chat_completions": "@ai-sdk/openai-compatible",
+    "messages": "@ai-sdk/anthropic",
+}
+"""Both are inside OpenCode: nothing is downloaded."""
 ALLOW = {"edit": "allow", "bash": "allow", "external_directory": "allow"}
 
 WINDOW_TOKENS = 100_000
@@ -67,6 +72,7 @@ def opencode_environment(
     home: Path,
     model: RehearsalModel,
     *,
+    protocol: Protocol = "messages",
     permission: Mapping[str, str] | None = None,
     more_config: Mapping[str, object] | None = None,
 ) -> dict[str, str]:
@@ -76,7 +82,7 @@ def opencode_environment(
     and allows edits and commands unless told otherwise.
     """
     config = {
-        **_config(model),
+        **_config(model, protocol),
         "permission": dict(permission or ALLOW),
         **(more_config or {}),
     }
@@ -128,9 +134,9 @@ def delete_session(home: Path, session: str) -> None:
         assert gone.rowcount == 1
 
 
-def _config(model: RehearsalModel) -> dict[str, object]:
+def _config(model: RehearsalModel, protocol: Protocol) -> dict[str, object]:
     provider = {
-        "npm": PACKAGE,
+        "npm": PACKAGES[protocol],
         "name": "Rehearsal",
         "options": {"baseURL": model.openai_base_url, "apiKey": "none"},
         "models": {

@@ -104,11 +104,12 @@ def test_tool_calls_report_kind_places_and_arguments(agent, project):
     assert agent.text(since=seen) == "done", "the child's own stream is not sent"
 
 
-@SOAK
+@pytest.mark.parametrize("protocol", [pytest.param("chat_completions", marks=SOAK)])
 def test_a_kill_leaves_the_prompt_and_an_open_call_and_takes_the_unfinished_reply(
-    opencode_binary, project, model, tmp_path
+    opencode_binary, project, model, tmp_path, protocol
 ):
-    environment = opencode_environment(tmp_path, model)
+    """Over Chat Completions, to have OpenCode's other protocol too."""
+    environment = opencode_environment(tmp_path, model, protocol=protocol)
 
     def started() -> AcpProcess:
         acp = [str(opencode_binary), "acp"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+CHAT = "/v1/chat/completions"
 MESSAGES = "/v1/messages"
 RESPONSES = "/v1/responses"
 
@@ -42,7 +43,7 @@ def post(base_url, path, body, **more) -> Received:
 
 
 def events_in(raw: bytes) -> list[tuple[str, Any]]:
-    """Server-sent events as (name, data)."""
+    """Server-sent events as (name, data); `[DONE]` stays text."""
     events = []
     for block in raw.decode().split("\n\n"):
         name, payload = "", ""
@@ -52,8 +53,12 @@ def events_in(raw: bytes) -> list[tuple[str, Any]]:
             if line.startswith("data: "):
                 payload = line[6:]
         if payload:
-            events.append((name, json.loads(payload)))
+            events.append((name, payload if payload == "[DONE]" else json.loads(payload)))
     return events
+
+
+def chat(text: str, **more) -> dict[str, Any]:
+    return {"model": "rehearsal-1", "messages": [{"role": "user", "content": text}], **more}
 
 
 def anthropic(text: str, **more) -> dict[str, Any]:
@@ -65,6 +70,10 @@ def responses(*items: Any, **more) -> dict[str, Any]:
     """A text is the user's; anything else an item as it is."""
     told = [{"role": "user", "content": i} if isinstance(i, str) else i for i in items]
     return {"model": "rehearsal-1", "input": told, **more}
+
+
+def chat_text(received: Received) -> str:
+    return received.json["choices"][0]["message"]["content"]
 
 
 def anthropic_text(received: Received) -> str:

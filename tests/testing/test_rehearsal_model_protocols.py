@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.testing.plain_client import MESSAGES, RESPONSES, anthropic, post, responses
+from tests.testing.plain_client import CHAT, MESSAGES, RESPONSES, anthropic, chat, post, responses
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -18,6 +18,54 @@ LONG = "word " * 40
 def model():
     with RehearsalModel() as model:
         yield model
+
+
+def test_chat_answers_whole_with_a_call_or_with_text(model):
+    answer = post(model.base_url, CHAT, chat("[[THINK hm]] [[SAY hello]]")).json
+    choice, usage = answer["choices"][0], answer["usage"]
+    assert answer["object"] == "chat.completion"
+    assert choice["message"]["content"] == "hello"
+    assert choice["message"]["reasoning_content"] == "hm"
+    assert "tool_calls" not in choice["message"]
+    assert choice["finish_reason"] == "stop"
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+    choice = post(model.base_url, CHAT, chat(CALL)).json["choices"][0]
+    (call,) = choice["message"]["tool_calls"]
+    assert (choice["finish_reason"], choice["message"]["content"]) == ("tool_calls", None)
+    assert (call["type"], call["function"]["name"]) == ("function", "write")
+    assert json.loads(call["function"]["arguments"]) == ARGUMENTS
+
+
+def test_chat_streams_text_in_chunks_and_ends_with_done(model):
+    body = chat(f"[[THINK hm]] [[SAY {LONG}]]", stream=True, stream_options={"include_usage": True})
+    answer = post(model.base_url, CHAT, body)
+    frames = [data for _name, data in answer.events]
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert frames[-1] == "[DONE]"
+    assert frames[-2]["choices"] == []
+    assert frames[-2]["usage"]["completion_tokens"] > 1
+    deltas = [frame["choices"][0]["delta"] for frame in frames[:-2]]
+    texts = [delta["content"] for delta in deltas if "content" in delta]
+    assert deltas[0] == {"role": "assistant", "content": ""}
+    assert [d["reasoning_content"] for d in deltas if "reasoning_content" in d] == ["hm"]
+    assert "".join(texts) == LONG
+    assert len(texts) > 3
+    assert [frame["choices"][0]["finish_reason"] for frame in frames[:-2]][-1] == "stop"
+    assert len({frame["id"] for frame in frames[:-1]}) == 1
+
+
+def test_chat_streams_a_tool_call_by_index(model):
+    frames = [data for _, data in post(model.base_url, CHAT, chat(CALL, stream=True)).events]
+    assert all(frame["choices"] for frame in frames[:-1]), "no usage, which was not asked for"
+    parts = [
+        part for frame in frames[:-1] for part in frame["choices"][0]["delta"].get("tool_calls", [])
+    ]
+    assert {part["index"] for part in parts} == {0}
+    assert parts[0]["function"] == {"name": "write", "arguments": ""}
+    assert parts[0]["id"]
+    assert all("id" not in part for part in parts[1:])
+    assert json.loads("".join(part["function"]["arguments"] for part in parts)) == ARGUMENTS
+    assert frames[-2]["choices"][0]["finish_reason"] == "tool_calls"
 
 
 def test_messages_answers_whole_with_a_call_or_with_text(model):
@@ -155,17 +203,29 @@ def test_responses_words_its_failures(model):
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-@pytest.mark.parametrize(("path", "body"), [(MESSAGES, anthropic), (RESPONSES, responses)])
+@pytest.mark.parametrize(
+    ("path", "body", "member"),
+    [
+        (CHAT, chat, "prompt_tokens"),
+        (MESSAGES, anthropic, "input_tokens"),
+        (RESPONSES, responses, "input_tokens"),
+    ],
+)
 def test_the_tokens_that_a_script_names_are_what_the_provider_says_it_has_read(
-    model, path, body, is_streamed
+    model, path, body, member, is_streamed
 ):
-    asked = body("[[USAGE 95000]] [[SAY hello]]", stream=is_streamed)
+    more = {"stream_options": {"include_usage": True}} if path == CHAT else {}
+    asked = body("[[USAGE 95000]] [[SAY hello]]", stream=is_streamed, **more)
     answer = post(model.base_url, path, asked)
     told = json.dumps([data for _name, data in answer.events] if is_streamed else answer.json)
-    assert '"input_tokens": 95000' in told
+    assert f'"{member}": 95000' in told
 
 
 def test_an_empty_reply_is_empty_in_every_protocol(model):
+    assert post(model.base_url, CHAT, chat("[[SAY]]")).json["choices"][0]["message"] == {
+        "role": "assistant",
+        "content": "",
+    }
     assert post(model.base_url, MESSAGES, anthropic("[[SAY]]")).json["content"] == []
     (message,) = post(model.base_url, RESPONSES, responses("[[SAY]]")).json["output"]
     assert message["content"][0]["text"] == ""

@@ -4,7 +4,8 @@
         ...                     # an agent with model.base_url or model.openai_base_url
         model.requests          # what it sent, each history checked against its provider's rules
 
-It speaks OpenAI Responses and Anthropic Messages. `script` says how prompts drive it, each
+It speaks Anthropic Messages, OpenAI Responses and OpenAI Chat Completions. As a program:
+`python -m upthread.testing.rehearsal_model --help`. `script` says how prompts drive it, each
 protocol's file what it refuses.
 """
 

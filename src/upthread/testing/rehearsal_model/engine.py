@@ -2,7 +2,7 @@
 
 Order: a body that cannot be read, then the provider's rules (when strict), then answers that
 `answer_next` queued, then side requests, scripts, and what was shown. Every request is kept in
-memory.
+memory, and written to a log where there is one.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import json
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import BinaryIO, Final
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
+from upthread.testing.rehearsal_model.chat_completions import CHAT_COMPLETIONS
 from upthread.testing.rehearsal_model.messages import COUNT_TOKENS_PATH, MESSAGES
 from upthread.testing.rehearsal_model.protocol import (
     Answer,
@@ -65,7 +66,7 @@ MODEL_ID: Final = "rehearsal-1"
 NOT_JSON: Final = "The body is not a JSON object."
 MODELS_PATH: Final = "/v1/models"
 PROTOCOLS: Final[Mapping[str, ModelProtocol]] = {
-    protocol.path: protocol for protocol in (MESSAGES, RESPONSES)
+    protocol.path: protocol for protocol in (MESSAGES, CHAT_COMPLETIONS, RESPONSES)
 }
 """One entry per protocol; a further one is a module with a `ModelProtocol` and its line here."""
 
@@ -122,7 +123,8 @@ class Decision(Struct, frozen=True, kw_only=True):
 class Engine:
     """The model behind the server; safe to use from several threads."""
 
-    def __init__(self, *, strict: bool) -> None:
+    def __init__(self, *, strict: bool, log: BinaryIO | None) -> None:
+        self._log = log
         self._recorded: list[RecordedRequest] = []
         self._strict = strict
         self._numbers = itertools.count(1)
@@ -203,6 +205,8 @@ class Engine:
         )
         with self._lock:
             self._recorded.append(recorded)
+            if self._log is not None:
+                self._log.write(json.dumps(to_builtins(recorded)).encode() + b"\n")
 
 
 def _session_in(request: HttpRequest) -> str | None:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Final
 
 from msgspec import Struct
 
 from upthread.testing.rehearsal_model.protocol import (
+    IMAGE_TYPES,
     Conversation,
     Exchange,
     Failure,
@@ -24,6 +27,7 @@ from upthread.testing.rehearsal_model.protocol import (
     Rule,
     Said,
     as_list,
+    as_object,
     as_text,
     holds_lone_surrogate,
     in_chunks,
@@ -37,9 +41,22 @@ from upthread.testing.rehearsal_model.protocol import (
 
 # Sources: https://docs.anthropic.com/en/api/messages, its pages on tool use, extended thinking and
 # errors; error texts as quoted in anthropics/claude-code and anthropics/anthropic-sdk-python
-# issues. Neighbouring messages of one role are joined first, as the API does; a position is that of
-# the first of them. What an agent puts into its requests by itself, such as images, the form of a
-# call and where a `system` message stands, is the agent's affair, and is not judged.
+# issues. The rules about `system` messages are those of "Mid-conversation system messages" in its
+# guide, read 2026-11; their error texts are answers of claude-opus-5-5 that users published in
+# 2026-10. Neighbouring messages of one role are joined first, as the API does; a position is that
+# of the first of them.
+
+
+_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_THINKING: Final = ("thinking", "redacted_thinking")
+_TAKES_SYSTEM_MESSAGES: Final = re.compile(
+    r"claude-(opus-(4-8|5|5-5)|sonnet-5-5|(fable|mythos)-(5|5-1))(-\d{8})?(\[1m\])?"
+)
+"""The models that the guide names. A newer model is refused until it is added here."""
+_SYSTEM_BLOCKS: Final = ("text", "tool_addition", "tool_removal")
+_DIRECTIVE_HINT: Final = (
+    "; the directive-only form (content: [] with output_config) is accepted at any position"
+)
 
 
 class _Turn(Struct, frozen=True):
@@ -62,9 +79,56 @@ def there_is_a_message(body: JsonObject) -> Iterator[Found]:
 
 def roles_are_known(body: JsonObject) -> Iterator[Found]:
     """Roles are `user` and `assistant`; current models take `system` too (API reference, guide)."""
+    takes_system = _TAKES_SYSTEM_MESSAGES.fullmatch(as_text(body.get("model")))
     for index, message in enumerate(objects_in(body.get("messages"))):
-        if as_text(message.get("role")) not in {"user", "assistant", "system"}:
+        role = as_text(message.get("role"))
+        if role == "system" and not takes_system:
+            yield Found(index, "role 'system' is not supported on this model")
+        elif role not in {"user", "assistant", "system"}:
             yield Found(index, f"messages.{index}.role: Input should be 'user' or 'assistant'")
+
+
+def system_messages_have_content(body: JsonObject) -> Iterator[Found]:
+    """A `system` message holds text or changes of tools, or nothing beside a directive (guide)."""
+    for index, message in enumerate(objects_in(body.get("messages"))):
+        if message.get("role") != "system" or _is_directive(message):
+            continue
+        if not message.get("content"):
+            yield Found(index, f"messages.{index}: system content must contain at least one block")
+        elif any(as_text(block.get("type")) not in _SYSTEM_BLOCKS for block in _blocks_of(message)):
+            yield Found(
+                index,
+                f"messages.{index}: role 'system' supports text, tool_addition, and tool_removal "
+                "blocks only",
+            )
+
+
+def system_messages_follow_the_user(body: JsonObject) -> Iterator[Found]:
+    """A group of `system` messages stands between the user and the answer, or last (guide).
+
+    A server tool's result at the end of an answer is as good as the user.
+    """
+    messages = objects_in(body.get("messages"))
+    by_role = groupby(enumerate(messages), key=lambda item: item[1].get("role"))
+    for group in [list(items) for role, items in by_role if role == "system"]:
+        first, last = group[0][0], group[-1][0]
+        if all(_is_directive(message) for _index, message in group):
+            continue
+        if first == 0:
+            what = "use the top-level 'system' parameter for the initial system prompt"
+            yield Found(0, f"messages.0: {what}{_DIRECTIVE_HINT}")
+        elif not _may_precede_system(messages[first - 1]):
+            yield Found(
+                first,
+                f"messages.{first}: role 'system' must follow a 'user' message or an 'assistant' "
+                f"message ending in a server tool result{_DIRECTIVE_HINT}",
+            )
+        elif any(each.get("role") != "assistant" for each in messages[last + 1 : last + 2]):
+            yield Found(
+                last,
+                f"messages.{last}: role 'system' must precede an 'assistant' message or end the "
+                f"array{_DIRECTIVE_HINT}",
+            )
 
 
 def first_message_is_the_users(body: JsonObject) -> Iterator[Found]:
@@ -134,6 +198,40 @@ def tool_use_ids_are_unique(body: JsonObject) -> Iterator[Found]:
             seen.add(id_)
 
 
+def tool_use_ids_match_the_pattern(body: JsonObject) -> Iterator[Found]:
+    """A `tool_use` id is a-z A-Z 0-9 _ - (error text in public issues)."""
+    for turn in _turns(body):
+        for place, block in _of_type(turn, "tool_use"):
+            if not _ID.fullmatch(as_text(block.get("id"))):
+                yield Found(
+                    turn.index,
+                    f"messages.{turn.index}.content.{place}.tool_use.id: String should match "
+                    "pattern '^[a-zA-Z0-9_-]+$'",
+                )
+
+
+def tool_input_is_an_object(body: JsonObject) -> Iterator[Found]:
+    """`tool_use.input` is an object, never text (API reference)."""
+    for turn in _turns(body):
+        for place, block in _of_type(turn, "tool_use"):
+            if not isinstance(block.get("input"), dict):
+                yield Found(
+                    turn.index,
+                    f"messages.{turn.index}.content.{place}.tool_use.input: Input should be a "
+                    "valid dictionary",
+                )
+
+
+def tools_are_offered_where_used(body: JsonObject) -> Iterator[Found]:
+    """A history with tool blocks needs `tools` (tool use guide)."""
+    used = any(_use_ids(turn) or _result_ids(turn) for turn in _turns(body))
+    if used and not as_list(body.get("tools")):
+        yield Found(
+            None,
+            "Requests which include `tool_use` or `tool_result` blocks must define tools",
+        )
+
+
 def text_is_not_empty(body: JsonObject) -> Iterator[Found]:
     """A text block says something (error texts in public issues)."""
     for turn in _turns(body):
@@ -161,6 +259,33 @@ def content_is_not_empty(body: JsonObject) -> Iterator[Found]:
             )
 
 
+def final_answer_has_no_trailing_space(body: JsonObject) -> Iterator[Found]:
+    """A begun answer does not end in whitespace (error text in public issues)."""
+    turns = _turns(body)
+    if turns and turns[-1].role == "assistant" and turns[-1].blocks:
+        text = as_text(turns[-1].blocks[-1].get("text"))
+        if text != text.rstrip():
+            yield Found(
+                turns[-1].index,
+                "messages: final assistant content cannot end with trailing whitespace",
+            )
+
+
+def no_begun_answer_with_thinking(body: JsonObject) -> Iterator[Found]:
+    """With thinking on, the conversation ends with the user (extended thinking guide)."""
+    turns = _turns(body)
+    is_on = as_text(as_object(body.get("thinking")).get("type")) in {
+        "enabled",
+        "adaptive",
+    }
+    if is_on and turns and turns[-1].role == "assistant":
+        yield Found(
+            turns[-1].index,
+            "This model does not support assistant message prefill. The conversation must end "
+            "with a user message.",
+        )
+
+
 def thinking_is_signed_and_unchanged(body: JsonObject) -> Iterator[Found]:
     """A thinking block comes back with its signature and not one letter changed (guide)."""
     for turn in _turns(body):
@@ -171,6 +296,53 @@ def thinking_is_signed_and_unchanged(body: JsonObject) -> Iterator[Found]:
                 yield Found(turn.index, f"{where}.thinking.signature: Field required")
             elif signature != sign_thinking(as_text(block.get("thinking"))):
                 yield Found(turn.index, f"{where}: Invalid `signature` in `thinking` block")
+
+
+def thinking_comes_before_tool_use(body: JsonObject) -> Iterator[Found]:
+    """Thinking stands before the tool use of its answer (extended thinking guide).
+
+    Only answers that stand alone are judged: joined ones may think again after a tool use.
+    """
+    for index, message in enumerate(objects_in(body.get("messages"))):
+        kinds = [as_text(block.get("type")) for block in objects_in(message.get("content"))]
+        uses = [place for place, kind in enumerate(kinds) if kind == "tool_use"]
+        if uses and any(kind in _THINKING for kind in kinds[uses[0] :]):
+            yield Found(
+                index,
+                f"messages.{index}.content.{uses[0]}.type: Expected `thinking` or "
+                "`redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final "
+                "`assistant` message must start with a thinking block.",
+            )
+
+
+def server_tool_pairs_stay_together(body: JsonObject) -> Iterator[Found]:
+    """A `server_tool_use` has its result block in the same message (server tools guide)."""
+    for turn in _turns(body):
+        answered = {as_text(block.get("tool_use_id")) for block in turn.blocks}
+        for _place, block in _of_type(turn, "server_tool_use"):
+            id_, name = as_text(block.get("id")), as_text(block.get("name"))
+            if id_ not in answered:
+                yield Found(
+                    turn.index,
+                    f"messages.{turn.index}: `{name}` tool use with id `{id_}` was found without "
+                    f"a corresponding `{name}_tool_result` block",
+                )
+
+
+def images_have_a_known_type(body: JsonObject) -> Iterator[Found]:
+    """Images are JPEG, PNG, GIF or WebP (vision guide)."""
+    for turn in _turns(body):
+        for place, block in _of_type(turn, "image"):
+            source = as_object(block.get("source"))
+            if (
+                source.get("type") == "base64"
+                and as_text(source.get("media_type")) not in IMAGE_TYPES
+            ):
+                yield Found(
+                    turn.index,
+                    f"messages.{turn.index}.content.{place}.image.source.base64.media_type: Input "
+                    "should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'",
+                )
 
 
 def text_is_unicode(body: JsonObject) -> Iterator[Found]:
@@ -186,15 +358,25 @@ MESSAGES_RULES: Final[tuple[Rule, ...]] = (
     there_is_a_message,
     text_is_unicode,
     roles_are_known,
+    system_messages_have_content,
+    system_messages_follow_the_user,
     first_message_is_the_users,
     tool_results_come_first,
     each_tool_use_is_answered_next,
     each_tool_result_has_its_use,
     each_tool_use_is_answered_once,
     tool_use_ids_are_unique,
+    tool_use_ids_match_the_pattern,
+    tool_input_is_an_object,
+    tools_are_offered_where_used,
     text_is_not_empty,
     content_is_not_empty,
+    final_answer_has_no_trailing_space,
+    no_begun_answer_with_thinking,
     thinking_is_signed_and_unchanged,
+    thinking_comes_before_tool_use,
+    server_tool_pairs_stay_together,
+    images_have_a_known_type,
 )
 
 
@@ -215,6 +397,13 @@ def _is_directive(message: JsonObject) -> bool:
     """Return whether a `system` message has no content and only sets how the model works."""
     is_empty = message.get("role") == "system" and message.get("content") == []
     return is_empty and "output_config" in message
+
+
+def _may_precede_system(message: JsonObject) -> bool:
+    if message.get("role") == "assistant":
+        kinds = [as_text(block.get("type")) for block in _blocks_of(message)]
+        return bool(kinds) and kinds[-1].endswith("_tool_result")
+    return message.get("role") == "user"
 
 
 def _blocks_of(message: JsonObject) -> list[JsonObject]:

@@ -126,6 +126,8 @@ class Violation(Struct, frozen=True, kw_only=True):
     what: str
 
 
+IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+
 Rule: TypeAlias = Callable[[JsonObject], Iterator[Found]]
 
 
@@ -136,6 +138,14 @@ def apply_rules(rules: Sequence[Rule], body: JsonObject) -> tuple[Violation, ...
         for rule in rules
         for found in rule(body)
     )
+
+
+def holds_json_object(text: str) -> bool:
+    """Return whether a text is one JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def holds_lone_surrogate(value: JsonValue) -> bool:

@@ -25,6 +25,7 @@ from upthread.testing.rehearsal_model.protocol import (
     Said,
     ToolCall,
     as_text,
+    holds_json_object,
     holds_lone_surrogate,
     in_chunks,
     json_object,
@@ -41,6 +42,8 @@ from upthread.testing.rehearsal_model.protocol import (
 # the provider's own, so an output may answer a call that is not in sight.
 
 
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_ID_LENGTHS: Final = range(1, 65)
 _CALL: Final = re.compile(r"(function|custom_tool|computer|local_shell|shell|apply_patch)_call")
 _OUTPUT: Final = re.compile(_CALL.pattern + "_output")
 
@@ -91,6 +94,19 @@ def ids_are_used_once(body: JsonObject) -> Iterator[Found]:
             seen.add((what, id_))
 
 
+def call_ids_have_a_length(body: JsonObject) -> Iterator[Found]:
+    """A `call_id` is 1 to 64 characters long (API reference, function tool call)."""
+    for index, item in enumerate(objects_in(body.get("input"))):
+        is_paired = _CALL.fullmatch(_type(item)) or _OUTPUT.fullmatch(_type(item))
+        length = len(as_text(item.get("call_id")))
+        if is_paired and length not in _ID_LENGTHS:
+            yield Found(
+                index,
+                f"Invalid 'input[{index}].call_id': expected a string with length 1 to 64, "
+                f"but got a string with length {length} instead.",
+            )
+
+
 def reasoning_has_its_item(body: JsonObject) -> Iterator[Found]:
     """After reasoning comes what it led to: an answer, or a call (reasoning guide)."""
     items = objects_in(body.get("input"))
@@ -107,6 +123,36 @@ def reasoning_has_its_item(body: JsonObject) -> Iterator[Found]:
             )
 
 
+def arguments_are_json_text(body: JsonObject) -> Iterator[Found]:
+    """`arguments` is text that holds a JSON object (API reference, function tool call)."""
+    for index, item in enumerate(objects_in(body.get("input"))):
+        if _type(item) == "function_call" and not holds_json_object(as_text(item.get("arguments"))):
+            yield Found(index, f"Invalid 'input[{index}].arguments': not a JSON object.")
+
+
+def names_match_the_pattern(body: JsonObject) -> Iterator[Found]:
+    """A function's name is 1 to 64 of a-z A-Z 0-9 _ - (API reference, `tools`)."""
+    for index, item in enumerate(objects_in(body.get("input"))):
+        name = as_text(item.get("name"))
+        if _type(item) == "function_call" and not _NAME.fullmatch(name):
+            yield Found(
+                index,
+                f"Invalid 'input[{index}].name': string does not match pattern. Expected a string "
+                "that matches the pattern '^[a-zA-Z0-9_-]+$'.",
+            )
+
+
+def messages_say_something(body: JsonObject) -> Iterator[Found]:
+    """A message has one of four roles, and content (API reference, input message)."""
+    for index, item in enumerate(objects_in(body.get("input"))):
+        if _type(item) != "message":
+            continue
+        if as_text(item.get("role")) not in {"user", "assistant", "system", "developer"}:
+            yield Found(index, f"Invalid value: '{item.get('role')}'.")
+        if not item.get("content"):
+            yield Found(index, f"Missing required parameter: 'input[{index}].content'.")
+
+
 def text_is_unicode(body: JsonObject) -> Iterator[Found]:
     """No lone surrogate: it has no UTF-8 form, and the body is refused as no JSON."""
     for index, item in enumerate(objects_in(body.get("input"))):
@@ -120,7 +166,11 @@ RESPONSES_RULES: Final[tuple[Rule, ...]] = (
     each_call_has_its_output,
     each_output_has_its_call,
     ids_are_used_once,
+    call_ids_have_a_length,
     reasoning_has_its_item,
+    arguments_are_json_text,
+    names_match_the_pattern,
+    messages_say_something,
 )
 
 
@@ -331,11 +381,16 @@ def _usage(reply: Reply, exchange: Exchange) -> JsonObject:
 
 def write_failure(failure: Failure) -> JsonObject:
     """Return an error as Responses words it."""
+    return openai_error(failure, CONTEXT_FULL, param="input")
+
+
+def openai_error(failure: Failure, context_full: str, *, param: str | None) -> JsonObject:
+    """Return an error of OpenAI's; `context_full` and `param` are for a prompt that is too long."""
     kind = "server_error" if failure.status >= 500 else "invalid_request_error"
     error: JsonObject = {
-        "message": CONTEXT_FULL if failure.is_context_full else failure.message,
+        "message": context_full if failure.is_context_full else failure.message,
         "type": FAILURE_TYPES.get(failure.status, kind),
-        "param": "input" if failure.is_context_full else None,
+        "param": param if failure.is_context_full else None,
         "code": "context_length_exceeded" if failure.is_context_full else None,
     }
     return {"error": error}

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import BinaryIO, Final, Self, cast
 
 from upthread.testing.rehearsal_model.engine import Engine, HttpRequest, Outgoing, RecordedRequest
 from upthread.testing.rehearsal_model.protocol import Violation
@@ -26,13 +26,13 @@ POLL_S: Final = 0.05
 class RehearsalModel:
     """A model server on 127.0.0.1, from `start` (or `with`) to `close`.
 
-    Not `strict`, a history its provider would refuse is answered all the same; its violations are
-    recorded either way.
+    `port` 0 takes a free one. Not `strict`, a history its provider would refuse is answered all the
+    same; its violations are recorded either way. `log` gets one JSON line per request.
     """
 
-    def __init__(self, *, strict: bool = True) -> None:
-        self._engine = Engine(strict=strict)
-        self._server = _Server(("127.0.0.1", 0), self._engine)
+    def __init__(self, *, port: int = 0, strict: bool = True, log: BinaryIO | None = None) -> None:
+        self._engine = Engine(strict=strict, log=log)
+        self._server = _Server(("127.0.0.1", port), self._engine)
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": POLL_S}, daemon=True
         )
@@ -217,4 +217,4 @@ class _Handler(BaseHTTPRequestHandler):
             return True
 
 
-_MODEL_PATHS: Final = ("/v1/messages", "/v1/responses")
+_MODEL_PATHS: Final = ("/v1/messages", "/v1/responses", "/v1/chat/completions")
