@@ -6,6 +6,7 @@ import signal
 import sys
 from typing import Any
 
+import anyio
 import pytest
 from tests.runtime.test_recovery import kill_when
 from tests.support.sets import EXTENDED, spread
@@ -16,7 +17,9 @@ import upthread
 from upthread.core.decision.rollover import ROLLOVER, Recovery
 from upthread.core.runs.stops import NOTHING_SAID
 from upthread.core.types import Outcome
+from upthread.errors import UsageError
 from upthread.runtime.turns.delegation import Listener, Notice
+from upthread.tasks import task_group
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/planner"
@@ -283,3 +286,17 @@ async def test_what_a_new_session_may_not_have_heard_is_said_again_whole(world: 
 def lose_sessions(world: World) -> None:
     for file in world.session_files():
         file.unlink()
+
+
+async def test_a_prompt_that_waits_for_a_limit_is_told_that_another_one_came_first(world: World):
+    waiting = upthread.TellOptions(agent="rehearsal", is_waiting=True, when_busy="wait")
+
+    async with world.open() as first, world.open() as second, task_group() as tasks:
+
+        async def tell() -> None:
+            with pytest.raises(UsageError, match="a later prompt came first"):
+                await first.tell(ADDRESS, "[[rehearse: rate_limit 2]]", waiting)
+
+        tasks.start_soon(tell)
+        await anyio.sleep(1)
+        assert (await second.tell(ADDRESS, "hello", waiting)).outcome == "ok"
