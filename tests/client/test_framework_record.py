@@ -16,6 +16,7 @@ from tests.support.sets import spread
 from tests.support.sqlite_faults import statements_of
 from tests.support.thoroughness import EXAMPLES
 
+from upthread.core.names import parse_workstream
 from upthread.errors import ConfigError, ConflictError, StoreError, UpthreadError, UsageError
 from upthread.runtime.record.entry_log import Append, NewEntry, append_together
 
@@ -240,6 +241,13 @@ def test_a_record_that_keeps_no_text_takes_no_framework(sqlite_place):
     (sqlite_place.repository / "upthread.toml").write_text('record = "index"\n')
     with sqlite_place.open() as opened, pytest.raises(ConfigError, match="keeps no text"):
         opened.log("trial", "t")
+
+
+def test_a_thread_without_a_name_gets_one_that_can_be_typed(sqlite_place):
+    with sqlite_place.open() as opened:
+        opened.log("trial", "").append(new("x"))
+        (known,) = opened.threads("trial")
+    assert parse_workstream(known.workstream).startswith("thread-")
 
 
 def test_a_flipped_byte_of_a_value_is_found_and_not_given_to_the_framework(sqlite_place):

@@ -138,7 +138,7 @@ def _place(framework: str, thread: str) -> Address:
         workstream = parse_workstream(thread)
     except UsageError:
         workstream = ""
-    is_fit = workstream == thread and len(thread.encode()) <= NAME_BYTES_MAX
+    is_fit = workstream == thread != "" and len(thread.encode()) <= NAME_BYTES_MAX
     if not is_fit or thread.startswith(THREAD_PREFIX):
         digest = hashlib.sha256(thread.encode("utf-8", "surrogatepass")).hexdigest()
         workstream = THREAD_PREFIX + digest[:32]
