@@ -122,14 +122,24 @@ def test_what_was_said_acts_on_no_terminal(up):
 
 
 @pytest.mark.extended
-def test_our_own_record_is_told_from_its_newest_end(up):
+def test_a_conversation_is_one_hit_its_newest_one_and_with_all_each_is_told(up):
     for number in range(3):
         say = f"[[rehearse: say zebra {number}]]"
         up("tell", "spec-1/planner", say, "--agent", "rehearsal")
     up("tell", "spec-2/planner", "[[rehearse: say zebra 9]]", "--agent", "rehearsal")
-    told = [line for line in up("search", "zebra", "--json").stream if line.get("address")]
-    texts = [hit["text"][-7:] for hit in told if hit["speaker"] == "assistant"]
-    assert texts == ["zebra 9", "zebra 2", "zebra 1", "zebra 0"]
+
+    def told(*more: str):
+        found = [
+            line for line in up("search", "zebra", "--json", *more).stream if "speaker" in line
+        ]
+        texts = [hit["text"][-7:] for hit in found if hit["speaker"] == "assistant"]
+        return len(found), texts, found[-1]["message"]
+
+    assert told() == (2, ["zebra 9", "zebra 2"], 6)
+    assert told("--all") == (8, ["zebra 9", "zebra 2", "zebra 1", "zebra 0"], 1)
+    people = up("search", "zebra")
+    assert "assistant, message 6: " in people.out
+    assert "there may be more: --all" in people.err
 
 
 @pytest.mark.extended

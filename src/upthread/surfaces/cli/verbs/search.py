@@ -38,8 +38,7 @@ from upthread.surfaces.cli.terminal.phrases import counted, midnight_ms, one_lin
 from upthread.surfaces.cli.terminal.phrases import since as when
 
 HITS_MAX: Final = 20
-HITS_OF_SESSION_MAX: Final = 3
-"""How many hits are shown, in all and of one session, without --all."""
+"""How many hits are shown without --all. Of a session or conversation, one."""
 
 SECONDS_MAX: Final = 3_600.0
 """A search reads everything; hits are shown as they come, so Ctrl-C loses none."""
@@ -55,8 +54,9 @@ MESSAGES_AT_ONCE: Final = 128
 class Hit(Struct, frozen=True, kw_only=True):
     """Words that were found: in which session, who said them, and what stands around them.
 
-    `address` is set for what is in our own record. `resume_command` is what opens it,
-    `unarchive_command` what comes before that for a session that was archived.
+    `address` and `message` are set for what is in our own record: a number from 1.
+    `resume_command` is what opens it, `unarchive_command` what comes before that for a session that
+    was archived.
     """
 
     agent: str
@@ -68,6 +68,7 @@ class Hit(Struct, frozen=True, kw_only=True):
     role: str = ""
     title: str = ""
     address: str = ""
+    message: int | None = None
     resume_command: tuple[str, ...] | None = None
     unarchive_command: tuple[str, ...] | None = None
 
@@ -141,7 +142,7 @@ def main(
     if not telling.is_full:
         with searched_sessions(os.environ, seen, agent=asked.agent) as sessions:
             _tell_theirs(sessions, sought, around, asked, telling)
-    if telling.is_full:
+    if telling.is_full or telling.has_left_out:
         call.output.note("there may be more: --all, or more words", "dim")
     passed_over = sum(seen.passed_over.values())
     if call.output.is_json:
@@ -168,7 +169,7 @@ class _Telling:
         self._most = most
         self.settled: set[str] = set()
         self.told = 0
-        self.is_full = False
+        self.is_full = self.has_left_out = False
 
     def tell(self, hit: Hit) -> None:
         """Show a hit that is new enough. A hit above the maximum sets `is_full`."""
@@ -188,11 +189,15 @@ def _tell_own(
         return
 
     async def use(project: Project) -> None:
+        told: set[str] = set()
         for hit in own_hits(project, words, telling.settled):
             telling.settled.add(hit.session_id)
             is_asked = asked.role in {None, hit.role} and asked.agent in {None, hit.agent}
-            if is_asked and asked.place is None:
+            if hit.address in told and not asked.is_all:
+                telling.has_left_out = True
+            elif is_asked and asked.place is None:
                 telling.tell(hit)
+                told.add(hit.address)
             if telling.is_full:
                 return
 
@@ -208,8 +213,9 @@ def _tell_theirs(
 ) -> None:
     """Show the hits in the agents' stores."""
     for session in sessions:
-        for hit in _hits_of(session, words, around, asked):
-            if hit.session_id in telling.settled:
+        for number, hit in enumerate(_hits_of(session, words, around, asked)):
+            telling.has_left_out |= number > 0 and not asked.is_all
+            if hit.session_id in telling.settled or (number and not asked.is_all):
                 break
             telling.tell(hit)
             if telling.is_full:
@@ -218,7 +224,6 @@ def _tell_theirs(
 
 def _hits_of(session: Searched, words: Words, around: Surroundings, asked: Asked) -> Iterator[Hit]:
     outline: SessionOutline | None = None
-    number = 0
     redact = around.redactor.redact
     for said in session.said(words):
         text = found_in(said, words, redact)
@@ -229,9 +234,6 @@ def _hits_of(session: Searched, words: Words, around: Surroundings, asked: Asked
         if outline is None or not asked.takes(outline):
             return
         yield _hit(outline, said.speaker, said.at_ms or session.used_at_ms, text, around)
-        number += 1
-        if number == HITS_OF_SESSION_MAX and not asked.is_all:
-            return
 
 
 def _hit(outline: SessionOutline, speaker: str, at_ms: int, text: str, around: Surroundings) -> Hit:
@@ -259,7 +261,8 @@ def _tell(call: Call, hit: Hit) -> None:
     name = hit.address or (f"{hit.agent}/{hit.role}" if hit.role else hit.agent)
     place = f"  {one_line(hit.directory)}" if hit.directory else ""
     output.row((one_line(name), "cyan"), (f"  {when(hit.at_ms)}{place}", "dim"))
-    output.line(f"  {hit.speaker}: {one_line(hit.text)}")
+    at = f", message {hit.message}" if hit.message else ""
+    output.line(f"  {hit.speaker}{at}: {one_line(hit.text)}")
     for words in (hit.unarchive_command, hit.resume_command):
         if words:
             output.command("    ", quoted(*words))
@@ -343,6 +346,7 @@ def _own_hits_of(
                 directory=link.working_directory if link else "",
                 role=conversation.key.role,
                 address=conversation.address,
+                message=message.seq,
                 resume_command=("upthread", "show", conversation.address),
             )
 
