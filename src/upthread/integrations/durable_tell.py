@@ -201,7 +201,7 @@ def _is_answered(found: _Attempt, text: str, options: TellOptions) -> bool:
     parked = found.view.parked
     # For a limit alone, which has passed or is waited out, nobody has to decide.
     until_ms = parked.reset_at_ms if parked else None
-    is_limit = bool(until_ms) and (options.is_waiting or until_ms <= now_ms())
+    is_limit = bool(until_ms and (options.is_waiting or until_ms <= now_ms()))
     # One that another prompt took the place of waits for nobody any more.
     if parked and found.is_current and found.view.ended is None and not is_limit:
         raise _not_told(role, *found.view.stopped_by, parked)
