@@ -308,7 +308,7 @@ class Place:
         if self.is_postgres:
             return _size_of(self.address)
         # Through its own connection: another one in this process would let go of its locks.
-        connection = self._record._opened.store.database.connection  # noqa: SLF001
+        connection = self._record._parts.store.behind.database.connection  # noqa: SLF001
         return connection.pragma("page_count") * connection.pragma("page_size")
 
     def other_database(self) -> str:

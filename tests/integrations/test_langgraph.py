@@ -113,7 +113,7 @@ def test_a_run_reads_its_thread_once_and_another_processes_deletion_is_seen(sqli
     with sqlite_place.open() as record, sqlite_place.open() as other:
         graph, another = talking(UpthreadSaver(record=record)), UpthreadSaver(record=other)
         graph.invoke(said, config())
-        with statements_of(record._parts.store) as told:
+        with statements_of(record._parts.store.behind) as told:
             graph.invoke(said, config())
         assert sum(each.startswith("SELECT") for each in told) == 1
         state = graph.get_state(config())

@@ -114,7 +114,7 @@ def test_a_call_reads_once_where_the_log_stands_and_nothing_that_it_wrote_itself
         session = UpthreadSession("chat", record=record)
         asyncio.run(session.add_items([first]))
         asyncio.run(session.get_items())
-        with statements_of(record._parts.store) as told:
+        with statements_of(record._parts.store.behind) as told:
             asyncio.run(session.add_items([question, answer]))
             asyncio.run(session.get_items())
             asyncio.run(session.pop_item())
