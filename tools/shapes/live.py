@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tests.live import claude_code, codex, opencode
@@ -26,10 +27,13 @@ from upthread.testing.rehearsal_model import RehearsalModel
 RESULT = "printf 'FIG-%s' 2"
 """What the call of the second turn runs."""
 
+OPENCODE = partial(opencode.opencode_environment, protocol="chat_completions")
+"""Over Chat Completions. Anthropic Messages also refuses a history that begins with an answer."""
+
 ENVIRONMENTS = {
     "claude-code": claude_code.claude_environment,
     "codex": codex.codex_environment,
-    "opencode": opencode.opencode_environment,
+    "opencode": OPENCODE,
 }
 PACKAGES = {"claude-code": claude_code.PACKAGE, "codex": codex.PACKAGE, "opencode": "opencode-ai"}
 ROWS = [shape for shape in opencode_shapes.SHAPES if shape.change_rows]
@@ -151,7 +155,7 @@ def made_home(binary: str, top: Path) -> Path:
     """Let OpenCode make its database in a new HOME, and return where HOME and project are."""
     make_repository(top / "project")
     with RehearsalModel(strict=False) as model:
-        environment = opencode.opencode_environment(top / "home", model)
+        environment = OPENCODE(top / "home", model)
         run((binary, "session", "list"), top / "project", environment)
     return top
 
@@ -160,7 +164,7 @@ def made_home(binary: str, top: Path) -> Path:
 def opencode_server(binary: str, top: Path) -> Iterator[Server]:
     """Serve the HOME of `made_home`."""
     with RehearsalModel(strict=False) as model:
-        environment = opencode.opencode_environment(top / "home", model)
+        environment = OPENCODE(top / "home", model)
         with serving(binary, top / "home", top / "project", environment, model) as server:
             yield server
 
