@@ -18,7 +18,7 @@ def last_request(model: RehearsalModel) -> str:
 
 
 def user_texts(model: RehearsalModel) -> tuple[str, ...]:
-    """Return the user's texts in the last request, in either protocol."""
+    """Return the user's texts in the last request, whichever protocol it used."""
     request = model.model_requests[-1]
     return PROTOCOLS[request.path.partition("?")[0]].read(request.body).user_texts
 

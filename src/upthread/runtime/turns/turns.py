@@ -586,11 +586,11 @@ class Turns:
         last_id, last = live.claim.last_id, live.claim.last
         address = live.claim.conversation.key.address
         if last is None or last_id is None or last.ended or turn_id not in {None, last_id}:
-            is_passed = turn_id not in {None, last_id}
-            was = "a later prompt came first, and its session was told of this one"
+            why = "its last turn has ended"
+            if turn_id not in {None, last_id}:
+                why = "a later prompt came first, and its session was told of this one"
             raise UsageError(
-                f"{address} has no turn to go on with: "
-                f"{was if is_passed else 'its last turn has ended'}",
+                f"{address} has no turn to go on with: {why}",
                 hint=f"look at its reply: {command('upthread', 'show', address)}",
                 address=address,
             )
