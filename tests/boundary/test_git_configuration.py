@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,7 @@ def told_by_git(path: Path) -> list[tuple[str, str]] | None:
 @example("[]")
 @example('[ "x"]a=1')
 @example('[a]b=c d  \n[a] e = " f "g ;x\n')
+@example('[a]b = "it\'s; $(x)"\n')
 def test_a_configuration_is_read_as_git_reads_it(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
     path.write_text(text, newline="")
@@ -62,6 +64,14 @@ def test_a_configuration_is_read_as_git_reads_it(tmp_path: Path, text: str) -> N
     kept = ((name, value) for name, values in found.values.items() for value in values)
     listed = [(name, value.replace("\t", " ")) for name, value in kept]
     assert sorted(listed) == sorted(told)
+
+
+@pytest.mark.parametrize("piece", ['""', ' ""', " ", "\\\n", '"\\\n"', "x", ' x""', '"x" '])
+def test_a_value_that_is_made_to_be_slow_is_refused_at_once(piece: str) -> None:
+    before_s = time.process_time()
+    with pytest.raises(ValueError):  # as it stands, git refuses it
+        parse(f"[a]b = {piece * 20_000}\\q")
+    assert time.process_time() - before_s < 2, "tried twice, some take 30 s"
 
 
 @pytest.mark.parametrize(

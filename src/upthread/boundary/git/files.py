@@ -72,10 +72,12 @@ _SECTION = re.compile(
     r'\[(?P<name>[A-Za-z0-9.-]+|(?=[ \t]+"))'  # without a name there must be one in quotes
     r'(?:[ \t]+"(?P<sub>(?:[^"\\\n]|\\[^\n])*+)")?\]'
 )
+# Nothing possessive here: before Python 3.11.5 such a group keeps what it tried in vain. A value
+# cannot begin with what may stand before it, so that nothing is tried twice.
 _ENTRY = re.compile(
     r"""(?x)(?P<key>[A-Za-z][A-Za-z0-9-]*)[ \t]*
-    (?:=  (?:[ \t\r]|"(?:\\\n)*"|\\\n)*+  # white space before the value is no part of it
-        (?P<value>(?:[ \t\r]*(?:"(?:[^"\\\n]|\\[ntb\\"\n])*"|\\[ntb\\"\n]|[^ \t\r\n"\\#;]))*+)
+    (?:=  (?:[ \t\r]|"(?:\\\n)*"|\\\n)*(?![ \t\r]|"(?:\\\n)*"|\\\n)  # before it
+        (?P<value>(?:[ \t\r]*(?:"(?:[^"\\\n]|\\[ntb\\"\n])*"|\\[ntb\\"\n]|[^ \t\r\n"\\#;]))*)
         [ \t\r]*(?:[#;][^\n]*)?
     )?(?=\n|\Z)"""
 )
