@@ -70,6 +70,11 @@ class Shell:
         (line,) = self.lines(*words)
         return line
 
+    def session(self) -> dict[str, Any]:
+        """Return what the overview says of the one session that there is."""
+        (session,) = self.one()["sessions"]
+        return session
+
     def tell(
         self, prompt: str, *options: str, address: str = ADDRESS, exit_code: int | None = 0
     ) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.live.agents import ADDRESS, AGENTS
 from tests.live.asked import last_request
-from tests.live.shell import Shell
+from tests.live.shell import Shell, tree_of
 from tests.live.terminal import Terminal
 from tests.support.sets import spread
 
@@ -90,6 +90,13 @@ def test_a_session_begun_by_hand_continues_and_opens_in_the_agents_own_command(n
         # A program is started by its whole path; the interpreter of a script stands before it.
         opened = [*OPENING[name], session]
         assert [Path(word).name for word in terminal.command][-len(opened) :] == opened
+        if name != "opencode":  # which does not tell who has opened a session and waits
+            shown = desk.shell.session()
+            assert (shown["open_in_pid"] in tree_of(terminal.pid), shown["resume_command"]) == (
+                True,
+                None,
+            )
+    assert desk.shell.session()["open_in_pid"] is None
     assert desk.shell.tell("And then?")["outcome"] == "ok", "no lease remains of the terminal"
 
 

@@ -1,4 +1,4 @@
-"""A person works in a session of OpenCode's, which upthread would resume: two writers."""
+"""A session that somebody has open: a second writer loses a branch, so upthread is none."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from tests.live.agents import ADDRESS, OPENCODE
+from tests.live.agents import ADDRESS, OPENCODE, WAYS
 from tests.live.shell import Shell, kill_all, only, tree_of, wait_until
 
-from upthread.agents.stored import writer_of
-from upthread.core.types import UpstreamSessionId
+from upthread.agents.stored import writers_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
@@ -60,6 +59,19 @@ def test_a_session_that_a_person_works_in_is_left_to_them(words, shell, model):
     with started(shell, "serve") as idle:
         assert idle.stdout is not None
         assert any(b"listening" in line for line in idle.stdout), "and it is not what died"
-        assert writer_of(shell.environment, "opencode", UpstreamSessionId(session)) is None
+        assert writers_of(shell.environment, "opencode", {session}) == {}
         assert "Cut off here" in overview(shell)
         assert shell.tell("And now?")["outcome"] == "ok"
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex", "opencode"])
+@pytest.mark.extended
+def test_a_session_that_upthread_works_in_is_not_cut_off(name, shell, model):
+    shell.tell("Begin.")
+    model.answer_next(WAYS[name].command("sleep 600"))
+    with shell.start_call("Go on.") as running:
+        told = shell.session(), overview(shell)
+        kill_all(tree_of(running.pid))
+    assert (told[0]["open_in_pid"], told[0]["resume_command"]) == (running.pid, None)
+    assert "Cut off here" not in told[1]
+    assert shell.session()["open_in_pid"] is None

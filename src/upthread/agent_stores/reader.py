@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from functools import partial
@@ -53,8 +53,8 @@ class SessionReader(Protocol):
         """Return the version of the agent that a session is of, empty where it is not known."""
         ...
 
-    def writer_of(self, home: Path, session: UpstreamSessionId, /) -> int | None:
-        """Return the process that has a session open, None without one or where nobody can tell."""
+    def writers_of(self, home: Path, sessions: Collection[str], /) -> Mapping[str, int]:
+        """Return by session the process that has it open; left out where nobody has or can tell."""
         ...
 
 

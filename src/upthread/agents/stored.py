@@ -9,7 +9,7 @@ the first hit does not wait for the last file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -95,9 +95,11 @@ def stamp_of(environment: Mapping[str, str], agent: str, session: UpstreamSessio
     return _asked(environment, agent, lambda reader, home: reader.stamp_of(home, session)) or ""
 
 
-def writer_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> int | None:
-    """Return the process that has a session open, None where none has or nobody can tell."""
-    return _asked(environment, agent, lambda reader, home: reader.writer_of(home, session))
+def writers_of(
+    environment: Mapping[str, str], agent: str, sessions: Collection[str]
+) -> Mapping[str, int]:
+    """Return by session the process that has it open, as far as its agent's files tell."""
+    return _asked(environment, agent, lambda reader, home: reader.writers_of(home, sessions)) or {}
 
 
 def version_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> str:
@@ -224,9 +226,9 @@ class _Rehearsal:
         """Return no version: it is upthread's own."""
         return ""
 
-    def writer_of(self, _home: Path, _session: UpstreamSessionId, /) -> int | None:
-        """Return None: its sessions are no person's."""
-        return None
+    def writers_of(self, _home: Path, _sessions: Collection[str], /) -> Mapping[str, int]:
+        """Return nothing: its sessions are no person's."""
+        return {}
 
     def _path(self, home: Path, session: UpstreamSessionId) -> Path | None:
         if not home.is_dir():

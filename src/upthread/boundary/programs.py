@@ -294,21 +294,27 @@ def suspended_holder(files: Iterable[Path]) -> int | None:
     return None
 
 
-def users_of(file: Path) -> Iterator[tuple[int, int]]:
-    """Yield the other processes of this account that have a file open; none without /proc.
+def users_of(*files: Path) -> Iterator[tuple[Path, int, int]]:
+    """Yield the other processes of this account that have files open; none without /proc.
 
-    Each is a pid and when it started, in epoch milliseconds.
+    Each is a file, a pid, and when that was started, in epoch milliseconds.
     """
     from pathlib import Path  # see the module
 
-    wanted = file.stat()
-    for process in Path("/proc").glob("[0-9]*"):
+    wanted = {_identity(each): each for each in files if each.exists()}
+    for process in Path("/proc").glob("[0-9]*") if wanted else ():
         pid = int(process.name)
         with suppress(OSError):  # gone meanwhile, or another account's
-            is_open = any(os.path.samestat(each.stat(), wanted) for each in process.glob("fd/*"))
-            if is_open and pid != os.getpid() and (ticks := started_at_ticks(pid)):
+            opened = wanted.keys() & map(_identity, process.glob("fd/*"))
+            if opened and pid != os.getpid() and (ticks := started_at_ticks(pid)):
                 age_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * _NS_PER_TICK
-                yield pid, (time.time_ns() - age_ns) // 1_000_000
+                for each in opened:
+                    yield wanted[each], pid, (time.time_ns() - age_ns) // 1_000_000
+
+
+def _identity(file: Path) -> tuple[int, int]:
+    found = file.stat()
+    return found.st_dev, found.st_ino
 
 
 def environment_of(pid: int) -> Mapping[str, str]:

@@ -210,7 +210,9 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
                 where(agent, session), store, session
             ),
             version=lambda agent, session: stored.version_of(where(agent), agent, session),
-            writer=lambda agent, session: stored.writer_of(where(agent, session), agent, session),
+            writer=lambda agent, session: stored.writers_of(
+                where(agent, session), agent, (session,)
+            ).get(session),
             of_call=lambda call: stored.read_stored(where(call.agent), call),
         )
 

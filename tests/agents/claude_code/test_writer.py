@@ -10,8 +10,7 @@ import pytest
 from upthread.agents import stored
 from upthread.agents._process import started_at_ticks
 from upthread.agents.claude_code import reader
-from upthread.agents.claude_code.reader import writer_of
-from upthread.core.types import UpstreamSessionId
+from upthread.agents.claude_code.reader import writers_of
 
 SESSION = "1020d86e-ea44-4210-a6cb-ee5f858edd16"
 
@@ -29,11 +28,11 @@ def register(tmp_path):
 
 def test_a_living_process_holds_its_session_and_no_other(tmp_path, register):
     register("1.json")
-    assert writer_of(tmp_path, SESSION) == os.getpid()
-    assert writer_of(tmp_path, "another") is None
+    assert writers_of(tmp_path, {SESSION}) == {SESSION: os.getpid()}
+    assert writers_of(tmp_path, {"another"}) == {}
     environment = {"CLAUDE_CONFIG_DIR": str(tmp_path), "CODEX_HOME": str(tmp_path)}
-    assert stored.writer_of(environment, "claude-code", UpstreamSessionId(SESSION)) == os.getpid()
-    assert stored.writer_of(environment, "codex", UpstreamSessionId(SESSION)) is None
+    assert stored.writers_of(environment, "claude-code", {SESSION}) == {SESSION: os.getpid()}
+    assert stored.writers_of(environment, "codex", {SESSION}) == {}
 
 
 @pytest.mark.parametrize(
@@ -41,15 +40,15 @@ def test_a_living_process_holds_its_session_and_no_other(tmp_path, register):
 )
 def test_a_dead_or_another_process_holds_nothing(tmp_path, register, more):
     register("1.json", **more)
-    assert writer_of(tmp_path, SESSION) is None
+    assert writers_of(tmp_path, {SESSION}) == {}
 
 
 def test_files_of_another_form_are_passed_over(tmp_path, register):
-    assert writer_of(tmp_path, SESSION) is None, "a home without any"
+    assert writers_of(tmp_path, {SESSION}) == {}, "a home without any"
     register("2.json")
     (tmp_path / "sessions" / "0.json").write_text("[garbage")
     (tmp_path / "sessions" / "1.json").mkdir()
-    assert writer_of(tmp_path, SESSION) == os.getpid()
+    assert writers_of(tmp_path, {SESSION}) == {SESSION: os.getpid()}
 
 
 def test_leftovers_of_dead_processes_stand_before_nothing(tmp_path, register, monkeypatch):
@@ -57,4 +56,4 @@ def test_leftovers_of_dead_processes_stand_before_nothing(tmp_path, register, mo
     for number in range(20):
         register(f"{2**22 + 1 + number}.json", pid=2**22 + 1 + number)
     register(f"{os.getpid()}.json")
-    assert writer_of(tmp_path, SESSION) == os.getpid()
+    assert writers_of(tmp_path, {SESSION}) == {SESSION: os.getpid()}

@@ -51,7 +51,7 @@ from upthread.agents.base import (
     OpenRequest,
     PromptResult,
 )
-from upthread.agents.claude_code.reader import read_history, writer_of
+from upthread.agents.claude_code.reader import read_history, writers_of
 from upthread.agents.claude_code.transcripts import find_transcript
 from upthread.agents.claude_code.translation import (
     Translator,
@@ -259,8 +259,8 @@ class ClaudeCodeConnection(Connection):
         # Our own process has it open, and would be found as another writer of it.
         if self._process is not None and self._session == session:
             await self.close()
-        pid = await anyio.to_thread.run_sync(writer_of, self._home(), session)
-        if pid is not None:
+        writers = await anyio.to_thread.run_sync(writers_of, self._home(), (session,))
+        if pid := writers.get(session):
             raise open_elsewhere(self._agent, session, pid)
 
     def _home(self) -> Path:

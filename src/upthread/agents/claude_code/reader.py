@@ -11,7 +11,7 @@ names the session. Seen in 2.1.197 to 2.1.330.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from functools import partial
@@ -494,19 +494,20 @@ FILES_MAX: Final = 1000
 FILE_BYTES_MAX: Final = 64 * 1024
 
 
-def writer_of(home: Path, session: str) -> int | None:
-    """Return the id of a running process that has the session open, None without one.
+def writers_of(home: Path, sessions: Collection[str]) -> Mapping[str, int]:
+    """Return by session the id of the running process that has it open.
 
     `home` is Claude Code's own, `~/.claude`.
     """
+    writers = dict[str, int]()
     for registered in _registered(home / "sessions"):
-        pid = registered.get("pid")
-        if registered.get("sessionId") == session and isinstance(pid, int):
+        pid, session = registered.get("pid"), text_at(registered, "sessionId")
+        if session in sessions and isinstance(pid, int):
             ticks = started_at_ticks(pid)
             # After a SIGKILL its file stays (2.1.330), and the number may be another's by now.
             if ticks is not None and str(ticks) == registered.get("procStart"):
-                return pid
-    return None
+                writers[session] = pid
+    return writers
 
 
 def _registered(directory: Path) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ the last one of a thread counts. A sub-agent names its parent in its first line.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
@@ -52,6 +52,7 @@ from upthread.agent_stores.reader import (
     searched,
     texts_in,
 )
+from upthread.agents._guard import marks_of
 from upthread.agents.codex.rollouts import (
     ARCHIVED,
     OUTPUT_OF,
@@ -75,6 +76,7 @@ from upthread.agents.codex.rollouts import (
     version_in,
 )
 from upthread.boundary.directories import FileEnds, open_directory
+from upthread.boundary.programs import users_of
 from upthread.core.agents import AGENTS
 from upthread.core.codec import encode_json, number_at, object_at, session_at, text_at
 from upthread.core.events import INTERRUPTED, UserTextReplayed
@@ -356,9 +358,15 @@ def version_of(home: Path, session: UpstreamSessionId) -> str:
     return version_in(path) if path else ""
 
 
-def writer_of(_home: Path, _session: UpstreamSessionId) -> int | None:
-    """Return None: Codex itself refuses a thread that another process has open."""
-    return None
+def writers_of(home: Path, sessions: Collection[str]) -> Mapping[str, int]:
+    """Return by thread the process that has its rollout open, as Codex keeps it (0.169.0).
+
+    A process that upthread has started is none: its lease holds the thread.
+    """
+    found = ((find_rollout(home, UpstreamSessionId(each)), each) for each in sessions)
+    rollouts = {path: session for path, session in found if path}
+    users = users_of(*rollouts)
+    return {rollouts[path]: pid for path, pid, _ in users if not marks_of(pid)}
 
 
 def stamp_of(home: Path, session: UpstreamSessionId) -> str:

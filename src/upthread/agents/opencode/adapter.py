@@ -45,7 +45,7 @@ from upthread.agents.base import (
     PermissionRequest,
     PromptResult,
 )
-from upthread.agents.opencode.reader import AGENT, writer_of
+from upthread.agents.opencode.reader import AGENT, writers_of
 from upthread.agents.opencode.server import (
     ApiError,
     OpenCodeServer,
@@ -106,7 +106,8 @@ class Sessions(ServerConnection[_Prompt]):
     async def resume_session(self, session: UpstreamSessionId) -> None:
         """Raise UpstreamError unless the server has exactly this session, and alone (A4)."""
         home = home_of(AGENT, self._server.child.environment())
-        if pid := await anyio.to_thread.run_sync(writer_of, home, session):
+        writers = await anyio.to_thread.run_sync(writers_of, home, (session,))
+        if pid := writers.get(session):
             raise open_elsewhere(self._server.agent, session, pid)
         try:
             answer = await self._server.get(path_of(session), session=session)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
@@ -347,29 +347,35 @@ def stamp_of(data_home: Path, session: UpstreamSessionId) -> str:
     return _first(data_home, lambda database: database.stamp(session)) or ""
 
 
-def writer_of(data_home: Path, session: str) -> int | None:
-    """Return the process that is at work in a session, None where none is or nobody can tell.
+def writers_of(data_home: Path, sessions: Collection[str]) -> Mapping[str, int]:
+    """Return by session the process that is at work in it.
 
     A process that upthread has started is none: its lease holds the session.
     """
+    writers = dict[str, int]()
     with suppress(StoreError, OSError):
-        found = _of_each(data_home, lambda database: _writer_in(database, session))
-        return next(filter(None, found), None)
-    return None
+        for found in _of_each(data_home, lambda database: [*_writers_in(database, sessions)]):
+            writers.update(found)
+    return writers
 
 
-def _writer_in(database: Database, session: str) -> int | None:
+def _writers_in(database: Database, sessions: Collection[str]) -> Iterator[tuple[str, int]]:
+    working = [each for each in sessions if _is_at_work(database, each)]
+    if not working:
+        return
+    users = {pid: at_ms for _, pid, at_ms in users_of(database.path) if not marks_of(pid)}
+    for session in working if users else ():
+        begun, run = _runs_of(database.path.parent / "log" / "opencode.log", session)
+        for pid, started_at_ms in users.items():
+            # A process that started long before, or that an earlier run may be, is another run.
+            first_ms = min((each for each in begun.values() if each >= started_at_ms), default=0)
+            if first_ms == begun.get(run) and first_ms - started_at_ms <= FIRST_LOGGED_WITHIN_MS:
+                yield session, pid
+
+
+def _is_at_work(database: Database, session: str) -> bool:
     newest = next(database.messages(session, newest_only=True), None)
-    if newest is None or newest.info.get("error") or _ending(newest.info) == "ended":
-        return None
-    users = {pid: at_ms for pid, at_ms in users_of(database.path) if not marks_of(pid)}
-    begun, run = _runs_of(database.path.parent / "log" / "opencode.log", session)
-    for pid, started_at_ms in users.items():
-        # A process that started long before, or that an earlier run may be, is another run.
-        first_ms = min((each for each in begun.values() if each >= started_at_ms), default=0)
-        if first_ms == begun.get(run) and first_ms - started_at_ms <= FIRST_LOGGED_WITHIN_MS:
-            return pid
-    return None
+    return newest is not None and not newest.info.get("error") and _ending(newest.info) != "ended"
 
 
 def _runs_of(log: Path, session: str) -> tuple[dict[bytes, int], bytes]:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from upthread import __version__
 from upthread.agent_stores.base import Look, SessionOutline, look
 from upthread.agent_stores.homes import home_of
-from upthread.agents.stored import stored_outlines, writer_of
+from upthread.agents.stored import stored_outlines, writers_of
 from upthread.client.project import Project
 from upthread.client.project_opener import Surroundings
 from upthread.core.decision.words import Tokens, cache_state
 from upthread.core.states import State
-from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import shapes
@@ -67,6 +66,7 @@ def overview(call: Call, *, is_all: bool) -> int:
         lines.write_record(views)
     seen = look()
     totals = Totals(_told_of(call, seen), around.is_here, now_ms=now_ms, held=held)
+    open_in = {**_open_in(totals, None if is_all else KEPT_MAX), **record.open_in}
     if output.is_json:
         told = [shapes.workstream(view, record.commands) for view in views]
         kept_max = None if is_all else KEPT_MAX
@@ -77,11 +77,23 @@ def overview(call: Call, *, is_all: bool) -> int:
             redact=redact,
             now_ms=now_ms,
             most=kept_max,
+            open_in=open_in,
         )
         output.json({**theirs, "workstreams": told, "record_fault": record.fault or None})
     else:
-        lines.write_all(totals, seen)
+        lines.write_all(totals, seen, open_in)
     return 0
+
+
+def _open_in(totals: Totals, most: int | None) -> Mapping[str, int]:
+    """Return the processes that have sessions here open, by session, as the agents tell."""
+    told = [*totals.sessions_here[:most], *totals.interrupted_here[:most]]
+    agents = {each.agent for each in told}
+    found = (
+        writers_of(os.environ, agent, {each.session_id for each in told if each.agent == agent})
+        for agent in agents
+    )
+    return {session: pid for writers in found for session, pid in writers.items()}
 
 
 class _Record(NamedTuple):
@@ -99,6 +111,16 @@ class _Record(NamedTuple):
             for view in self.views
             for role in view.roles
             if role.link is not None
+        }
+
+    @property
+    def open_in(self) -> Mapping[str, int]:
+        """By the sessions that have a turn now, the process that drives it."""
+        return {
+            str(role.link.upstream_session_id): role.holder.pid
+            for view in self.views
+            for role in view.roles
+            if role.link is not None and role.holder is not None
         }
 
 
@@ -191,7 +213,7 @@ class Lines:
 
     # --- the agents' stores --------------------------------------------------------------------
 
-    def write_all(self, totals: Totals, look: Look) -> None:
+    def write_all(self, totals: Totals, look: Look, open_in: Mapping[str, int]) -> None:
         """Write all that was found, what is here first."""
         if not totals.agents:
             if look.passed_over or totals.foreign:
@@ -202,7 +224,7 @@ class Lines:
             return
         self._write_totals(totals)
         self._write_roles(totals)
-        self._write_newest(totals)
+        self._write_newest(totals, open_in)
         self._write_elsewhere(totals)
         self._write_losses(totals, look)
         self._write_next(totals)
@@ -218,19 +240,19 @@ class Lines:
                 (f"  {agent:<{width}}", "cyan"), (f"  {told}", ""), (f" · {last}", "dim")
             )
 
-    def _write_newest(self, totals: Totals) -> None:
-        """Write the sessions at work here, those that look cut off, then those gone on with last.
+    def _write_newest(self, totals: Totals, open_in: Mapping[str, int]) -> None:
+        """Write the sessions open here, those that look cut off, then those gone on with last.
 
-        The second, since somebody may wait for what they were to do.
+        The second, since somebody may wait for what they were to do. Of the first no command is
+        told that opens them: a second writer loses a branch.
         """
-        unfinished = totals.interrupted_here
-        at_work: dict[str, int] = {}
-        for each in unfinished[:KEPT_MAX]:
-            if pid := writer_of(os.environ, each.agent, UpstreamSessionId(each.session_id)):
-                at_work[each.session_id] = pid
-                self._write_session(each, f"{each.agent}  at work in process {pid}")
-        cut_off = [each for each in unfinished if each.session_id not in at_work]
-        ended = [each for each in totals.sessions_here if each.ending != "interrupted"]
+        for each in totals.sessions_here:
+            if pid := open_in.get(each.session_id):
+                does = "at work" if each.ending == "interrupted" else "open"
+                self._write_session(each, f"{each.agent}  {does} in process {pid}")
+        free = [each for each in totals.sessions_here if each.session_id not in open_in]
+        cut_off = [each for each in free if each.ending == "interrupted"]
+        ended = [each for each in free if each.ending != "interrupted"]
         most = None if self._most is None else self._most - 1
         self._write_sessions("Cut off here", len(cut_off), cut_off[:most])
         self._write_sessions("Gone on with last here", len(ended), ended[:most])
@@ -392,7 +414,14 @@ def _is_word(role: str) -> bool:
 
 
 def _shaped(
-    totals: Totals, look: Look, *, here: str, redact: Redact, now_ms: int, most: int | None
+    totals: Totals,
+    look: Look,
+    *,
+    here: str,
+    redact: Redact,
+    now_ms: int,
+    most: int | None,
+    open_in: Mapping[str, int],
 ) -> dict[str, Any]:
     """All that is told, here first."""
     return {
@@ -405,9 +434,13 @@ def _shaped(
             }
             for agent, everywhere in totals.agents.items()
         ],
-        "sessions": _sessions(totals.sessions_here[:most], redact, now_ms),
-        "sub_agents": _sessions(totals.sub_agents_here[:most], redact, now_ms),
-        "interrupted": len(totals.interrupted_here),
+        "sessions": [
+            _session(each, redact, now_ms, open_in) for each in totals.sessions_here[:most]
+        ],
+        "sub_agents": [
+            _session(each, redact, now_ms, open_in) for each in totals.sub_agents_here[:most]
+        ],
+        "interrupted": sum(each.session_id not in open_in for each in totals.interrupted_here),
         "elsewhere": [
             {"directory": redact(directory), **_number_members(numbers)}
             for directory, numbers in totals.elsewhere.items()
@@ -435,15 +468,12 @@ def _number_members(numbers: Numbers) -> dict[str, object]:
     }
 
 
-def _sessions(
-    outlines: Iterable[SessionOutline], redact: Redact, now_ms: int
-) -> list[dict[str, Any]]:
-    return [_session(each, redact, now_ms) for each in outlines]
-
-
-def _session(outline: SessionOutline, redact: Redact, now_ms: int) -> dict[str, Any]:
+def _session(
+    outline: SessionOutline, redact: Redact, now_ms: int, open_in: Mapping[str, int]
+) -> dict[str, Any]:
     """One session; `resume_command` opens it in its agent's own interface, null where none does."""
-    opening = opening_of(outline)
+    opening, open_in_pid = opening_of(outline), open_in.get(outline.session_id)
+    is_opened = open_in_pid is None and not opening.is_by_main
     return {
         **members(outline, "agent session_id"),
         "parent_session_id": outline.parent_session_id or None,
@@ -457,6 +487,7 @@ def _session(outline: SessionOutline, redact: Redact, now_ms: int) -> dict[str, 
         "cache": cache_state(outline.agent, idle_s=(now_ms - outline.used_at_ms) / 1000),
         "version": outline.version or None,
         **members(outline, "ending is_archived deleted_at_ms"),
-        "resume_command": None if opening.is_by_main else opening.resume_command,
+        "open_in_pid": open_in_pid,
+        "resume_command": opening.resume_command if is_opened else None,
         "unarchive_command": opening.unarchive_command,
     }
