@@ -10,6 +10,8 @@ from tests.live.asked import last_request
 from tests.live.reading import NOT_READ, NOT_TOLD, WAYS
 from tests.support.sets import spread
 
+from upthread.core.agents import AGENTS as CORE_AGENTS
+
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
 FILES = tuple(f"f{number}.txt" for number in range(1, 8))
@@ -69,3 +71,17 @@ def test_a_stale_planner_is_told_which_files_changed_and_a_staler_planner_is_bri
     assert told["upstream_session_id"] != first["upstream_session_id"]
     for words in ("# Briefing", "KIWI-42", "`f6.txt`: changed"):
         assert words in last_request(model)
+
+
+@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))
+def test_instructions_that_the_agent_read_by_itself_are_files_that_it_read(name, shell, model):
+    file = CORE_AGENTS[name].project_instructions[-1]
+    write(shell.project, file, text="Use tabs.\n")
+    shell.tell("Begin.")
+    assert shell.one("why", ADDRESS)["now"]["stale_files"] == []
+    write(shell.project, file, text="Use spaces.\n")
+    assert shell.one("why", ADDRESS)["now"]["stale_files"] == [file]
+    told = shell.tell("Go on.")
+    assert (told["decision"], told["reasons"]) == ("resume_with_update", ["files_changed"])
+    assert f"`{file}`: changed" in last_request(model)
+    assert shell.one("why", ADDRESS)["now"]["stale_files"] == []

@@ -94,7 +94,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     word; empty where that may be anybody. `project_settings` are the names of files with which a
     project can make the agent run a program. In a directory that the person has not trusted, the
     agent is started without them and without its `project_instructions`, of which the first that
-    exists is quoted. An agent with `heeds_trust` does this itself. One that
+    exists is quoted. Of these it reads the first one in each directory, or all that exist if it
+    `reads_all_instructions`. An agent with `heeds_trust` does this itself. One that
     `goes_by_settings_below` reads those of a subdirectory when it works there. `other_majors` are
     the major versions that something is known of beside the tested one.
     """
@@ -114,6 +115,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     reached_from_main: str = ""
     project_settings: tuple[str, ...] = ()
     project_instructions: tuple[str, ...] = ()
+    reads_all_instructions: bool = False
     heeds_trust: bool = False
     goes_by_settings_below: bool = False
     resumed_by: tuple[str, ...] = ()
@@ -183,6 +185,7 @@ _CLAUDE_CODE: Final = Agent(
     project_settings=(".claude", ".mcp.json"),
     goes_by_settings_below=True,
     project_instructions=("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"),
+    reads_all_instructions=True,
     provider="anthropic",
     resumed_by=("claude", "--resume"),
     # A session's id is a UUID; this is the form of a sub-agent's, as seen in 2.1.330.
@@ -242,6 +245,7 @@ _CODEX: Final = Agent(
     setup_name="codex",
     request_heading="## My request for Codex:",
     project_settings=(".codex",),
+    project_instructions=("AGENTS.override.md", "AGENTS.md"),
     heeds_trust=True,
     # Without the word its shared server keeps the session to itself when the person has left.
     resumed_by=("codex", "resume", "--no-daemon"),

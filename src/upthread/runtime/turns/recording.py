@@ -30,6 +30,7 @@ from msgspec import Struct, structs
 
 from upthread.agents.base import PermissionRequest, PromptResult
 from upthread.boundary.files import OPEN_FLAGS, is_ordinary
+from upthread.core.agents import AGENTS
 from upthread.core.commands import (
     RecordExamined,
     RecordParts,
@@ -43,6 +44,7 @@ from upthread.core.decision.freshness import (
     How,
     Surroundings,
     examination_of,
+    kept_path,
     known_after,
 )
 from upthread.core.decision.words import (
@@ -159,6 +161,23 @@ def meant_by(root: str, word: str) -> tuple[str, ...]:
     return tuple(prefix + name for name in islice(found, MATCHED_MAX))
 
 
+def instruction_files(agent: str, root: str) -> tuple[str, ...]:
+    """Return the instructions that an agent reads by itself before a prompt: those of the tree.
+
+    They are looked for from the directory up to the top of its repository. Blocking.
+    """
+    row = AGENTS.get(agent)
+    if row is None:
+        return ()
+    above = [Path(root), *Path(root).parents]
+    tops = (number for number, each in enumerate(above, 1) if os.path.lexists(each / ".git"))
+    found: list[str] = []
+    for place in above[: next(tops, 1)]:
+        there = [str(place / name) for name in row.project_instructions if (place / name).is_file()]
+        found += there if row.reads_all_instructions else there[:1]
+    return tuple(path for each in found if (path := kept_path(each, root=root)))
+
+
 def look_again(root: str, known: Iterable[ExaminedFile]) -> Iterator[ExaminedFile]:
     """Yield known files as they are now, hashing only those whose size or time moved. Blocking."""
     prefix = root.rstrip("/") + "/"
@@ -272,6 +291,7 @@ class Examiner:
     `first_ordinal` is `first_file_after` the turn's events, for a turn that is continued. What
     is looked at later than it happened may have changed meanwhile: a file that was touched after
     `unseen_after_ns`, in epoch nanoseconds, is kept as one whose content the session does not know.
+    `read_first` are the files that the agent reads by itself.
     """
 
     def __init__(
@@ -284,6 +304,7 @@ class Examiner:
         known: Iterable[ExaminedFile] = (),
         first_ordinal: int = 0,
         unseen_after_ns: int | None = None,
+        read_first: tuple[str, ...] = (),
     ) -> None:
         self._root = root
         self._unseen_after_ns = unseen_after_ns
@@ -293,7 +314,7 @@ class Examiner:
         self._known = {each.path: each for each in known}
         self._ordinal = first_ordinal
         self._calls: dict[str, tuple[ToolCallPart, int]] = {}
-        self._due: list[Examination] = []
+        self._due = [Examination(how="read", paths=read_first)]
         self._ran: list[tuple[int, int]] = []
         self._seen_at_ns = now_ns()
 

@@ -92,7 +92,7 @@ from upthread.runtime.record.turn_views import (
 )
 from upthread.runtime.turns.live_turn import LiveTurn, ended_event
 from upthread.runtime.turns.older_record import as_recorded
-from upthread.runtime.turns.recording import Examiner, first_file_after
+from upthread.runtime.turns.recording import Examiner, first_file_after, instruction_files
 from upthread.store.base import Store
 
 EARLIER_MESSAGES_MAX = 256
@@ -588,4 +588,5 @@ def examiner_of(live: LiveTurn, *, unseen_after_ns: int | None = None) -> Examin
         known=live.store.examined(conversation_id, upstream_session_id=session),
         first_ordinal=first_file_after(live.view.events),
         unseen_after_ns=unseen_after_ns,
+        read_first=instruction_files(live.require_link().agent, live.working_directory),
     )
