@@ -43,8 +43,9 @@ from upthread.agents.base import (
 from upthread.boundary.files import read_start
 from upthread.core.agents import Agent
 from upthread.core.codec import member, object_at
+from upthread.core.decision.rollover import STDERR_END
 from upthread.core.events import AgentEvent
-from upthread.core.runs.stops import NOT_ANSWERED, STDERR_END
+from upthread.core.runs.stops import NOT_ANSWERED
 from upthread.core.text import command
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import ConfigError, QuotaExceededError, UpstreamError

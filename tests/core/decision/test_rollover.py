@@ -11,6 +11,7 @@ from upthread.core.decision.rollover import (
     PoisonSigns,
     Recovery,
     detectors_with,
+    is_in_use,
     is_refused_for_good,
     poison,
     recovery_of,
@@ -109,6 +110,23 @@ def test_a_session_is_refused_for_good_for_the_same_refusal_twice_unless_it_may_
     before, now, is_again
 ):
     assert is_refused_for_good([before], now) is is_again
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bind [127.0.0.1]:8080: Address already in use",
+        "flush failed: 429 Too Many Requests",
+        "warning: you are not logged in; sync is off",
+        "Ripgrep is not available. Falling back to GrepTool.",
+    ],
+)
+def test_what_stands_on_stderr_is_no_part_of_an_answer(line):
+    said = "quill refused session/load for session q-1: the spool is bent"
+    recorded = f"{said} (its stderr ends with: {line})"
+    assert is_refused_for_good([recorded], said)
+    assert not is_in_use(recorded)
+    assert not is_refused_for_good([f"quill exited (its stderr ends with: {line})"], line)
 
 
 @pytest.mark.parametrize(

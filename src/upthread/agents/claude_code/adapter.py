@@ -62,10 +62,11 @@ from upthread.agents.claude_code.translation import (
 )
 from upthread.core.agents import AGENTS
 from upthread.core.codec import member, object_at, text_at, texts_at
+from upthread.core.decision.rollover import STDERR_END
 from upthread.core.events import AgentEvent
 from upthread.core.quotas import TURN, milliseconds_of
 from upthread.core.roles.limits import RoleLimits, allows_only_named, denies_wholly, named_tools
-from upthread.core.runs.stops import NOT_ANSWERED, STDERR_END
+from upthread.core.runs.stops import NOT_ANSWERED
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group

@@ -270,6 +270,9 @@ def says_not_started(words: str) -> bool:
 _OURS: Final = r"^.{1,300}? refused \S+(?: for session \S+)?: "
 """What stands before the agent's words. It has the agent's name, which may be `locked`."""
 
+STDERR_END: Final = "its stderr ends with: "
+"""What comes before the last words of an agent, which are long and come from anywhere."""
+
 _ADDED: Final = ("; ", " (")
 """What follows the agent's words where ours were added to them."""
 
@@ -320,5 +323,9 @@ def _is_of_session(words: str, stderr: str = "") -> bool:
 
 
 def _theirs(words: str, stderr: str = "") -> str:
-    """Return the agent's own words of a refusal."""
-    return stderr or re.sub(_OURS, "", words)
+    """Return the agent's own words of a refusal.
+
+    Where it answers, its stderr is no part of them: others write there, too, and at each start.
+    """
+    said, is_answer = re.subn(_OURS, "", words)
+    return stderr or (said.partition(f" ({STDERR_END}")[0] if is_answer else said)

@@ -71,9 +71,6 @@ class Source(Struct, frozen=True, kw_only=True):
 OURS: Final = Source()
 """An agent that upthread started, and that wrote nothing to stderr."""
 
-STDERR_END: Final = "its stderr ends with: "
-"""What comes before the last words of an agent, which are long and come from anywhere."""
-
 NEW_REFUSED: Final = "; a new session was refused, too: "
 """What stands between an agent's words of its session and of the new one that was asked for."""
 

@@ -26,6 +26,7 @@ from upthread.core.decision.rollover import (
     ROLLOVER,
     SENDS_AGAIN,
     SPOILT,
+    STDERR_END,
     Recovery,
     is_stopping,
     recovery_of,
@@ -37,7 +38,7 @@ from upthread.core.events import (
     TurnEnded,
     TurnParked,
 )
-from upthread.core.runs.stops import CUT_OFF, NEW_REFUSED, STDERR_END
+from upthread.core.runs.stops import CUT_OFF, NEW_REFUSED
 from upthread.core.text import command
 from upthread.core.turns import turn as turns
 from upthread.core.turns.agent_history import Lacked, Recognised
