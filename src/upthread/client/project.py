@@ -300,15 +300,13 @@ class Project:
         workstream: str,
         said: Settlement,
         effect_id: str | None = None,
-        *,
-        by: Actor | None = None,
     ) -> RecordedEffect:
         """Keep what a person who has looked says of an action; without an id of the only one.
 
         Raises UsageError where a model says it or it is unclear which is meant, NotFoundError where
         nothing of that id is held back.
         """
-        name, actor = parse_workstream(workstream), by or self._parts.actor
+        name, actor = parse_workstream(workstream), self._parts.actor
 
         # Before anything is looked up: with its own word a model could have its push done again.
         yours = f"look yourself, at your own terminal: {effects_command(name)}"
@@ -460,16 +458,14 @@ class Project:
             project_id=self.project_id,
         )
 
-    async def forget(
-        self, selection: Selection, *, by: Actor | None = None
-    ) -> tuple[HeldWorkstream, ...]:
+    async def forget(self, selection: Selection) -> tuple[HeldWorkstream, ...]:
         """Erase what was said; returns what was erased.
 
         Raises LeaseHeldError while a turn or a run is under way there; UsageError where a model
         asks for it, and while an action is held back that would be forgotten with it.
         """
         # Before anything is looked up: what is forgotten nobody brings back.
-        refuse_models(by or self._parts.actor, what=_NOT_ERASED, hint=_ERASE_YOURSELF)
+        refuse_models(self._parts.actor, what=_NOT_ERASED, hint=_ERASE_YOURSELF)
         # Erased, the action would no longer be held back, and whoever goes on would do it again.
         for name in await self.forgotten_in_doubt(selection):
             raise UsageError(

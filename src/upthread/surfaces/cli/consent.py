@@ -130,7 +130,7 @@ def decide_now(settings: Settings, *, is_given: bool) -> None:
         settings,
         [each.item for each in settings.pending],
         is_given=is_given,
-        by=who_acts(os.environ),
+        by=who_acts(),
         now_ms=time.time_ns() // 1_000_000,
     )
 

@@ -27,12 +27,13 @@ from upthread.errors import (
     UpthreadError,
     UsageError,
 )
-from upthread.surfaces.cli.call import EXIT_OF_SIGNALS, EndedBySignalError
 from upthread.surfaces.cli.terminal.output import Output, members
 
 EXIT_ERROR: Final = 1
 EXIT_WAITING: Final = 4
 EXIT_INTERRUPTED: Final = 130
+EXIT_OF_SIGNALS: Final = 128
+"""A shell's way: the exit code is this and the number of the signal."""
 
 # The narrower before the wider: some of these are kinds of others.
 KINDS: Final[tuple[tuple[type[UpthreadError], str], ...]] = (
@@ -60,6 +61,19 @@ _OF_THE_MACHINE: Final = _FULL | {errno.EACCES, errno.EPERM, errno.EROFS}
 _WRITABLE: Final = "make room there that you may write to, or set UPTHREAD_HOME to another place"
 
 _ISSUES: Final = "this is a bug in upthread, not yours: please report it with the lines above"
+
+
+class EndedBySignalError(Exception):
+    """A signal ended the verb; `ids` name the turn that was running, if any.
+
+    `has_ended` is whether that turn was done already, and only its agent's end was waited for.
+    """
+
+    def __init__(self, number: int, ids: Mapping[str, str], *, has_ended: bool) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+        self.ids = ids
+        self.has_ended = has_ended
 
 
 class Failure(Struct, frozen=True, kw_only=True):

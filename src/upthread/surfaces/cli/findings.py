@@ -215,7 +215,7 @@ def _state(agent: str) -> HookState:
 _STYLES: Final = {"good": "green", "quirk": "yellow"}
 
 
-def probe(call: Call, agent: str, *, rate_limit_prompt: str | None, is_yes: bool) -> None:
+def probe(call: Call, agent: str, *, rate_limit_prompt: str | None) -> None:
     """Probe an agent, after asking: it costs two prompts, and leaves a session with the agent."""
     output = call.output
     prompts = "two short prompts" if rate_limit_prompt is None else "three prompts"
@@ -224,7 +224,7 @@ def probe(call: Call, agent: str, *, rate_limit_prompt: str | None, is_yes: bool
             f"{agent} is started several times and killed once, in an empty directory; {prompts} "
             "go to its model, and its sessions stay with it."
         )
-    confirm(output, f"Probe {agent}?", is_yes=is_yes, declined="nothing was done")
+    confirm(call, f"Probe {agent}?", declined="nothing was done")
     probed = call.with_project(
         lambda project: project.probe(agent, rate_limit_prompt=rate_limit_prompt),
         needs=Needs(tables=STARTING),
@@ -259,10 +259,10 @@ def _show(call: Call, agent: str, probed: Probed) -> None:
         mark = each.verdict.replace("_", " ")
         output.row(
             (f"{mark:<12}", _STYLES.get(each.verdict, "dim")),
-            (f"{each.check}: {one_line(each.seen)}", ""),
+            f"{each.check}: {one_line(each.seen)}",
         )
         if each.verdict == "quirk":
-            output.row((" " * 12, ""), (f"good would be: {CHECKS[each.check]}", "dim"))
+            output.row(" " * 12, (f"good would be: {CHECKS[each.check]}", "dim"))
     output.line(counted(len(quirks), "quirk"), "yellow" if quirks else "green")
 
 

@@ -4,7 +4,7 @@ A verb is a function `main` in a file of its own in `verbs/`, with one line in `
 
     @verb
     @address
-    @click.option("--turn", "is_turn", is_flag=True, help="Only free the conversation.")
+    @options.flag("--turn", "is_turn", "Only free the conversation.")
     def main(call: Call, *, address: str, is_turn: bool) -> int:
         '''Say what the verb does. Its help page shows this text.'''
 
@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
 from upthread.core.agents import AGENTS, WITH_A_STORE
 from upthread.surfaces.cli.call import Call, enter_directory
 from upthread.surfaces.cli.terminal.output import Output
+
+Main = TypeVar("Main", bound=Callable[..., int | None])
 
 OFFERED_MAX: Final = 500
 HELP: Final = ("-h", "--help")
@@ -118,9 +120,9 @@ def _print_json(ctx: click.Context, _option: click.Parameter, is_asked: bool) ->
         call.output = Output(is_json=True)
 
 
-def _keep(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
+def _keep(ctx: click.Context, option: click.Parameter, value: str | bool | None) -> None:  # noqa: FBT001  # by click
     if value is not None and option.name:
-        if value.startswith("-"):  # before a verb, where `_texts_last` does not read
+        if isinstance(value, str) and value.startswith("-"):  # before a verb: not read by us
             raise click.BadParameter(f"{value!r} looks like an option.", ctx, option)
         setattr(ctx.find_object(Call), option.name, value)
 
@@ -257,6 +259,18 @@ port = click.option(
     help="The port to listen on; 0 for any free port.",
 )
 dry_run = click.option(
-    "--dry-run", "is_dry_run", is_flag=True, help="Only show what would be done."
+    "--dry-run",
+    "is_dry_run",
+    is_flag=True,
+    expose_value=False,
+    callback=_keep,
+    help="Only show what would be done.",
 )
-yes = click.option("-y", "--yes", "is_yes", is_flag=True, help="Do not ask.")
+yes = click.option(
+    "-y", "--yes", "is_yes", is_flag=True, expose_value=False, callback=_keep, help="Do not ask."
+)
+
+
+def flag(name: str, parameter: str, text: str) -> Callable[[Main], Main]:
+    """Declare an option without a value; `text` is its help."""
+    return click.option(name, parameter, is_flag=True, help=text)

@@ -185,7 +185,7 @@ class Lines:
             standing = view.standing
             name = one_line(view.workstream.workstream)
             said = f"{standing.state}: {standing_in_words(standing)}"
-            self._output.row(("  ", ""), (name, "cyan"), (f"  {said}", "yellow"))
+            self._output.row("  ", (name, "cyan"), (f"  {said}", "yellow"))
             if standing.command:
                 self._output.command("    ", standing.command)
 
@@ -214,9 +214,7 @@ class Lines:
             here = totals.agents_here.get(agent, Numbers())
             last = ago(here.used_at_ms or everywhere.used_at_ms, now_ms=self._now_ms)
             told = f"{_both(here)} here · {_both(everywhere)} in all"
-            self._output.row(
-                (f"  {agent:<{width}}", "cyan"), (f"  {told}", ""), (f" · {last}", "dim")
-            )
+            self._output.row((f"  {agent:<{width}}", "cyan"), f"  {told}", (f" · {last}", "dim"))
 
     def _write_newest(self, totals: Totals) -> None:
         """Write the sessions at work here, those that look cut off, then those gone on with last.
@@ -256,7 +254,7 @@ class Lines:
             outline.title(self._redact), characters_max=max(room, TITLE_CHARACTERS_MIN)
         )
         said = f"“{title}”" if title else "without a title"
-        self._output.row((f"  {name}", "cyan"), (f"  {said}", ""), (f"  {known}", "dim"))
+        self._output.row((f"  {name}", "cyan"), f"  {said}", (f"  {known}", "dim"))
 
     def _write_roles(self, totals: Totals) -> None:
         """Write the roles here whose sub-agents can be gone on with, and what that takes."""
@@ -294,7 +292,7 @@ class Lines:
         for directory, numbers in newest[: self._most]:
             place = one_line(self._redact(directory)) or "no directory"
             last = ago(numbers.used_at_ms, now_ms=self._now_ms)
-            self._output.row((f"  {place}", "cyan"), (f"  {_numbers(numbers)}, {last}", ""))
+            self._output.row((f"  {place}", "cyan"), f"  {_numbers(numbers)}, {last}")
 
     # --- what may be lost ----------------------------------------------------------------------
 
@@ -331,7 +329,7 @@ class Lines:
         is_more = self._most is not None and totals.sessions > self._most
         more = ["--all"] if is_more else []
         words = ", ".join(["upthread search WORDS", "upthread setup AGENT", *more, "--help"])
-        self._output.row(("Next: ", "bold"), (words, ""))
+        self._output.row(("Next: ", "bold"), words)
 
     def _write_unread(self) -> None:
         """Write that there is something, and that none of it could be read."""

@@ -28,7 +28,7 @@ def write_tree(output: Output, timeline: Timeline, only: ConversationId | None) 
         return
     view = timeline.workstream
     name = f" ({view.workstream.base_name})" if view.workstream.base_name else ""
-    output.row((timeline.name, "bold"), (f"{name}: {view.state}", ""))
+    output.row((timeline.name, "bold"), f"{name}: {view.state}")
     for branch in branches:
         _write_branch(output, branch, INDENT)
 
@@ -45,7 +45,7 @@ def _write_branch(output: Output, branch: Branch, indent: str) -> None:
         state = branch.standing.state if branch.standing else "closed"
         generation = branch.conversation.generation
         again = f", generation {generation}" if generation > 1 else ""
-        output.row((f"{indent}{one_line(name)}", "bold"), (f": {state}{again}", ""))
+        output.row((f"{indent}{one_line(name)}", "bold"), f": {state}{again}")
         verdict = branch.verdict
         if verdict is not None:
             output.line(f"{indent}{INDENT}verdict: {verdict.in_words}")

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 from click.exceptions import Exit
+from msgspec import structs
 
 from upthread.agents.base import NOBODY, PermissionAnswer, PermissionRequest
 from upthread.boundary import files
@@ -30,6 +31,12 @@ from upthread.core.actors import PROGRAM, Actor, model_of
 from upthread.errors import SeveralAgentsError, UsageError
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import one_line
+
+if TYPE_CHECKING:
+    from upthread.client.project import Project
+    from upthread.runtime.permissions import AskPerson
+    from upthread.surfaces.cli.call import Call
+    from upthread.surfaces.cli.consent import Needs
 
 Result = TypeVar("Result")
 
@@ -51,7 +58,7 @@ _CHOICES: Final = {
 _SAID: Final = {"y": "y", "yes": "y", "allow": "y", "n": "n", "no": "n", "reject": "n"}
 
 
-def who_acts(environment: Mapping[str, str]) -> Actor:
+def who_acts(environment: Mapping[str, str] = os.environ) -> Actor:
     """Return who runs this process, as far as it can be told."""
     # The nearest first: a shell that cleaned its environment stands below its agent all the same.
     models = (model_of(each) for each in chain([environment], environments_above()))
@@ -69,7 +76,7 @@ def is_at_terminal(descriptor: int = 0) -> bool:
 
 def can_ask(output: Output) -> bool:
     """Return whether a person is there."""
-    return output.is_live and sys.stdin is not None and who_acts(os.environ).kind == "person"
+    return output.is_live and sys.stdin is not None and who_acts().kind == "person"
 
 
 class PermissionDialogue:
@@ -136,19 +143,32 @@ async def _read_line() -> str:
 
 
 def with_agent(
-    output: Output, attempt: Callable[[str | None], Result], agent: str | None
+    call: Call,
+    use: Callable[[Project, str | None], Awaitable[Result]],
+    agent: str | None,
+    *,
+    needs: Needs,
+    ask_person: AskPerson | None = None,
 ) -> Result:
-    """Return what `attempt` returns for an agent's name, None for whichever is clear.
+    """Run `use` on the project with an agent's name, None for whichever is clear.
 
-    Where it raises SeveralAgentsError a person is asked for one of them, and it is made once more.
-    Raises what the attempt raises, SeveralAgentsError too where nobody is there to ask.
+    Where several agents are installed, a person is asked for one of them. Raises
+    SeveralAgentsError where nobody is there to ask.
     """
+
+    def attempt(chosen: str | None) -> Result:
+        return call.with_project(
+            lambda project: use(project, chosen),
+            ask_person=ask_person,
+            needs=structs.replace(needs, agent=chosen),
+        )
+
     try:
         return attempt(agent)
     except SeveralAgentsError as error:
-        if not can_ask(output):
+        if not can_ask(call.output):
             raise
-        return attempt(_choose_agent(output, error.agents))
+        return attempt(_choose_agent(call.output, error.agents))
 
 
 def _choose_agent(output: Output, agents: tuple[str, ...]) -> str:
@@ -178,18 +198,11 @@ def choose(output: Output, question: str, choices: Sequence[str], *, usual: str)
             return said
 
 
-def confirm(
-    output: Output,
-    question: str,
-    *,
-    is_yes: bool,
-    hint: str = SEE_FIRST,
-    declined: str = UNCHANGED,
-) -> None:
-    """Ask a person unless `is_yes`. A no ends the verb, acknowledged with `declined`."""
-    if not is_yes and not is_agreed(output, question, hint=hint):
+def confirm(call: Call, question: str, *, hint: str = SEE_FIRST, declined: str = UNCHANGED) -> None:
+    """Ask a person who did not type --yes. A no ends the verb, acknowledged with `declined`."""
+    if not call.is_yes and not is_agreed(call.output, question, hint=hint):
         if declined:
-            output.note(declined)
+            call.output.note(declined)
         raise Exit(DECLINED)
 
 

@@ -16,7 +16,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TextIO, cast
+from typing import TYPE_CHECKING, Final, TextIO, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -38,6 +38,9 @@ QUOTED_LINES_MAX: Final = 100
 STATUS_CHARACTERS_MAX: Final = 100
 
 CLEAR: Final = "\x1b[H\x1b[2J"
+
+Piece: TypeAlias = str | tuple[str, str]
+"""A part of a line: a text, or a text with its style."""
 
 _STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -80,10 +83,10 @@ class Output:
 
     def line(self, text: str = "", style: str = "") -> None:
         """Write a line of what was asked for."""
-        self._write_row(self._out, ((text, style),))
+        self.row((text, style))
 
-    def row(self, *pieces: tuple[str, str]) -> None:
-        """Write a line of (text, style) pieces."""
+    def row(self, *pieces: Piece) -> None:
+        """Write a line of pieces, for example `row((name, "bold"), ": done")`."""
         self._write_row(self._out, pieces)
 
     def note(self, text: str, style: str = "") -> None:
@@ -149,10 +152,11 @@ class Output:
         self._write(self._out, CLEAR)
 
     def _write_row(
-        self, stream: TextIO, pieces: Sequence[tuple[str, str]], *, is_whole: bool = False
+        self, stream: TextIO, pieces: Sequence[Piece], *, is_whole: bool = False
     ) -> None:
+        styled = [(each, "") if isinstance(each, str) else each for each in pieces]
         # Made visible before it is cut: cut first, half an escape could stand at the end.
-        shown = _bounded([(visible_row(text.replace("\t", TAB)), style) for text, style in pieces])
+        shown = _bounded([(visible_row(text.replace("\t", TAB)), style) for text, style in styled])
         columns = None if is_whole else _columns(stream)
         painted = "".join(
             self._painted(stream, text, style) for text, style in _wrapped(shown, columns)
@@ -165,7 +169,7 @@ class Output:
         for line in lines[:QUOTED_LINES_MAX]:
             self._write(stream, gutter.feed(line[:LINE_CHARACTERS_MAX] + "\n"))
         if len(lines) > QUOTED_LINES_MAX:
-            self._write_row(stream, ((f"{indent}… {len(lines) - QUOTED_LINES_MAX} more", ""),))
+            self._write_row(stream, (f"{indent}… {len(lines) - QUOTED_LINES_MAX} more",))
 
     def _painted(self, stream: TextIO, text: str, style: str) -> str:
         is_painted = self._paints_out if stream is self._out else self._paints_err

@@ -1,9 +1,17 @@
-"""The screen of a turn: its decision, its status line, its reply and its end."""
+"""The screen of a turn: its decision, its status line, its reply and its end.
+
+A signal ends a verb that talks to agents as Ctrl-C does, and the verb says what it was at. The turn
+is cancelled and committed first, by the runtime. SIGTERM and SIGHUP are what supervisors and closed
+terminals send; a signal that our caller ignores (nohup) stays ignored.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import signal
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
 from typing import Final
 
 from upthread.core.events import (
@@ -24,6 +32,7 @@ from upthread.core.states import go_on_command
 from upthread.core.types import Lease, Outcome, UpstreamSessionId
 from upthread.runtime.turns.delegation import Listener, Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli.failures import EndedBySignalError
 from upthread.surfaces.cli.terminal.input import PermissionDialogue, can_ask
 from upthread.surfaces.cli.terminal.output import Output, StatusLine
 from upthread.surfaces.cli.terminal.phrases import (
@@ -34,6 +43,8 @@ from upthread.surfaces.cli.terminal.phrases import (
     parked_in_words,
     stopped_in_words,
 )
+
+ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 LIVE_CHARACTERS_MAX: Final = 1_000
 """How much of the text is kept, so that its last line can be shown."""
@@ -75,11 +86,31 @@ class Screen:
             PermissionDialogue(output, self._make_room).ask if can_ask(output) else None
         )
 
-    def __enter__(self) -> Screen:
-        return self
+    @contextmanager
+    def ended_by_signals(self) -> Generator[None]:
+        """Let signals end a block as Ctrl-C does. Raises EndedBySignalError where one did.
 
-    def __exit__(self, *_: object) -> None:
-        self._make_room()
+        At the end of the block the status line is gone.
+        """
+        # Ctrl-C needs no handler of ours: the interpreter raises for it.
+        received: list[int] = [signal.SIGINT]
+
+        def pass_on(number: int, _frame: FrameType | None) -> None:
+            received[0] = number
+            signal.raise_signal(signal.SIGINT)  # which the event loop knows how to end for
+
+        # Only those at their default: what nohup or our caller has set is not ours to undo.
+        usual = [each for each in ENDING if signal.getsignal(each) is signal.SIG_DFL]
+        for each in usual:
+            signal.signal(each, pass_on)
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise EndedBySignalError(received[0], self._ids, has_ended=self._was_done) from None
+        finally:
+            self._make_room()
+            for each in usual:
+                signal.signal(each, signal.SIG_DFL)
 
     def listener(self) -> Listener:
         """Return the listener that feeds this screen, or writes one JSON object a line."""
@@ -93,14 +124,6 @@ class Screen:
             cancelled=self._keep_ids,
             limited=self._limited,
         )
-
-    def ids(self) -> Mapping[str, str]:
-        """Return the ids of the cancelled turn, or nothing."""
-        return self._ids
-
-    def has_ended(self) -> bool:
-        """Return whether that turn had ended well before it was to be cancelled."""
-        return self._was_done
 
     def _json_listener(self) -> Listener:
         write = self._output.json

@@ -141,7 +141,7 @@ def _write_said(output: Output, head: str, text: str) -> None:
     first, _, more = text.strip("\n").partition("\n")
     if len(first) > LINE_CHARACTERS_MAX:
         first, more = "", text
-    output.row((head, "bold"), (f"  {one_line(first)}", ""))
+    output.row((head, "bold"), f"  {one_line(first)}")
     if more:
         output.quote(more.strip("\n"), "    ")
 

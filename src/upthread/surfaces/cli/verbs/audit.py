@@ -34,7 +34,7 @@ CHARACTERS_AT_ONCE: Final = 65_536
 @click.option(
     "-o", "--output", "into", metavar="FILE", help="Write to a file that only you can read."
 )
-@click.option("--content", "with_content", is_flag=True, help="In spans, include what was said.")
+@options.flag("--content", "with_content", "In spans, include what was said.")
 def main(call: Call, *, workstream: str, form: str, into: str | None, with_content: bool) -> None:
     """Write down everything that is recorded of a workstream.
 

@@ -115,9 +115,7 @@ class _Diagnosis(Struct):
     metavar="TEXT",
     help="With --probe: what makes a scripted model answer with a rate limit.",
 )
-@click.option(
-    "--agents", "lists_agents", is_flag=True, help="Only list the agents, and how each is driven."
-)
+@options.flag("--agents", "lists_agents", "Only list the agents, and how each is driven.")
 @options.yes
 def main(
     call: Call,
@@ -126,7 +124,6 @@ def main(
     probed: str | None,
     rate_limit_prompt: str | None,
     lists_agents: bool,
-    is_yes: bool,
 ) -> int:
     """Check the stored histories, ours and the agents', and name each cure.
 
@@ -139,7 +136,7 @@ def main(
             raise UsageError(
                 "--probe takes no store", hint=command("upthread", "doctor", "--probe", probed)
             )
-        probe(call, probed, rate_limit_prompt=rate_limit_prompt, is_yes=is_yes)
+        probe(call, probed, rate_limit_prompt=rate_limit_prompt)
         return 0
     return _diagnose(call, store)
 
@@ -225,9 +222,9 @@ def _show(call: Call, diagnosis: _Diagnosis) -> None:
         show_holdings(output, diagnosis.holdings)
     for state in diagnosis.hooks:
         is_here = "" if state.is_installed else "not installed, "
-        output.row((f"hooks {state.agent}: ", "bold"), (f"{is_here}{state.words}", ""))
+        output.row((f"hooks {state.agent}: ", "bold"), f"{is_here}{state.words}")
     for each in diagnosis.findings:
-        output.row((f"{each.store} {one_line(each.history)}: ", "bold"), (one_line(each.what), ""))
+        output.row((f"{each.store} {one_line(each.history)}: ", "bold"), one_line(each.what))
         output.command("  ", each.cure)
     for agent, number in (+diagnosis.other_versions).items():
         histories = counted(number, "history", "histories")
@@ -384,7 +381,7 @@ def list_agents(call: Call) -> int:
             output.note(agent.notice, "yellow")
     for agent in listed:
         if agent.hooks is not None:
-            output.row((f"hooks {agent.hooks.agent}: ", "bold"), (agent.hooks.words, ""))
+            output.row((f"hooks {agent.hooks.agent}: ", "bold"), agent.hooks.words)
             if agent.hooks.fault:
                 output.note(f"  {agent.hooks.fault}", "yellow")
                 output.command("  ", agent.hooks.cure)

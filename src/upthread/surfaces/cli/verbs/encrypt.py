@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from upthread.client.database_files import remove_daily_backups
 from upthread.client.stores import key_of, made_key
 from upthread.config import Settings
@@ -19,9 +17,9 @@ from upthread.surfaces.cli.terminal.input import confirm
 
 
 @options.verb
-@click.option("--remove", "is_removed", is_flag=True, help="Write the database without encryption.")
+@options.flag("--remove", "is_removed", "Write the database without encryption.")
 @options.yes
-def main(call: Call, *, is_removed: bool, is_yes: bool) -> None:
+def main(call: Call, *, is_removed: bool) -> None:
     """Encrypt the database with the key that your config.toml names."""
     require_person("nobody changes the encryption", "encrypt", *(["--remove"] * is_removed))
     settings = call.settings()
@@ -40,7 +38,7 @@ def main(call: Call, *, is_removed: bool, is_yes: bool) -> None:
         _tell(call, path, settings, is_encrypted=not is_removed, is_changed=False)
         return
     question = _question(path, settings, is_removed=is_removed)
-    confirm(call.output, question, is_yes=is_yes, hint="say --yes", declined="")
+    confirm(call, question, hint="say --yes", declined="")
     # Backups are under the old key, or under none. Removed first, so that none of them outlives a
     # kill, and again for one that was made meanwhile.
     remove_daily_backups(settings)

@@ -38,7 +38,7 @@ LOOK_TIMES: Final = 10
 @click.option(
     "-f", "--follow", "follows", is_flag=True, help="Send what ends from now on, as it ends."
 )
-@click.option("--content", "with_content", is_flag=True, help="Include what was said.")
+@options.flag("--content", "with_content", "Include what was said.")
 def main(
     call: Call, *, workstream: str | None, endpoint: str | None, follows: bool, with_content: bool
 ) -> None:

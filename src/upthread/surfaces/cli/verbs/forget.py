@@ -26,7 +26,7 @@ from upthread.runtime.record.erasure import HeldWorkstream, Selection, summed
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import KEEPING, Needs
-from upthread.surfaces.cli.terminal.input import confirm, who_acts
+from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import counted, midnight_ms, one_line
 
@@ -72,8 +72,6 @@ def main(
     workstream: str | None,
     role: str | None,
     before: str | None,
-    is_yes: bool,
-    is_dry_run: bool,
 ) -> None:
     """Erase what was said. The record still shows that something was said, by whom and when."""
     if workstream is None and before is None:
@@ -102,7 +100,7 @@ def main(
         )
         return await anyio.to_thread.run_sync(lambda: _with_elsewhere(found))
 
-    _carry_out(call, call.with_project(look), "Forget it?", is_yes=is_yes, is_dry=is_dry_run)
+    _carry_out(call, call.with_project(look), "Forget it?")
 
 
 def _require_role(project: Project, workstream: str, role: str) -> None:
@@ -115,7 +113,7 @@ def _require_role(project: Project, workstream: str, role: str) -> None:
         )
 
 
-def forget_outlived(call: Call, *, is_yes: bool, is_dry_run: bool) -> None:
+def forget_outlived(call: Call) -> None:
     """Erase what is older than the `[keep]` rules of the configuration allow."""
     rules: list[Keep] = []
 
@@ -129,7 +127,7 @@ def forget_outlived(call: Call, *, is_yes: bool, is_dry_run: bool) -> None:
         call.output.note(f"{one_line(name)} is kept until you have looked: {effects_command(name)}")
     if rules[0] == Keep() and not call.output.is_json:
         call.output.note("nothing is configured: all is kept for ever ([keep] content_days = 90)")
-    _carry_out(call, found, "Forget what is older?", is_yes=is_yes, is_dry=is_dry_run)
+    _carry_out(call, found, "Forget what is older?")
 
 
 async def _outlived(project: Project) -> tuple[_Found, Sequence[str]]:
@@ -161,17 +159,17 @@ def _has_content(held: HeldWorkstream) -> bool:
     return any(each.held.parts for each in held.conversations)
 
 
-def _carry_out(call: Call, found: _Found, question: str, *, is_yes: bool, is_dry: bool) -> None:
+def _carry_out(call: Call, found: _Found, question: str) -> None:
     if not call.output.is_json:
         _show(call, found)
-    if is_dry or found.is_nothing:
+    if call.is_dry_run or found.is_nothing:
         _tell(call, found, is_done=False)
         return
-    confirm(call.output, question, is_yes=is_yes)
+    confirm(call, question)
 
     async def change(project: Project) -> None:
         for selection in found.selections:
-            await project.forget(selection, by=who_acts(os.environ))
+            await project.forget(selection)
         await anyio.to_thread.run_sync(lambda: remove_logs(found.logs))
 
     call.with_project(change)

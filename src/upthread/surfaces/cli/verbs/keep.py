@@ -53,18 +53,11 @@ Act = Callable[[Candidate], Awaitable[object]]
     nargs=-1,
     help="Sessions, by the agents' ids; with --continue, ADDRESS SESSION.",
 )
-@click.option(
-    "--continue",
-    "is_continuing",
-    is_flag=True,
-    help="Import a session as a conversation that continues in it.",
+@options.flag(
+    "--continue", "is_continuing", "Import a session as a conversation that continues in it."
 )
-@click.option(
-    "--pick", "is_picking", is_flag=True, help="With --continue: choose from the sessions here."
-)
-@click.option(
-    "--soon", "is_soon", is_flag=True, help="All here that their agents delete within 7 days."
-)
+@options.flag("--pick", "is_picking", "With --continue: choose from the sessions here.")
+@options.flag("--soon", "is_soon", "All here that their agents delete within 7 days.")
 @options.one_agent_only
 @click.option(
     "--as",
@@ -83,8 +76,6 @@ def main(
     is_soon: bool,
     agent: str | None,
     given: str | None,
-    is_yes: bool,
-    is_dry_run: bool,
 ) -> int:
     """Copy sessions before their agent deletes them; without any, apply the rules of `[keep]`.
 
@@ -94,19 +85,19 @@ def main(
     if words and is_soon:
         raise UsageError("--soon takes no session", hint="upthread keep --soon")
     if is_picking or is_continuing:
-        if is_soon or given or is_dry_run:
+        if is_soon or given or call.is_dry_run:
             raise UsageError("adopt takes no --soon, --as or --dry-run", hint="leave it out")
-        return _continue(call, words, agent, is_picking=is_picking, is_yes=is_yes)
+        return _continue(call, words, agent, is_picking=is_picking)
     if words or is_soon:
         if given is not None and len(words) != 1:
             raise UsageError("--as names one session's address", hint="name one session")
         around = call.surroundings()
         outlines = outlines_here(around, agent=agent, ids=words, is_soon=is_soon)
         _require_found(words, outlines)
-        return _keep(call, around, outlines, address=given, is_dry_run=is_dry_run)
+        return _keep(call, around, outlines, address=given)
     if agent or given:
         raise UsageError("no session is named", hint="upthread keep SESSION, or --soon")
-    forget_outlived(call, is_yes=is_yes, is_dry_run=is_dry_run)
+    forget_outlived(call)
     return 0
 
 
@@ -119,14 +110,13 @@ def _keep(
     outlines: Sequence[SessionOutline],
     *,
     address: str | None,
-    is_dry_run: bool,
 ) -> int:
     async def use(project: Project) -> tuple[int, list[Candidate]]:
         held, chosen = _candidates(project, outlines)
         if address is not None:
             parse_address(address)
             chosen = [structs.replace(each, address=address) for each in chosen]
-        if is_dry_run:
+        if call.is_dry_run:
             return len(held), chosen
 
         async def keep(each: Candidate) -> None:
@@ -138,11 +128,11 @@ def _keep(
         return len(held) - len(grown), [*grown, *kept]
 
     held, kept = call.with_project(use, needs=Needs(tables=STARTING))
-    code = _tell(call, around, kept, word="KEPT", is_done=not is_dry_run, held=held)
+    code = _tell(call, around, kept, word="KEPT", is_done=not call.is_dry_run, held=held)
     if call.output.is_json:
         return code
     first = next((each for each in kept if not each.fault), None)
-    if first is not None and not is_dry_run:
+    if first is not None and not call.is_dry_run:
         workstream = parse_address(first.address).workstream
         call.output.command("read it: ", quoted("upthread", "audit", workstream))
         call.output.command("undo it: ", quoted("upthread", "forget", workstream))
@@ -177,13 +167,11 @@ def _require_found(ids: Sequence[str], outlines: Sequence[SessionOutline]) -> No
 # --- a conversation that continues ----------------------------------------------------------------
 
 
-def _continue(
-    call: Call, words: Sequence[str], agent: str | None, *, is_picking: bool, is_yes: bool
-) -> int:
+def _continue(call: Call, words: Sequence[str], agent: str | None, *, is_picking: bool) -> int:
     if is_picking:
         if words:
             raise UsageError("--pick suggests the addresses", hint="leave the address out")
-        return _pick(call, agent, is_yes=is_yes)
+        return _pick(call, agent)
     if len(words) != 2:
         raise UsageError(
             "adopt takes an address and a session's id",
@@ -200,10 +188,7 @@ def _adopt(call: Call, address: str, session: str, agent: str | None) -> int:
         await project.adopt(address, session, agent=chosen)
         return before, await project.role(address)
 
-    def attempt(chosen: str | None) -> tuple[RoleView | None, RoleView]:
-        return call.with_project(lambda up: use(up, chosen), needs=Needs(tables=STARTING))
-
-    before, after = with_agent(call.output, attempt, agent)
+    before, after = with_agent(call, use, agent, needs=Needs(tables=STARTING))
     link = open_link(after.conversation, after.link)
     held = before.link if before else None
     replaced = held.upstream_session_id if held and held.seq != link.seq else None
@@ -228,8 +213,8 @@ async def _role_or_none(project: Project, address: str) -> RoleView | None:
         return None
 
 
-def _pick(call: Call, agent: str | None, *, is_yes: bool) -> int:
-    """Let a person choose; with `is_yes` all; else only list the sessions, and say how."""
+def _pick(call: Call, agent: str | None) -> int:
+    """Let a person choose; with --yes all; else only list the sessions, and say how."""
     around, output = call.surroundings(), call.output
     outlines = [each for each in outlines_here(around, agent=agent) if _is_offered(each)]
 
@@ -240,8 +225,8 @@ def _pick(call: Call, agent: str | None, *, is_yes: bool) -> int:
     if not found and not output.is_json:
         output.note("there is no session here that is not on record", "dim")
         return 0
-    is_done = is_yes or can_ask(output)
-    chosen = found if is_yes or not is_done else _asked(found, around)
+    is_done = call.is_yes or can_ask(output)
+    chosen = found if call.is_yes or not is_done else _asked(found, around)
 
     async def use(project: Project) -> list[Candidate]:
         async def adopt(each: Candidate) -> None:
@@ -371,7 +356,7 @@ def _tell(
                 continue
             what = word if is_done else f"would be {word.lower()}"
             name = f"{one_line(outline.session_id)} of {outline.agent}"
-            output.row((address, "cyan"), (f": {what} {name}", ""))
+            output.row((address, "cyan"), f": {what} {name}")
         if held:
             said = "on record already; what was forgotten of them stays so"
             output.note(f"{held} of them {said}: upthread ls", "dim")

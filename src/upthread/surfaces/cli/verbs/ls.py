@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import click
 
 from upthread.client.project import Project
 from upthread.client.stores import workers_of
@@ -25,10 +24,8 @@ WATCH_S: Final = 1.0
 
 @options.verb
 @options.workstream_or_all
-@click.option("--watch", "is_watching", is_flag=True, help="Show each change, until Ctrl-C.")
-@click.option(
-    "--workers", "shows_workers", is_flag=True, help="The workers of a shared database instead."
-)
+@options.flag("--watch", "is_watching", "Show each change, until Ctrl-C.")
+@options.flag("--workers", "shows_workers", "The workers of a shared database instead.")
 def main(call: Call, *, workstream: str | None, is_watching: bool, shows_workers: bool) -> None:
     """List the workstreams, or the roles of one."""
     if shows_workers:

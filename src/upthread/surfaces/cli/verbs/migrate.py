@@ -41,23 +41,15 @@ _SHOWN: Final = (
     "--from", "source", metavar="DB", help="Move the record from here: sqlite, or a --db."
 )
 @click.option("--to", "target", metavar="DB", help="Move the record to here.")
-@click.option("--all", "is_all", is_flag=True, help="Move every project, not only this one.")
+@options.flag("--all", "is_all", "Move every project, not only this one.")
 @options.yes
 @options.dry_run
-def main(
-    call: Call,
-    *,
-    source: str | None,
-    target: str | None,
-    is_all: bool,
-    is_yes: bool,
-    is_dry_run: bool,
-) -> None:
+def main(call: Call, *, source: str | None, target: str | None, is_all: bool) -> None:
     """Create or upgrade the schema of a PostgreSQL database, or move a record to another one."""
     if source is None and target is None:
         _migrate(call)
         return
-    if not is_dry_run:
+    if not call.is_dry_run:
         require_person("nobody moves the record", "migrate", "--help")
     settings = call.settings()
     if source is None or target is None:
@@ -72,10 +64,10 @@ def main(
     plan = plan_move(settings, request)
     if not call.output.is_json:
         _show(call.output, plan)
-    if is_dry_run:
+    if call.is_dry_run:
         _tell(call.output, plan, is_done=False)
         return
-    confirm(call.output, f"Move to {plan.target}?", is_yes=is_yes, declined="nothing was moved")
+    confirm(call, f"Move to {plan.target}?", declined="nothing was moved")
     progress = _Progress(call.output, sum(project.left for project in plan.projects))
     try:
         done = make_move(settings, request, on_entries=progress.add)

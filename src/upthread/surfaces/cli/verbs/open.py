@@ -26,7 +26,7 @@ from upthread.surfaces.cli.terminal.state_lines import open_link, opening_comman
 @options.verb
 @options.address
 @options.dry_run
-def main(call: Call, *, address: str, is_dry_run: bool) -> int:
+def main(call: Call, *, address: str) -> int:
     """Resume a session in the agent's own interface. With --json, only print the command."""
 
     async def use(project: Project) -> tuple[RoleView, Link, OwnInterface]:
@@ -41,7 +41,7 @@ def main(call: Call, *, address: str, is_dry_run: bool) -> int:
         call.output.json({**told, "working_directory": link.working_directory})
         return 0
     line = opening_command(opened)
-    if is_dry_run:
+    if call.is_dry_run:
         call.output.line(line)
         return 0
     _refuse_two_writers(view)

@@ -52,9 +52,7 @@ EDITS_SHOWN_MAX: Final = 50
 )
 @click.option("--into", metavar="DIR", help="Where the copies go.")
 @options.dry_run
-def main(
-    call: Call, *, target: str, session: str | None, into: str | None, is_dry_run: bool
-) -> int:
+def main(call: Call, *, target: str, session: str | None, into: str | None) -> int:
     """Repair an agent's damaged histories in a copy. Its own store is never changed."""
     target = name_of(target)
     if target not in WITH_A_STORE:
@@ -80,7 +78,7 @@ def main(
         raise UsageError(
             f"there are {len(paths)} stores to repair", hint="leave --into out, or name a session"
         )
-    if is_dry_run or not paths:
+    if call.is_dry_run or not paths:
         return _plan(call, target, known)
     copies = [_copy(target, path, known, into=into, session=session) for path in paths]
     return _tell(call, target, copies, known)

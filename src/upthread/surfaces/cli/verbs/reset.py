@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import click
-
 from upthread.client.project import Project
 from upthread.core.types import Conversation
 from upthread.runtime.record.workstream_views import RoleView
@@ -15,17 +13,14 @@ from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 
 @options.verb
 @options.address
-@click.option(
-    "--turn",
-    "is_turn",
-    is_flag=True,
-    help="Only free the conversation from an agent on a host that is gone.",
+@options.flag(
+    "--turn", "is_turn", "Only free the conversation from an agent on a host that is gone."
 )
 @options.yes
 @options.dry_run
-def main(call: Call, *, address: str, is_turn: bool, is_yes: bool, is_dry_run: bool) -> None:
+def main(call: Call, *, address: str, is_turn: bool) -> None:
     """End a conversation and start a new one in its place. The old one stays for the audit."""
-    if not is_dry_run:
+    if not call.is_dry_run:
         only = ("--turn",) if is_turn else ()
         require_person("nobody ends a conversation", "reset", address, *only)
 
@@ -39,10 +34,10 @@ def main(call: Call, *, address: str, is_turn: bool, is_yes: bool, is_dry_run: b
     output = call.output
     if not output.is_json:
         output.line(_plan_to_free(view) if is_turn else _plan(view))
-    if is_dry_run:
+    if call.is_dry_run:
         _tell(call, view, None)
         return
-    confirm(output, f"Reset {view.conversation.address}?", is_yes=is_yes)
+    confirm(call, f"Reset {view.conversation.address}?")
     _tell(call, view, call.with_project(change))
 
 

@@ -24,12 +24,8 @@ from upthread.surfaces.cli.terminal.phrases import command, conversation_name, c
 )
 @options.yes
 @options.dry_run
-@click.option(
-    "--settle", "is_settling", is_flag=True, help="You looked: `once` takes keys that it lacks."
-)
-def main(
-    call: Call, *, source: str | None, is_yes: bool, is_dry_run: bool, is_settling: bool
-) -> None:
+@options.flag("--settle", "is_settling", "You looked: `once` takes keys that it lacks.")
+def main(call: Call, *, source: str | None, is_settling: bool) -> None:
     """Replace the database by a backup. The present file is kept aside."""
     if is_settling:
         _settle(call)
@@ -38,19 +34,19 @@ def main(
         raise UsageError("there is no backup named", hint="upthread restore FILE")
     settings, file = call.settings(), Path(source)
     # Compared before the question, so that a person can refuse when the backup lacks turns.
-    if not is_dry_run:
+    if not call.is_dry_run:
         require_person("nobody puts a backup in the place of the record", "restore", source)
-    if is_dry_run or not is_yes:
+    if call.is_dry_run or not call.is_yes:
         plan = restore(settings, file, is_done=False)
         if not call.output.is_json:
             _show(call.output, plan)
-        if is_dry_run:
+        if call.is_dry_run:
             _told(call.output, plan, is_done=False)
             return
         question = f"Put {plan.backup} in the place of {plan.database}?"
-        confirm(call.output, question, is_yes=is_yes)
+        confirm(call, question)
     done = restore(settings, file)
-    if is_yes and not call.output.is_json:
+    if call.is_yes and not call.output.is_json:
         _show(call.output, done)
     _told(call.output, done, is_done=True)
 
@@ -69,7 +65,7 @@ def _show(output: Output, found: Restored) -> None:
         output.note(f"what it lacks cannot be told: {found.unread}", "yellow")
     for each in found.lacking:
         name = conversation_name(each.conversation)
-        output.row((f"{one_line(name)}: ", "bold"), (one_line(_lacking_in_words(each)), ""))
+        output.row((f"{one_line(name)}: ", "bold"), one_line(_lacking_in_words(each)))
         output.command("  ", _cure(each))
 
 

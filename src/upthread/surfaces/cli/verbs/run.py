@@ -19,7 +19,7 @@ from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.runtime.turns.delegation import Listener, RunOptions, TurnResult
 from upthread.store.address import is_postgres
 from upthread.surfaces.cli import options, shapes
-from upthread.surfaces.cli.call import Call, ended_by_signals
+from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import RUN, Needs
 from upthread.surfaces.cli.terminal.input import read_prompt, read_specification, with_agent
 from upthread.surfaces.cli.terminal.output import Output
@@ -70,18 +70,9 @@ class Ran(NamedTuple):
 )
 @click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Stop after N steps.")
 @options.tokens_max
-@click.option(
-    "--detach", "is_detached", is_flag=True, help="Take no step: leave the run to workers."
-)
-@click.option(
-    "--wait", "is_waiting", is_flag=True, help="Wait for another run, and for a rate limit."
-)
-@click.option(
-    "--worktree",
-    "is_worktree",
-    is_flag=True,
-    help="Work in a git worktree of its own, on its own branch.",
-)
+@options.flag("--detach", "is_detached", "Take no step: leave the run to workers.")
+@options.flag("--wait", "is_waiting", "Wait for another run, and for a rate limit.")
+@options.flag("--worktree", "is_worktree", "Work in a git worktree of its own, on its own branch.")
 @click.option(
     "--continuity",
     type=click.Choice(["resume", "fresh", "auto"]),
@@ -134,14 +125,8 @@ def main(
         return Ran(view, total, await project.show(workstream))
 
     needs = Needs(tables=RUN, is_run=True, notice=listener.notice)
-
-    def attempt(agent: str | None) -> Ran:
-        return call.with_project(
-            lambda up: use(up, agent), ask_person=screen.ask_person, needs=needs
-        )
-
-    with ended_by_signals(screen.ids, screen.has_ended), screen:
-        ended = with_agent(output, attempt, everyone)
+    with screen.ended_by_signals():
+        ended = with_agent(call, use, everyone, needs=needs, ask_person=screen.ask_person)
     _end(workstream, ended, output, is_detached=is_detached)
     if tokens_max is not None and not output.is_json:
         output.note(spent_line(workstream, ended.total, tokens_max))
@@ -198,7 +183,7 @@ def _result_printer(output: Output, screen: Screen) -> TellResult:
             return
         screen.hide()
         style, said = step_in_words(result)
-        output.row(("  ", ""), (said, style))
+        output.row("  ", (said, style))
 
     return tell_result
 

@@ -70,11 +70,9 @@ def main(call: Call, *, workstream: str | None, prices: str | None) -> None:
     if not delegations:
         output.note("nothing was delegated here yet")
         return
-    output.row(
-        (one_line(workstream or "all workstreams"), "bold"), (f": {ways_in_words(total)}", "")
-    )
+    output.row((one_line(workstream or "all workstreams"), "bold"), f": {ways_in_words(total)}")
     for label, value in sum_lines(total):
-        output.row((f"  {label:<12}", "dim"), (value, ""))
+        output.row((f"  {label:<12}", "dim"), value)
     output.line()
     if workstream is not None:
         head, rows = rows_of(delegations, paid)

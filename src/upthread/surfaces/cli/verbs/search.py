@@ -117,7 +117,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     help="Only sessions in this directory.",
 )
 @click.option("--since", metavar="DATE", help="Only sessions used since, UTC.")
-@click.option("--all", "is_all", is_flag=True, help="Every hit, not only the newest.")
+@options.flag("--all", "is_all", "Every hit, not only the newest.")
 def main(
     call: Call,
     *,

@@ -59,10 +59,10 @@ TARGETS: Final[Mapping[str, Target]] = {
     multiple=True,
     help="A role: resume, fresh or auto.",
 )
-@click.option("--remove", "is_removing", is_flag=True, help="Undo the set-up.")
+@options.flag("--remove", "is_removing", "Undo the set-up.")
 @options.yes
 @options.dry_run
-@click.option("--diff", "has_diff", is_flag=True, help="Show each file line by line.")
+@options.flag("--diff", "has_diff", "Show each file line by line.")
 @click.option(
     "--status-line/--no-status-line",
     default=None,
@@ -74,13 +74,11 @@ def main(
     agent: str,
     roles_given: Sequence[str],
     is_removing: bool,
-    is_yes: bool,
-    is_dry_run: bool,
     has_diff: bool,
     status_line: bool | None,
 ) -> None:
     """Set up an agent, so that each delegation finds its session."""
-    if not is_dry_run:
+    if not call.is_dry_run:
         taken_back = ("--remove",) if is_removing else ()
         require_person("nobody changes the set-up", "setup", agent, *taken_back)
     known = AGENTS.get(name_of(agent))
@@ -96,7 +94,7 @@ def main(
         changes = kept
     else:
         _look_at_version(call, known)
-        is_asked = not is_yes and not is_dry_run and can_ask(call.output)
+        is_asked = not call.is_yes and not call.is_dry_run and can_ask(call.output)
         of_roles = _roles(call, roles_given, is_asked=is_asked)
         kept = (*_of_agent(call, agent, status_line=status_line, is_asked=is_asked), *of_roles)
         # The launcher first: a hook that names it must never find it missing.
@@ -104,12 +102,12 @@ def main(
     needed = tuple(change for change in changes if change.is_needed)
     if not call.output.is_json:
         _show(call, agent, needed, is_removing=is_removing, has_diff=has_diff)
-    if is_dry_run:
+    if call.is_dry_run:
         _tell(call, agent, needed, is_done=False)
         return
     question = f"{'Change these back' if is_removing else 'Make these changes'}?"
     if needed:
-        confirm(call.output, question, is_yes=is_yes)
+        confirm(call, question)
     if is_removing:
         _take_back(agent, home, installed, needed)
     else:
@@ -217,7 +215,7 @@ def _show(
         return
     for change in changes:
         how = "new" if change.before is None else "gone" if change.after is None else "changed"
-        output.row((f"{short_path(change.path)} ", "bold"), (f"({how}): {change.what}", ""))
+        output.row((f"{short_path(change.path)} ", "bold"), f"({how}): {change.what}")
         for line in change.diff() if has_diff else ():
             output.line(line, DIFF_STYLES.get(line[:1], ""))
     if not has_diff:

@@ -50,18 +50,10 @@ from upthread.surfaces.cli.tree import write_tree
     help="A workstream or one conversation.",
     shell_complete=options.addresses,
 )
-@click.option(
-    "--effects", "is_effects", is_flag=True, help="What was done to the world, and what is unknown."
-)
-@click.option(
-    "--tree", "is_tree", is_flag=True, help="The sessions, turns and sub-agents as a tree."
-)
-@click.option(
-    "--brief", "is_brief", is_flag=True, help="The briefing that a fresh session would get."
-)
-@click.option(
-    "--edit", "is_edit", is_flag=True, help="Edit the briefing; upthread keeps and marks your text."
-)
+@options.flag("--effects", "is_effects", "What was done to the world, and what is unknown.")
+@options.flag("--tree", "is_tree", "The sessions, turns and sub-agents as a tree.")
+@options.flag("--brief", "is_brief", "The briefing that a fresh session would get.")
+@options.flag("--edit", "is_edit", "Edit the briefing; upthread keeps and marks your text.")
 @click.option(
     "--from", "source", metavar="FILE", help="Take the briefing from a file, or - for stdin."
 )
@@ -170,9 +162,9 @@ async def _show_workstream(output: Output, project: Project, view: WorkstreamVie
     interfaces = [await project.own_interface(role.link) for role in view.roles]
     known = view.workstream
     name = f" ({known.base_name})" if known.base_name else ""
-    output.row((known.workstream, "bold"), (f"{name}: ", ""), (view.state, ""))
+    output.row((known.workstream, "bold"), f"{name}: ", view.state)
     for label, value in standing_lines(view.standing):
-        output.row((f"  {label:<13}", "dim"), (value, ""))
+        output.row((f"  {label:<13}", "dim"), value)
     write_going_on(output, view.standing)
     if view.roles:
         output.line()
@@ -234,7 +226,7 @@ async def _show_conversation(output: Output, project: Project, view: RoleView) -
         )
         return
     opened = await project.own_interface(view.link)
-    output.row((conversation_name(view.conversation), "bold"), (f": {view.state}", ""))
+    output.row((conversation_name(view.conversation), "bold"), f": {view.state}")
     lines = [*standing_lines(view.standing), *_role_lines(view)]
     if lacking := lacking_in_words(turns, lacked.fault, lacked.gone):
         lines.append(("the record", one_line(lacking)))
@@ -242,7 +234,7 @@ async def _show_conversation(output: Output, project: Project, view: RoleView) -
         lines.append(("read", reading.in_words))
     lines += [("limited to", one_line(line)) for line in limits]
     for label, value in lines:
-        output.row((f"  {label:<13}", "dim"), (value, ""))
+        output.row((f"  {label:<13}", "dim"), value)
     write_going_on(output, view.standing)
     write_cut_off(output, view, indent=" " * 15)
     write_doubts(output, view.conversation.key.workstream, view.in_doubt)
@@ -255,7 +247,7 @@ def _write_own_interface(output: Output, opened: OwnInterface) -> None:
     if opened.command is not None and command:
         output.command(f"  {'open it with':<13}", command)
         return
-    output.row((f"  {'open it with':<13}", ""), (f"nothing: {opened.why_not}", ""))
+    output.row(f"  {'open it with':<13}", f"nothing: {opened.why_not}")
     if command:
         output.command(f"  {'open that by':<13}", command)
         if opened.there:

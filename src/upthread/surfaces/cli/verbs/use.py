@@ -36,13 +36,8 @@ STANDINGS_MAX: Final = 10
     help="The workstream to work on; without it, show the present one.",
     shell_complete=options.workstreams,
 )
-@click.option("--clear", "is_clearing", is_flag=True, help="Name none any more.")
-@click.option(
-    "--snippet",
-    "is_snippet",
-    is_flag=True,
-    help="Print the setting for Claude Code's status line.",
-)
+@options.flag("--clear", "is_clearing", "Name none any more.")
+@options.flag("--snippet", "is_snippet", "Print the setting for Claude Code's status line.")
 def main(call: Call, *, workstream: str | None, is_clearing: bool, is_snippet: bool) -> None:
     """Name the workstream of this working tree, or show it with its state."""
     if is_snippet:
@@ -93,7 +88,7 @@ def _is_told(view: WorkstreamView, used: str | None) -> bool:
 def _show_standing(output: Output, views: Sequence[WorkstreamView]) -> None:
     for view in views[:STANDINGS_MAX]:
         said = f"{view.state}: {standing_in_words(view.standing)}"
-        output.row((f"  {view.workstream.workstream}: ", "dim"), (said, ""))
+        output.row((f"  {view.workstream.workstream}: ", "dim"), said)
         if view.standing.command:
             output.command("    go on with ", view.standing.command)
     if len(views) > STANDINGS_MAX:
@@ -117,6 +112,6 @@ def _show(call: Call, found: InUse) -> None:
         output.line(f"no workstream{last}")
         output.line("  upthread use NAME says which", "dim")
     else:
-        output.row((found.workstream, "bold"), (f": {BECAUSE[found.because]}", ""))
+        output.row((found.workstream, "bold"), f": {BECAUSE[found.because]}")
     for address in found.underway:
         output.line(f"  {address}: running in an agent with upthread's hooks")

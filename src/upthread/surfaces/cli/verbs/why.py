@@ -45,7 +45,7 @@ def main(call: Call, *, address: str, agent: str | None) -> None:
         instance_name = view.conversation.instance_name
         output.json({"instance_name": instance_name, **shapes.why(found)})
         return
-    output.row((conversation_name(view.conversation), "bold"), (f": {found.standing.state}", ""))
+    output.row((conversation_name(view.conversation), "bold"), f": {found.standing.state}")
     output.line(f"  state {standing_in_words(found.standing)}", "dim")
     if found.standing.command:
         output.command("        go on with ", found.standing.command)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import click
-
 from upthread.client.project import Project
 from upthread.core.names import parse_workstream, shown
 from upthread.errors import NotFoundError, UsageError
@@ -22,22 +20,15 @@ UNDONE = "nothing was done"
 
 @options.verb
 @options.workstream_or_all
-@click.option(
-    "--remove",
-    "is_removing",
-    is_flag=True,
-    help="Remove it, if all is committed; its branch stays.",
-)
+@options.flag("--remove", "is_removing", "Remove it, if all is committed; its branch stays.")
 @options.yes
 @options.dry_run
-def main(
-    call: Call, *, workstream: str | None, is_removing: bool, is_yes: bool, is_dry_run: bool
-) -> None:
+def main(call: Call, *, workstream: str | None, is_removing: bool) -> None:
     """Show the git worktrees of workstreams, or remove one."""
     if is_removing:
         if workstream is None:
             raise UsageError("which one is to be removed?", hint="upthread worktree WS --remove")
-        _remove(call, workstream, is_yes=is_yes, is_dry_run=is_dry_run)
+        _remove(call, workstream)
         return
 
     async def use(project: Project) -> Mapping[str, Worktree]:
@@ -57,18 +48,18 @@ def main(
         call.output.line("no workstream has a working tree of its own")
 
 
-def _remove(call: Call, workstream: str, *, is_yes: bool, is_dry_run: bool) -> None:
+def _remove(call: Call, workstream: str) -> None:
     output = call.output
     found = call.with_project(lambda project: _one(project, workstream))
     if not output.is_json:
         branch = f"; its branch {found.branch} stays" if found.branch else ""
         output.line(f"{found.path} is removed with what git ignores there{branch}")
-    if not is_dry_run:
-        confirm(output, "Remove it?", is_yes=is_yes, declined=UNDONE)
+    if not call.is_dry_run:
+        confirm(call, "Remove it?", declined=UNDONE)
         call.with_project(lambda project: project.worktrees.remove(workstream))
     if output.is_json:
-        output.json({**_shape(parse_workstream(workstream), found), "is_done": not is_dry_run})
-    elif is_dry_run:
+        output.json({**_shape(parse_workstream(workstream), found), "is_done": not call.is_dry_run})
+    elif call.is_dry_run:
         output.note(UNDONE)
 
 
