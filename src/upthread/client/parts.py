@@ -34,7 +34,14 @@ from upthread.core.roles.role import Role
 from upthread.core.sessions import MainSession, OwnInterface, of_link
 from upthread.core.turns.agent_history import Lacked, UndecidedCall
 from upthread.core.turns.turn import Task, TurnView, with_unverified
-from upthread.core.types import ConversationId, Link, ProjectId, RecordMode, UpstreamSessionId
+from upthread.core.types import (
+    ConversationId,
+    Link,
+    ProjectId,
+    RecordMode,
+    TurnId,
+    UpstreamSessionId,
+)
 from upthread.core.workstreams import callers_in
 from upthread.errors import NotFoundError, SeveralAgentsError, UsageError
 from upthread.runtime.lease import Leases, LeaseTimes
@@ -50,6 +57,7 @@ from upthread.store.reads import Resolved
 
 if TYPE_CHECKING:
     from upthread.runtime.permissions import AskPerson
+    from upthread.runtime.record.effects import WorkstreamEffects
 
 
 class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
@@ -134,6 +142,18 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
             f"there is no workstream {shown(workstream)} in this project{like}",
             hint="see `upthread ls`",
             workstream=workstream,
+        )
+
+    def effects_of(self, workstream: str, *, apart_from: TurnId | None = None) -> WorkstreamEffects:
+        """Return what a workstream's turns did, without one turn. A look at it is blocking."""
+        from upthread.runtime.record.effects import WorkstreamEffects  # noqa: PLC0415  # seldom
+
+        return WorkstreamEffects(
+            store=self.store,
+            project_id=self.project_id,
+            workstream=workstream,
+            outward_patterns=self.settings.outward_patterns,
+            apart_from=apart_from,
         )
 
     # --- agents ---------------------------------------------------------------------------------

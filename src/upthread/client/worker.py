@@ -178,34 +178,26 @@ async def _opened_table(database: str) -> AsyncGenerator[WorkerTable]:
             await anyio.to_thread.run_sync(table.close)
 
 
-class Worker:
+class Worker(Struct):
     """One process's worker."""
 
-    def __init__(
-        self,
-        options: WorkerOptions,
-        projects: Mapping[ProjectId, Project],
-        agents: Mapping[str, str],
-        table: WorkerTable,
-        lost: LostWorkers,
-    ) -> None:
-        self._options = options
-        self._projects = projects
-        self._agents = agents
-        self._table = table
-        self._lost = lost
-        # Its own turn with the database: what recovers must not wait for what works.
-        self._system = System(end_process_group=end_process_group)
-        self._at_work: set[anyio.CancelScope] = set()
+    options: WorkerOptions
+    projects: Mapping[ProjectId, Project]
+    agents: Mapping[str, str]
+    table: WorkerTable
+    lost: LostWorkers
+    # Its own turn with the database: what recovers must not wait for what works.
+    system: System = field(default_factory=lambda: System(end_process_group=end_process_group))
+    at_work: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
 
     async def run(self) -> None:
         """Work until told to stop, then finish or hand back what is under way."""
-        app = open_app(self._options.database, self._handle, self._registered)
+        app = open_app(self.options.database, self._handle, self._registered)
         async with app.open_async():
             worker = QueueWorker(
                 app=app,
                 queues=self.queues,
-                concurrency=self._options.concurrency,
+                concurrency=self.options.concurrency,
                 fetch_job_polling_interval=POLL_S,
                 # The record has what was done: the table is to hold what is due.
                 delete_jobs="successful",
@@ -217,19 +209,19 @@ class Worker:
             async with task_group() as tasks:
                 tasks.start_soon(self._stop_when_told, worker)
                 tasks.start_soon(
-                    recover_for_ever, self._table, self._lost, self._system, self._tell_recovered
+                    recover_for_ever, self.table, self.lost, self.system, self._tell_recovered
                 )
                 await worker.run()  # type: ignore[no-untyped-call]  # its authors leave it out
                 tasks.cancel_scope.cancel()
-        self._options.tell(Served(what="stopped"))
+        self.options.tell(Served(what="stopped"))
 
     @property
     def queues(self) -> list[str]:
         """Where this worker looks for jobs."""
         own = (
             queue_of(project_id, agent=agent, host=host)
-            for project_id in self._projects
-            for agent in ("", *self._agents)
+            for project_id in self.projects
+            for agent in ("", *self.agents)
             for host in ("", host_name())
         )
         return [ANY_QUEUE, *own]
@@ -239,21 +231,21 @@ class Worker:
     async def _handle(self, context: JobContext) -> None:
         """Carry a job's transition out; raises what brings it back."""
         ids = context.job.task_kwargs
-        run = await self._system.in_thread(lambda: self._table.run_of(int(str(ids["run"]))))
+        run = await self.system.in_thread(lambda: self.table.run_of(int(str(ids["run"]))))
         # Forgotten since, or of a database that was put back: there is nothing to carry out.
         if run is None:
             return
-        project = self._projects.get(run.project_id)
+        project = self.projects.get(run.project_id)
         if project is None:
             # Given back to the project's own queue, where only who has its directory looks.
             raise Again(after_s=NOT_HERE_AGAIN_S, queue=queue_of(run.project_id))
         transition = Transition(run_id=run.run_id, run_seq=int(str(ids["seq"])))
         with anyio.CancelScope() as scope:
-            self._at_work.add(scope)
+            self.at_work.add(scope)
             try:
                 await self._advance(project, run, transition, context.job.attempts)
             finally:
-                self._at_work.discard(scope)
+                self.at_work.discard(scope)
         # After the turn has been left in order: the next
         # worker begins where this one's lease ended.
         if scope.cancelled_caught:
@@ -289,25 +281,25 @@ class Worker:
 
     async def _registered(self, worker_id: int, before: int | None) -> None:
         registration = Registration(
-            process=self._system.this_process(""),
+            process=self.system.this_process(""),
             version=upthread.__version__,
-            agents=self._agents,
+            agents=self.agents,
             queues=tuple(self.queues),
-            concurrency=self._options.concurrency,
-            registered_at_ms=self._system.now_ms(),
+            concurrency=self.options.concurrency,
+            registered_at_ms=self.system.now_ms(),
         )
-        await self._system.in_thread(
-            lambda: self._table.register(worker_id, registration, before=before)
+        await self.system.in_thread(
+            lambda: self.table.register(worker_id, registration, before=before)
         )
         if before is None:
-            self._options.tell(Served(what="started", detail=", ".join(self._agents)))
+            self.options.tell(Served(what="started", detail=", ".join(self.agents)))
 
     async def _stop_when_told(self, worker: QueueWorker) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with task_group() as tasks:
                 async for _ in signals:
                     worker.stop()  # type: ignore[no-untyped-call]  # as above
-                    tasks.start_soon(self._hand_back_after, self._options.grace_s)
+                    tasks.start_soon(self._hand_back_after, self.options.grace_s)
                     break
                 async for _ in signals:
                     self._hand_back()
@@ -317,14 +309,14 @@ class Worker:
         self._hand_back()
 
     def _hand_back(self) -> None:
-        for scope in self._at_work:
+        for scope in self.at_work:
             scope.cancel()
 
     # --- telling -------------------------------------------------------------------------------
 
     def _tell(self, what: str, run: Run, detail: str = "") -> None:
         told = Served(what=what, workstream=run.workstream, run_id=run.run_id, detail=detail)
-        self._options.tell(told)
+        self.options.tell(told)
 
     def _listener(self, run: Run) -> Listener:
         return Listener(
@@ -341,7 +333,7 @@ class Worker:
             f"{done.retried} jobs of lost workers, {done.freed} of lost hosts,"
             f" {done.enqueued} lost jobs"
         )
-        self._options.tell(Served(what="recovered", detail=detail))
+        self.options.tell(Served(what="recovered", detail=detail))
 
 
 # --- lost workers ---------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from msgspec import Struct
+
 from upthread import __version__
 from upthread.agent_stores.base import Look, SessionOutline, look
 from upthread.agent_stores.homes import home_of
@@ -150,26 +152,17 @@ NAME_CHARACTERS_MAX: Final = 24
 Redact = Callable[[str], str]
 
 
-class Lines:
+class Lines(Struct):
     """Writes the overview. `most` is how many of each kind are told, None for all.
 
     `held` has the sessions that are in our own record, by their address there.
     """
 
-    def __init__(
-        self,
-        output: Output,
-        redact: Redact,
-        *,
-        now_ms: int,
-        most: int | None,
-        held: Mapping[str, str],
-    ) -> None:
-        self._output = output
-        self._redact = redact
-        self._now_ms = now_ms
-        self._most = most
-        self._held = held
+    output: Output
+    redact: Redact
+    now_ms: int
+    most: int | None
+    held: Mapping[str, str]
 
     # --- our own record ------------------------------------------------------------------------
 
@@ -178,16 +171,16 @@ class Lines:
         needing = [view for view in views if view.standing.state in NEEDING]
         if not needing:
             return
-        told = needing[: self._most]
+        told = needing[: self.most]
         number = f"{len(told)} of {counted(len(views), 'workstream')}: upthread ls"
-        self._output.row(("In upthread's own record", "bold"), (f"  {number}", "dim"))
+        self.output.row(("In upthread's own record", "bold"), (f"  {number}", "dim"))
         for view in told:
             standing = view.standing
             name = one_line(view.workstream.workstream)
             said = f"{standing.state}: {standing_in_words(standing)}"
-            self._output.row("  ", (name, "cyan"), (f"  {said}", "yellow"))
+            self.output.row("  ", (name, "cyan"), (f"  {said}", "yellow"))
             if standing.command:
-                self._output.command("    ", standing.command)
+                self.output.command("    ", standing.command)
 
     # --- the agents' stores --------------------------------------------------------------------
 
@@ -212,9 +205,9 @@ class Lines:
         width = max(map(len, totals.agents))
         for agent, everywhere in totals.agents.items():
             here = totals.agents_here.get(agent, Numbers())
-            last = ago(here.used_at_ms or everywhere.used_at_ms, now_ms=self._now_ms)
+            last = ago(here.used_at_ms or everywhere.used_at_ms, now_ms=self.now_ms)
             told = f"{_both(here)} here · {_both(everywhere)} in all"
-            self._output.row((f"  {agent:<{width}}", "cyan"), f"  {told}", (f" · {last}", "dim"))
+            self.output.row((f"  {agent:<{width}}", "cyan"), f"  {told}", (f" · {last}", "dim"))
 
     def _write_newest(self, totals: Totals) -> None:
         """Write the sessions at work here, those that look cut off, then those gone on with last.
@@ -229,13 +222,13 @@ class Lines:
                 self._write_session(each, f"{each.agent}  at work in process {pid}")
         cut_off = [each for each in unfinished if each.session_id not in at_work]
         ended = [each for each in totals.sessions_here if each.ending != "interrupted"]
-        most = None if self._most is None else self._most - 1
+        most = None if self.most is None else self.most - 1
         self._write_sessions("Cut off here", len(cut_off), cut_off[:most])
         self._write_sessions("Gone on with last here", len(ended), ended[:most])
 
     def _write_sessions(self, title: str, number: int, told: Sequence[SessionOutline]) -> None:
         if told:
-            self._output.row((title, "bold"), (f"  {len(told)} of {number}", "dim"))
+            self.output.row((title, "bold"), (f"  {len(told)} of {number}", "dim"))
         for outline in told:
             self._write_session(outline, outline.agent)
             self._write_opening(opening_of(outline))
@@ -244,35 +237,33 @@ class Lines:
         lead = "    in its main session: " if opening.is_by_main else "    "
         for words in (opening.unarchive_command, opening.resume_command):
             if words:
-                self._output.command(lead, quoted(*words))
+                self.output.command(lead, quoted(*words))
 
     def _write_session(self, outline: SessionOutline, name: str) -> None:
         known = self._known(outline)
-        columns = max(self._output.columns or COLUMNS, COLUMNS)
+        columns = max(self.output.columns or COLUMNS, COLUMNS)
         room = columns - len(name) - len(known) - len("  “”    ")
-        title = one_line(
-            outline.title(self._redact), characters_max=max(room, TITLE_CHARACTERS_MIN)
-        )
+        title = one_line(outline.title(self.redact), characters_max=max(room, TITLE_CHARACTERS_MIN))
         said = f"“{title}”" if title else "without a title"
-        self._output.row((f"  {name}", "cyan"), f"  {said}", (f"  {known}", "dim"))
+        self.output.row((f"  {name}", "cyan"), f"  {said}", (f"  {known}", "dim"))
 
     def _write_roles(self, totals: Totals) -> None:
         """Write the roles here whose sub-agents can be gone on with, and what that takes."""
         if not totals.sub_agents_here:
             return
         told = counted(len(totals.sub_agents_here), "sub-agent")
-        self._output.row(("Roles here that can be gone on with", "bold"), (f"  {told}", "dim"))
-        for role in totals.roles_here[: self._most]:
+        self.output.row(("Roles here that can be gone on with", "bold"), (f"  {told}", "dim"))
+        for role in totals.roles_here[: self.most]:
             newest = role[0]
-            name = one_line(self._redact(newest.role), characters_max=NAME_CHARACTERS_MAX)
+            name = one_line(self.redact(newest.role), characters_max=NAME_CHARACTERS_MAX)
             number = f" ×{len(role)}" if len(role) > 1 else ""  # noqa: RUF001  # times
             self._write_session(newest, f"{name}{number}  {newest.agent}")
             self._write_way(newest)
 
     def _write_way(self, outline: SessionOutline) -> None:
-        address = self._held.get(outline.session_id)
+        address = self.held.get(outline.session_id)
         if address:
-            self._output.command("    ", f'{quoted("upthread", "tell", address)} "…"')
+            self.output.command("    ", f'{quoted("upthread", "tell", address)} "…"')
             return
         if not can_be_adopted(outline):
             self._write_opening(opening_of(outline))
@@ -280,7 +271,7 @@ class Lines:
         session = one_line(outline.session_id)
         role = outline.role if _is_word(outline.role) else "ROLE"
         words = ("upthread", "adopt", f"WORKSTREAM/{role}", session, "--agent", outline.agent)
-        self._output.command("    ", quoted(*words))
+        self.output.command("    ", quoted(*words))
 
     def _write_elsewhere(self, totals: Totals) -> None:
         """Write which other directories there are, the newest first."""
@@ -288,11 +279,11 @@ class Lines:
             return
         newest = sorted(totals.elsewhere.items(), key=lambda each: -each[1].used_at_ms)
         number = counted(len(newest), "directory", "directories")
-        self._output.row(("Elsewhere", "bold"), (f"  {number}, the newest", "dim"))
-        for directory, numbers in newest[: self._most]:
-            place = one_line(self._redact(directory)) or "no directory"
-            last = ago(numbers.used_at_ms, now_ms=self._now_ms)
-            self._output.row((f"  {place}", "cyan"), f"  {_numbers(numbers)}, {last}")
+        self.output.row(("Elsewhere", "bold"), (f"  {number}, the newest", "dim"))
+        for directory, numbers in newest[: self.most]:
+            place = one_line(self.redact(directory)) or "no directory"
+            last = ago(numbers.used_at_ms, now_ms=self.now_ms)
+            self.output.row((f"  {place}", "cyan"), f"  {_numbers(numbers)}, {last}")
 
     # --- what may be lost ----------------------------------------------------------------------
 
@@ -300,9 +291,9 @@ class Lines:
         """Write what will be deleted soon, what is damaged, and what was not reached."""
         for agent, soon in totals.soon.items():
             day = time.strftime("%Y-%m-%d", time.localtime(soon.first_at_ms // 1000))
-            when = f"on {day}" if soon.first_at_ms > self._now_ms else "at any time now"
+            when = f"on {day}" if soon.first_at_ms > self.now_ms else "at any time now"
             here = f", {soon.here} of them here and not kept" if soon.here else ""
-            self._output.line(
+            self.output.line(
                 f"{agent} deletes {counted(soon.sessions, 'session')} within {SOON_DAYS} days"
                 f"{here}, the first {when}",
                 "yellow",
@@ -310,44 +301,44 @@ class Lines:
             ways = ["upthread keep --soon copies those here"] if soon.here else []
             home = one_line(short_path(home_of(agent, os.environ)))
             ways += [_KEPT_BY[agent].format(home)] if agent in _KEPT_BY else []
-            self._output.line(f"  {'; '.join(ways)}", "dim")
+            self.output.line(f"  {'; '.join(ways)}", "dim")
         for line in _passed_over(look):
-            self._output.line(line, "yellow")
+            self.output.line(line, "yellow")
         foreign = sum(totals.foreign.values())
         if foreign:
-            self._output.line(
+            self.output.line(
                 f"{counted(foreign, 'file')} of a form this upthread does not know: left alone",
                 "dim",
             )
         if look.is_cut_short:
-            self._output.line(
+            self.output.line(
                 f"not all were read: {look.sessions} sessions in the time there is", "yellow"
             )
 
     def _write_next(self, totals: Totals) -> None:
         """Write what to type next."""
-        is_more = self._most is not None and totals.sessions > self._most
+        is_more = self.most is not None and totals.sessions > self.most
         more = ["--all"] if is_more else []
         words = ", ".join(["upthread search WORDS", "upthread setup AGENT", *more, "--help"])
-        self._output.row(("Next: ", "bold"), words)
+        self.output.row(("Next: ", "bold"), words)
 
     def _write_unread(self) -> None:
         """Write that there is something, and that none of it could be read."""
-        self._output.line("What agents have stored here could not be read:", "bold")
+        self.output.line("What agents have stored here could not be read:", "bold")
 
     def _write_nothing(self) -> None:
         """Write what to do where no agent has stored anything: three lines."""
-        self._output.line("No sessions of Claude Code, OpenCode or Codex were found here.", "bold")
-        self._output.line('Try it without any: upthread tell demo/planner "hi" --agent rehearsal')
-        self._output.line("Which agents are here: upthread agents; what else there is: --help")
+        self.output.line("No sessions of Claude Code, OpenCode or Codex were found here.", "bold")
+        self.output.line('Try it without any: upthread tell demo/planner "hi" --agent rehearsal')
+        self.output.line("Which agents are here: upthread agents; what else there is: --help")
 
     # --- words ---------------------------------------------------------------------------------
 
     def _known(self, outline: SessionOutline) -> str:
-        told = [ago(outline.used_at_ms, now_ms=self._now_ms)]
+        told = [ago(outline.used_at_ms, now_ms=self.now_ms)]
         if outline.tokens is not None:
             held = Tokens(count=outline.tokens, is_estimate=False)
-            idle_s = (self._now_ms - outline.used_at_ms) / 1000
+            idle_s = (self.now_ms - outline.used_at_ms) / 1000
             cache = cache_state(outline.agent, idle_s=idle_s)
             told.append(
                 f"{held.in_words} tokens" + ("" if cache == "unknown" else f", cache {cache}")
@@ -411,10 +402,7 @@ def _shaped(
             for directory, numbers in totals.elsewhere.items()
         ],
         "deleted_soon": [
-            {
-                "agent": agent,
-                **members(soon, "sessions here first_at_ms"),
-            }
+            {"agent": agent, **members(soon, "sessions here first_at_ms")}
             for agent, soon in totals.soon.items()
         ],
         "passed_over": [

@@ -109,7 +109,7 @@ def _branch_shape(branch: Branch) -> shapes.Shape:
         "address": None if branch.is_child else conversation.address,
         "role": conversation.key.role,
         **members(conversation, "instance_name generation"),
-        "state": branch.standing.state if branch.standing else None,
+        **members(branch.standing, "state"),
         "call_id": branch.call_id,
         "chain": shapes.chain(branch.chain),
         "turns": [_turn_shape(turn, branch) for turn in branch.turns],
@@ -118,13 +118,11 @@ def _branch_shape(branch: Branch) -> shapes.Shape:
 
 
 def _turn_shape(turn: TurnNode, branch: Branch) -> shapes.Shape:
-    found_decision = turn.decision
-    attached = turn.view.attached
     return {
         **members(turn, "turn_id number run_id opened_at_ms"),
-        "decision": found_decision.decision if found_decision else None,
-        "reasons": found_decision.reasons if found_decision else (),
-        "upstream_session_id": attached.upstream_session_id if attached else None,
+        **members(turn.decision, "decision"),
+        "reasons": turn.decision.reasons if turn.decision else (),
+        **members(turn.view.attached, "upstream_session_id"),
         "outcome": turn.outcome,
         "tokens_spent": turn.spent.count if turn.spent else None,
         "tokens_spent_are_estimated": bool(turn.spent and turn.spent.is_estimate),

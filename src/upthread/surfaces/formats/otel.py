@@ -21,7 +21,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 import upthread
 from upthread.core import types
@@ -106,25 +106,24 @@ def ended_spans(
     yield from (each for each in spans.all() if each.span_id not in sent)
 
 
-class _Spans:
+class _Spans(Struct):
     """The spans of a workstream, in the order of its conversations, those of its runs last.
 
     Only what has ended; with `is_whole` all, also what goes on.
     """
 
-    def __init__(self, timeline: Timeline, *, with_content: bool, is_whole: bool) -> None:
-        self._timeline = timeline
-        self._with_content = with_content
-        self._is_whole = is_whole
-        self._ends: dict[str, int] = {}
+    timeline: Timeline
+    with_content: bool
+    is_whole: bool
+    ends: dict[str, int] = field(default_factory=dict[str, int])
 
     def all(self) -> Iterator[Span]:
         """Yield them all."""
-        for branch in self._timeline.branches:
+        for branch in self.timeline.branches:
             yield from self._branch(branch, None)
         # Last: a run ends with the last of its turns.
-        for run in self._timeline.runs:
-            if self._is_whole or run.view.ended:
+        for run in self.timeline.runs:
+            if self.is_whole or run.view.ended:
                 yield self._run(run)
 
     def _run(self, audited: RunNode) -> Span:
@@ -134,11 +133,11 @@ class _Spans:
             f"invoke_workflow {WORKFLOW}",
             SpanParent(trace=trace_id(run_id)),
             span_id(run_id),
-            between=(started, max(started, self._ends.get(run_id, started))),
+            between=(started, max(started, self.ends.get(run_id, started))),
             told={
                 "gen_ai.operation.name": "invoke_workflow",
                 "gen_ai.workflow.name": WORKFLOW,
-                "upthread.workstream": self._timeline.name,
+                "upthread.workstream": self.timeline.name,
                 "upthread.run_id": run_id,
                 "upthread.status": status,
                 "error.type": None if status in _WELL else status,
@@ -152,7 +151,7 @@ class _Spans:
         for turn in branch.turns:
             # A turn that a newer turn has followed never continues.
             is_over = turn.view.ended is not None or turn.number < len(branch.turns)
-            if not self._is_whole and not is_over:
+            if not self.is_whole and not is_over:
                 return  # the calls of the turn that goes on are not known yet
             calls += (call.call_id for call in turn.calls)
             place = under or self._place_of(turn)
@@ -160,7 +159,7 @@ class _Spans:
             yield self._turn(turn, branch, place)
             yield from self._calls(turn.items, branch, within)
             if turn.run_id is not None:
-                self._ends[turn.run_id] = max(self._ends.get(turn.run_id, 0), turn.last_at_ms)
+                self.ends[turn.run_id] = max(self.ends.get(turn.run_id, 0), turn.last_at_ms)
         place = under or SpanParent(trace=trace_id(conversation_id))
         # What is recorded of the conversation in turns of the one that called it.
         beside = branch.items()
@@ -236,7 +235,7 @@ class _Spans:
             "gen_ai.agent.version": (link.agent_version if link else "") or None,
             "gen_ai.conversation.id": conversation.conversation_id,
             "session.id": conversation.conversation_id,
-            "upthread.workstream": self._timeline.name,
+            "upthread.workstream": self.timeline.name,
             "upthread.address": None if branch.is_child else conversation.address,
             "upthread.role": conversation.key.role,
             "upthread.upstream_session_id": session,
@@ -263,10 +262,10 @@ class _Spans:
             "error.type": None if call.status == "completed" else call.status,
         }
         # A title has the command in it, which is as much content as its arguments are.
-        if self._with_content and isinstance(call.asked, types.ToolCallPart):
+        if self.with_content and isinstance(call.asked, types.ToolCallPart):
             told["upthread.tool.title"] = call.title
             told["gen_ai.tool.call.arguments"] = _json(call.asked.arguments)
-        if self._with_content and isinstance(call.result, types.ToolResultPart):
+        if self.with_content and isinstance(call.result, types.ToolResultPart):
             told["gen_ai.tool.call.result"] = call.result.text
         return self._span(
             f"execute_tool {call.tool_kind}",
@@ -278,7 +277,7 @@ class _Spans:
 
     def _said(self, items: Sequence[Item]) -> dict[str, Value]:
         """Return what was said, in the form that the conventions give messages; only if asked."""
-        if not self._with_content:
+        if not self.with_content:
             return {}
         spoken = [
             (item.speaker is types.Speaker.USER, item.part.text)

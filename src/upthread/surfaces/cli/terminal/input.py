@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 from click.exceptions import Exit
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from upthread.agents.base import NOBODY, PermissionAnswer, PermissionRequest
 from upthread.boundary import files
@@ -79,26 +79,25 @@ def can_ask(output: Output) -> bool:
     return output.is_live and sys.stdin is not None and who_acts().kind == "person"
 
 
-class PermissionDialogue:
+class PermissionDialogue(Struct):
     """Asks one permission at a time. `before` clears the place where the question is written."""
 
-    def __init__(self, output: Output, before: Callable[[], None]) -> None:
-        self._output = output
-        self._before = before
-        self._lock = anyio.Lock()
+    output: Output
+    before: Callable[[], None]
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def ask(self, request: PermissionRequest) -> PermissionAnswer:
         """Return the person's answer; nobody's when they only close the input."""
         # Two calls may ask at once, and an answer must not go to the other question.
-        async with self._lock:
-            self._before()
+        async with self.lock:
+            self.before()
             choices = _choices(request)
             self._show(request, choices)
             while True:
                 said = await _read_line()
                 # Ctrl-D is no refusal: parked, the turn can be gone on with.
                 if not said:
-                    self._output.note("nobody answered: the turn is parked")
+                    self.output.note("nobody answered: the turn is parked")
                     return PermissionAnswer(option_id=None, answered_by=NOBODY)
                 key = _SAID.get(said.strip().lower(), "")
                 if key in choices:
@@ -108,19 +107,19 @@ class PermissionDialogue:
     def _show(self, request: PermissionRequest, choices: Mapping[str, tuple[str, str]]) -> None:
         # Their words are the agent's: a line feed in one could write an answer of ours.
         kind = one_line(request.tool_kind)
-        self._output.note(f"? the agent asks: {one_line(request.title)} ({kind})", "yellow")
+        self.output.note(f"? the agent asks: {one_line(request.title)} ({kind})", "yellow")
         for location in request.locations[:LOCATIONS_SHOWN_MAX]:
-            self._output.note(f"    {one_line(location)}")
+            self.output.note(f"    {one_line(location)}")
         more = len(request.locations) - LOCATIONS_SHOWN_MAX
         if more > 0:
-            self._output.note(f"    and {more} more")
+            self.output.note(f"    and {more} more")
         self._prompt(choices)
 
     def _prompt(self, choices: Mapping[str, tuple[str, str]]) -> None:
         listed = ", ".join(
             f"{key} = {kind.replace('_', ' ')}" for key, (kind, _) in choices.items()
         )
-        self._output.note(f"  {listed or 'it offers no answer; Ctrl-D parks the turn'}:")
+        self.output.note(f"  {listed or 'it offers no answer; Ctrl-D parks the turn'}:")
 
 
 def _choices(request: PermissionRequest) -> dict[str, tuple[str, str]]:

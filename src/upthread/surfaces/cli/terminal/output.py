@@ -16,6 +16,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO, TypeAlias, cast
 
 from msgspec import Struct
@@ -196,9 +197,9 @@ class Output:
 
 
 def plain(value: object) -> object:
-    """Return a value as JSON can say it: tuples as lists, values as objects, NaN as text."""
+    """Return a value as JSON can say it: tuples as lists, values as objects, NaN, paths as text."""
     # NaN is no JSON, and other languages' parsers refuse the whole line for it.
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, Path) or (isinstance(value, float) and not math.isfinite(value)):
         return str(value)
     if isinstance(value, Mapping):
         members = cast("Mapping[object, object]", value)
@@ -211,8 +212,12 @@ def plain(value: object) -> object:
 
 
 def members(value: object, *names: str) -> dict[str, object]:
-    """Return members of a value that JSON calls the same, as `members(link, "seq agent")`."""
-    return {name: getattr(value, name) for several in names for name in several.split()}
+    """Return members of a value that JSON calls the same, as `members(link, "seq agent")`.
+
+    Where there is no value, each of them is None.
+    """
+    each = (name for several in names for name in several.split())
+    return {name: None if value is None else getattr(value, name) for name in each}
 
 
 def _bounded(pieces: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -71,7 +71,7 @@ def _tell(
     if call.output.is_json:
         call.output.json(
             {
-                "database": str(path),
+                "database": path,
                 "is_encrypted": is_encrypted,
                 "is_changed": is_changed,
                 "encryption_key": settings.encryption_key,

@@ -217,18 +217,17 @@ def _tell(call: Call, found: _Found, *, is_done: bool) -> None:
 
 def _shape(found: _Found) -> Mapping[str, object]:
     return {
-        "workstreams": [_workstream_shape(each) for each in found.workstreams],
-        "logs": [{"path": str(log.path), "size_bytes": log.size_bytes} for log in found.logs],
+        "workstreams": [
+            {
+                "workstream": each.workstream,
+                "conversations": len(each.conversations),
+                "runs": len(each.runs),
+                **members(summed(each.conversations), "parts content_bytes oldest_at_ms"),
+            }
+            for each in found.workstreams
+        ],
+        "logs": [members(log, "path size_bytes") for log in found.logs],
         "agents_hold": found.elsewhere,
-    }
-
-
-def _workstream_shape(each: HeldWorkstream) -> Mapping[str, object]:
-    return {
-        "workstream": each.workstream,
-        "conversations": len(each.conversations),
-        "runs": len(each.runs),
-        **members(summed(each.conversations), "parts content_bytes oldest_at_ms"),
     }
 
 

@@ -143,10 +143,7 @@ def _tell(
     if output.is_json:
         shapes = [
             {
-                "source": str(copy.source),
-                "before": str(copy.before),
-                "after": str(copy.after),
-                **members(copy, "edits left"),
+                **members(copy, "source before after edits left"),
                 **members(asked[copy.after], "opens refusals"),
             }
             for copy in copies

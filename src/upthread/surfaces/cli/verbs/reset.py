@@ -8,6 +8,7 @@ from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import confirm
+from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 
 
@@ -65,7 +66,7 @@ def _tell(call: Call, old: RoleView, new: Conversation | None) -> None:
             "address": old.conversation.address,
             "is_done": new is not None,
             "turns": old.turns,
-            "upstream_session_id": old.link.upstream_session_id if old.link else None,
+            **members(old.link, "upstream_session_id"),
             "old_conversation_id": old.conversation.conversation_id,
             "new_conversation_id": new.conversation_id if new else None,
         }

@@ -88,9 +88,8 @@ def _told(output: Output, found: Restored, *, is_done: bool) -> None:
     if output.is_json:
         output.json(
             {
-                "database": str(found.database),
-                "backup": str(found.backup),
-                "kept": None if found.aside is None else str(found.aside),
+                **members(found, "database backup"),
+                "kept": found.aside,
                 "is_restored": is_done,
                 "lacking": [_shape(each) for each in found.lacking],
                 "not_compared_because": found.unread or None,

@@ -24,7 +24,7 @@ from upthread.runtime.record.savings import (
 )
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.shapes import Shape
+from upthread.surfaces.cli.shapes import Shape, tokens_expected
 from upthread.surfaces.cli.terminal.output import Output, members
 from upthread.surfaces.cli.terminal.phrases import counted, one_line
 from upthread.surfaces.cli.terminal.state_lines import write_table
@@ -256,11 +256,7 @@ def _delegation_shape(one: Delegation, prices: Prices | None) -> Shape:
     is_measured = one.spent is not None and not one.spent.is_estimate
     return {
         **members(one, "address turn_id number opened_at_ms agent decision way"),
-        "expected": {
-            "tokens_to_resume": one.price.resume.count if one.price.resume else None,
-            "tokens_to_brief": one.price.briefing.count if one.price.briefing else None,
-            "cache": one.price.cache,
-        },
+        "expected": {**tokens_expected(one.price), "cache": one.price.cache},
         "tokens_spent": one.spent.count if one.spent and is_measured else None,
         "requests": usage.requests or None,
         "tokens_read": usage.read,

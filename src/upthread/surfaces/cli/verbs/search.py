@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import click
-from msgspec import Struct, to_builtins
+from msgspec import Struct, field, to_builtins
 
 from upthread.agent_stores.base import SessionOutline, look
 from upthread.agent_stores.homes import store_of
@@ -137,7 +137,7 @@ def main(
     since_ms = midnight_ms(since, "--since 2026-11-20") if since else 0
     around = call.surroundings()
     seen = look(seconds_max=SECONDS_MAX)
-    telling = _Telling(call, since_ms=since_ms, most=None if asked.is_all else HITS_MAX)
+    telling = _Telling(call=call, since_ms=since_ms, most=None if asked.is_all else HITS_MAX)
     _tell_own(call, around, sought, asked, telling)
     if not telling.is_full:
         with searched_sessions(os.environ, seen, agent=asked.agent) as sessions:
@@ -156,29 +156,29 @@ def main(
         call.output.note(f"{counted(passed_over, 'file')} could not be read: upthread", "dim")
 
 
-class _Telling:
+class _Telling(Struct, kw_only=True):
     """Shows hits as they come, up to a maximum.
 
     `settled` are the agents' sessions that are not searched in their store as well: what is ours
     was told with its address, and what was forgotten here is not found again.
     """
 
-    def __init__(self, call: Call, *, since_ms: int, most: int | None) -> None:
-        self._call = call
-        self._since_ms = since_ms
-        self._most = most
-        self.settled: set[str] = set()
-        self.told = 0
-        self.is_full = self.has_left_out = False
+    call: Call
+    since_ms: int
+    most: int | None
+    settled: set[str] = field(default_factory=set[str])
+    told: int = 0
+    is_full: bool = False
+    has_left_out: bool = False
 
     def tell(self, hit: Hit) -> None:
         """Show a hit that is new enough. A hit above the maximum sets `is_full`."""
-        if hit.at_ms < self._since_ms:
+        if hit.at_ms < self.since_ms:
             return
-        self.is_full = self.told == self._most
+        self.is_full = self.told == self.most
         if not self.is_full:
             self.told += 1
-            _tell(self._call, hit)
+            _tell(self.call, hit)
 
 
 def _tell_own(
