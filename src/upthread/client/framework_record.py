@@ -79,7 +79,12 @@ class FrameworkRecord:
         ConfigError where the record may keep no text.
         """
         place = parse_address(address) if address else _place(framework, thread)
-        self._require_text(place.role)
+        if self._parts.policy.of_role(place.role) == "index":
+            raise ConfigError(
+                'record = "index" keeps no text, and a framework needs its values back whole',
+                hint=f'say in upthread.toml: [roles.{place.role}] record = "redacted"',
+                role=place.role,
+            )
         return self._log(framework, key_of(self._parts.project_id, place))
 
     def threads(self, framework: str) -> Iterator[KnownThread]:
@@ -121,14 +126,6 @@ class FrameworkRecord:
             while len(self._logs) > LOGS_MAX:
                 del self._logs[next(iter(self._logs))]
         return log
-
-    def _require_text(self, role: str) -> None:
-        if self._parts.policy.of_role(role) == "index":
-            raise ConfigError(
-                'record = "index" keeps no text, and a framework needs its values back whole',
-                hint=f'say in upthread.toml: [roles.{role}] record = "redacted"',
-                role=role,
-            )
 
 
 def _place(framework: str, thread: str) -> Address:

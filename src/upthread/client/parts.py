@@ -122,17 +122,17 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         resolved = self.store.resolve(key_of(self.project_id, address))
         if resolved is None:
             name = f"{address.workstream}/{address.role}"
+            known = (
+                each.key.address
+                for known in self.store.workstreams(self.project_id)
+                for each in self.store.conversations(self.project_id, known.workstream)
+            )
             raise NotFoundError(
-                f"{shown(name)} has no conversation yet{did_you_mean(name, self._all_addresses())}",
+                f"{shown(name)} has no conversation yet{did_you_mean(name, known)}",
                 hint=f'start one: upthread tell {shlex.quote(name)} "…"',
                 address=name,
             )
         return resolved
-
-    def _all_addresses(self) -> Iterator[str]:
-        for known in self.store.workstreams(self.project_id):
-            for each in self.store.conversations(self.project_id, known.workstream):
-                yield each.key.address
 
     def unknown(self, workstream: str) -> NotFoundError:
         """Return the error for a workstream that nothing was ever done on."""
@@ -443,15 +443,11 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
     def _command(self, link: Link, session: UpstreamSessionId) -> tuple[str, ...] | None:
         given = self.settings.of_agent(link.agent).command
         command = registry.resume_command(link.agent, session, given)
-        return (*self._words_before(link), *command) if command else None
-
-    def _words_before(self, link: Link) -> tuple[str, ...]:
-        """Return the prefix that sets a session's profile, empty if the session is here as well.
-
-        For example `env CODEX_HOME=/home/ada/work`.
-        """
+        if command is None:
+            return None
         # Not the configured environment, because a person starts the agent from the shell.
         where = agent_environment(self.environment)
         profile = last_attached(self.store, link).agent_profile
         without = stored.profile_without(where, link.upstream_session_id, profile)
-        return ("env", profile) if without else ()
+        # For example `env CODEX_HOME=/home/ada/work`, unless the session is here as well.
+        return ("env", profile, *command) if without else command

@@ -121,8 +121,13 @@ class Runs(Struct):
         """
         if specification is not None:
             _check_text(specification, "the specification")
-        # Before the first step is paid for: without reports the second would have nothing to go on.
-        self._require_recorded()
+        # Before the first step is paid for: each role reads what the one before it reported.
+        for step in self.parts.settings.pipeline.steps:
+            if self.parts.policy.of_role(step.role) == "index":
+                raise ConfigError(
+                    f"a run needs reports and answers, and of {step.role} no text is recorded",
+                    hint=f'say record = "redacted" under [roles.{step.role}], or use upthread tell',
+                )
         agents = await self.parts.system.in_thread(lambda: self._agents(workstream, options))
         wait_s = None if options.is_waiting else 0.0
         async with self._held(workstream, options, agents, wait_s=wait_s) as live:
@@ -176,7 +181,12 @@ class Runs(Struct):
             live.find()
             question = _open_question(live.view, workstream, question_id)
             if is_suggestion:
-                _refuse_too_many(live.view, workstream)
+                if live.view.suggestions >= SUGGESTIONS_MAX:
+                    raise UsageError(
+                        f"{live.view.suggestions} answers were suggested to {shown(workstream)},"
+                        " and none was taken",
+                        hint="a person answers: upthread answer WS QUESTION TEXT",
+                    )
                 live.commit_here(AnswerSuggested(question_id=question, text=text, by=by))
             else:
                 answered = QuestionAnswered(question_id=question, text=text, answered_by=by)
@@ -217,15 +227,6 @@ class Runs(Struct):
 
     # --- before the lease is taken --------------------------------------------------------------
 
-    def _require_recorded(self) -> None:
-        """Refuse a run that could not go on: each role reads what the one before it reported."""
-        for step in self.parts.settings.pipeline.steps:
-            if self.parts.policy.of_role(step.role) == "index":
-                raise ConfigError(
-                    f"a run needs reports and answers, and of {step.role} no text is recorded",
-                    hint=f'say record = "redacted" under [roles.{step.role}], or use upthread tell',
-                )
-
     def _agents(self, workstream: str, options: RunOptions) -> Mapping[str, str]:
         """Choose every role's agent before the first one is started."""
         pipeline = self.parts.settings.pipeline
@@ -240,7 +241,12 @@ class Runs(Struct):
                 raise UsageError(f"no step for the role {shown(role)}", hint=f"roles: {listed}")
         # A role that comes for the first time works with
         # what the others use: none is switched midway.
-        before = self._agent_before(workstream) if under_way else None
+        store = self.parts.store
+        known = store.conversations(self.parts.project_id, workstream) if under_way else ()
+        # The calls of sub-agents are no roles.
+        found = map(store.resolve, {each.key for each in known if each.key.slot != CHILD_SLOT})
+        used = {each.link.agent for each in found if each and each.link}
+        before = used.pop() if len(used) == 1 else None
         began_with = under_way.agents if under_way else dict[str, str]()
         return {
             role: self.parts.agent_for(
@@ -250,15 +256,6 @@ class Runs(Struct):
             )
             for role in sorted(roles)
         }
-
-    def _agent_before(self, workstream: str) -> str | None:
-        """Return the one agent that a run under way has used so far, None when there were more."""
-        known = self.parts.store.conversations(self.parts.project_id, workstream)
-        # The calls of sub-agents are no roles.
-        keys = {each.key for each in known if each.key.slot != CHILD_SLOT}
-        found = map(self.parts.store.resolve, keys)
-        agents = {each.link.agent for each in found if each and each.link}
-        return agents.pop() if len(agents) == 1 else None
 
 
 class LiveRun(Struct):
@@ -670,7 +667,12 @@ def _step_ended(
     report: JsonValue = None
     if ended.outcome is Outcome.OK:
         try:
-            read = _kept_report(ended) if reply is None else read_report(reply)
+            if reply is not None:
+                read = read_report(reply)
+            elif ended.report is not None:
+                read = msgspec.convert(ended.report, ready(Report))
+            else:
+                raise MalformedReportError(ended.detail or "the reply has no report")
             # One that is too long for its step counts as none, so that it is asked for again.
             check_length(read, lines_max=step.report_lines_max)
             report, fault = msgspec.to_builtins(read), ""
@@ -687,12 +689,6 @@ def _step_ended(
     )
 
 
-def _kept_report(ended: TurnEnded) -> Report:
-    if ended.report is None:
-        raise MalformedReportError(ended.detail or "the reply has no report")
-    return msgspec.convert(ended.report, ready(Report))
-
-
 def _open_question(view: RunView, workstream: str, question_id: str | None) -> str:
     """Return the question that is meant. Raises NotFoundError without an open one, UsageError."""
     open_ids = [question.question_id for question in view.open_questions]
@@ -705,15 +701,6 @@ def _open_question(view: RunView, workstream: str, question_id: str | None) -> s
     listed = ", ".join(open_ids)
     problem = "which question?" if question_id is None else f"no open question {shown(question_id)}"
     raise UsageError(f"{problem} open: {listed}", hint="upthread answer WS QUESTION TEXT")
-
-
-def _refuse_too_many(view: RunView, workstream: str) -> None:
-    """Raise UsageError where models have suggested enough."""
-    if view.suggestions >= SUGGESTIONS_MAX:
-        raise UsageError(
-            f"{view.suggestions} answers were suggested to {shown(workstream)}, and none was taken",
-            hint="a person answers: upthread answer WS QUESTION TEXT",
-        )
 
 
 def _check_text(text: str, what: str) -> None:

@@ -184,24 +184,12 @@ def _must_rest(source: LogStore, address: str, project_id: ProjectId) -> None:
     if found and all(lease.holder and lease.holder.host != host_name() for lease in found):
         # Of a holder on another host nobody knows but by its silence.
         time.sleep((lease_times_for(address) or LeaseTimes()).stale_after_s)
-        found = [now for lease in found if (now := _moved_on(source, lease))]
+        found = [now for lease in found if (now := source.lease(lease.name)) and _lives(now, lease)]
     for lease in found:
         raise in_use(lease, "the source", then="move")
-    if is_postgres(address):
-        _must_not_be_due(source, project_id)
-
-
-def _moved_on(source: LogStore, seen: Lease) -> Lease | None:
-    """Return a lease as it stands when its holder has shown life since, else None."""
-    now = source.lease(seen.name)
-    is_free = now is None or now.holder is None or is_dead(now.holder)
-    if now is None or is_free or (seen.token, seen.heartbeat) == (now.token, now.heartbeat):
-        return None
-    return now
-
-
-def _must_not_be_due(source: LogStore, project_id: ProjectId) -> None:
-    """Raise for a run that a worker may take: it would go on in both places."""
+    if not is_postgres(address):
+        return
+    # A run that a worker may take would go on in both places.
     due = set(due_runs(source, project_id, before_ms=now_ms()))
     for known in source.workstreams(project_id):
         if due & {run.run_id for run in source.runs(project_id, known.workstream)}:
@@ -210,6 +198,12 @@ def _must_not_be_due(source: LogStore, project_id: ProjectId) -> None:
                 hint="let it go on until it has ended or waits for a person, then move",
                 workstream=known.workstream,
             )
+
+
+def _lives(now: Lease, seen: Lease) -> bool:
+    """Return whether a lease's holder has shown life since the lease was seen."""
+    has_moved = (seen.token, seen.heartbeat) != (now.token, now.heartbeat)
+    return has_moved and now.holder is not None and not is_dead(now.holder)
 
 
 def _carry_key(settings: Settings, request: MoveRequest, *, is_dry: bool) -> KeyState:

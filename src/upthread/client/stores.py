@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
-from upthread.client.file_permissions import make_key, read_key
+from upthread.client.file_permissions import put_key, read_key
 from upthread.config import Settings
 from upthread.core.commands import RecordProject
 from upthread.core.names import shown
@@ -78,11 +79,8 @@ def workers_of(database: str) -> tuple[KnownWorker, ...]:
         )
     store = _postgres()
     store.PostgresStore(database).close()  # whose errors say what is wrong with the schema
-    table = store.WorkerTable(database)
-    try:
+    with closing(store.WorkerTable(database)) as table:
         workers: tuple[KnownWorker, ...] = table.workers()
-    finally:
-        table.close()
     return workers
 
 
@@ -141,7 +139,11 @@ def key_of(settings: Settings) -> bytes | None:
     told = _keyring().get_password(SERVICE, name)
     if told is None:
         raise ConfigError(f"the keyring has no key {name!r} of {SERVICE}", hint=_LOST)
-    return _from_hex(told, name)
+    with suppress(ValueError):
+        key = bytes.fromhex(told)
+        if len(key) == KEY_BYTES:
+            return key
+    raise ConfigError(f"what the keyring has under {name!r} is no key", hint=_LOST)
 
 
 def made_key(settings: Settings) -> bytes:
@@ -157,7 +159,7 @@ def made_key(settings: Settings) -> bytes:
         )
     kind, name = _kind_and_name(settings.encryption_key)
     if kind == FILE:
-        make_key(Path(name).expanduser())
+        put_key(Path(name).expanduser())
     elif _keyring().get_password(SERVICE, name) is None:
         _keyring().set_password(SERVICE, name, os.urandom(KEY_BYTES).hex())
     # Read back, so that a key is used only once it is known to be kept.
@@ -173,16 +175,6 @@ def _kind_and_name(source: str) -> tuple[str, str]:
     raise ConfigError(
         f"encryption_key = {source!r} says no place", hint='say "file:PATH" or "keyring:NAME"'
     )
-
-
-def _from_hex(told: str, name: str) -> bytes:
-    try:
-        key = bytes.fromhex(told)
-    except ValueError:
-        key = b""
-    if len(key) != KEY_BYTES:
-        raise ConfigError(f"what the keyring has under {name!r} is no key", hint=_LOST)
-    return key
 
 
 def _keyring() -> ModuleType:
@@ -290,16 +282,15 @@ def _match(
     try:
         return match_project(identity, known, held=held)
     except UsageError:
-        worked_in = [pair for pair in known if _is_worked_in(store, pair[0])]
+        worked_in: list[tuple[ProjectId, ProjectIdentity]] = []
+        for project_id, other in known:
+            store.act_for(project_id)
+            if store.workstreams(project_id):
+                worked_in.append((project_id, other))
         found = match_project(identity, worked_in, held=held)
         if found is None:
             raise
         return found
-
-
-def _is_worked_in(store: LogStore, project_id: ProjectId) -> bool:
-    store.act_for(project_id)
-    return bool(store.workstreams(project_id))
 
 
 def _said(

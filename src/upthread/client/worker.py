@@ -43,8 +43,7 @@ from upthread.agents.registry import REHEARSAL, end_process_group, installed_age
 from upthread.client.project import Project
 from upthread.client.project_opener import open_project
 from upthread.client.runs import Transition
-from upthread.config import Settings
-from upthread.core.events import RunEvent, kind_of
+from upthread.core.events import kind_of
 from upthread.core.runs.pipeline import ANY_QUEUE, queue_of
 from upthread.core.types import Holder, ProjectId
 from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError, UsageError
@@ -118,7 +117,13 @@ async def serve(options: WorkerOptions) -> None:
                 options.tell(Served(what="notice", detail=notice))
             # Before a job is taken: the first permission
             # would park the run, far from anybody to answer.
-            require_policy(project.settings)
+            if not project.settings.permissions:
+                where = project.settings.working_directory
+                raise ConfigError(
+                    f"{where} does not say what agents may do while nobody looks",
+                    hint='write e.g. [permissions] edit = "allow", execute = "deny" into'
+                    " upthread.toml",
+                )
             projects[project.project_id] = project
         agents = await _agents(options, projects)
         table = await stack.enter_async_context(_opened_table(options.database))
@@ -141,15 +146,6 @@ def _counted(options: WorkerOptions, port: int) -> Generator[WorkerOptions]:
     with served(metrics, port) as url:
         tell(Served(what="metrics", detail=url))
         yield structs.replace(options, tell=tell)
-
-
-def require_policy(settings: Settings) -> None:
-    """Raise ConfigError unless the project says what agents may do while nobody looks."""
-    if not settings.permissions:
-        raise ConfigError(
-            f"{settings.working_directory} does not say what agents may do while nobody looks",
-            hint='write e.g. [permissions] edit = "allow", execute = "deny" into upthread.toml',
-        )
 
 
 async def _agents(
@@ -257,7 +253,13 @@ class Worker(Struct):
     ) -> None:
         try:
             wait_ms = await project.runs.advance(
-                run.workstream, transition, partial(self._tell_event, run), self._listener(run)
+                run.workstream,
+                transition,
+                lambda event: self._tell(kind_of(event), run, getattr(event, "role", "")),
+                Listener(
+                    started=lambda started: self._tell("turn_started", run, started.line),
+                    notice=lambda notice: self._tell("notice", run, notice.text),
+                ),
             )
         except FencedError as error:
             # Another worker has it by now, and its agent is stopped; that job is not ours any more.
@@ -302,13 +304,10 @@ class Worker(Struct):
                     tasks.start_soon(self._hand_back_after, self.options.grace_s)
                     break
                 async for _ in signals:
-                    self._hand_back()
+                    await self._hand_back_after(0)
 
     async def _hand_back_after(self, grace_s: float) -> None:
         await anyio.sleep(grace_s)
-        self._hand_back()
-
-    def _hand_back(self) -> None:
         for scope in self.at_work:
             scope.cancel()
 
@@ -317,16 +316,6 @@ class Worker(Struct):
     def _tell(self, what: str, run: Run, detail: str = "") -> None:
         told = Served(what=what, workstream=run.workstream, run_id=run.run_id, detail=detail)
         self.options.tell(told)
-
-    def _listener(self, run: Run) -> Listener:
-        return Listener(
-            started=lambda started: self._tell("turn_started", run, started.line),
-            notice=lambda notice: self._tell("notice", run, notice.text),
-        )
-
-    def _tell_event(self, run: Run, event: RunEvent) -> None:
-        role = getattr(event, "role", "")
-        self._tell(kind_of(event), run, role)
 
     def _tell_recovered(self, done: Recovered) -> None:
         detail = (
@@ -535,7 +524,13 @@ class LastingJobs(JobManager):
             try:
                 # Asked each time: Procrastinate 3.10 lets a
                 # worker that was taken for dead acknowledge.
-                if await self._is_ours(job):
+                is_ours = await self.connector.execute_query_all_async(
+                    "SELECT 1 FROM procrastinate_jobs"
+                    " WHERE id = %(id)s AND status = 'doing' AND worker_id = %(worker_id)s",
+                    id=job.id,
+                    worker_id=job.worker_id,
+                )
+                if is_ours:
                     await call()
             except exceptions.UniqueViolation:
                 # Its transition has another job by now.
@@ -546,15 +541,6 @@ class LastingJobs(JobManager):
                 await anyio.sleep(_LOST_AGAIN_S)
             else:
                 return
-
-    async def _is_ours(self, job: Job) -> bool:
-        found = await self.connector.execute_query_all_async(
-            "SELECT 1 FROM procrastinate_jobs"
-            " WHERE id = %(id)s AND status = 'doing' AND worker_id = %(worker_id)s",
-            id=job.id,
-            worker_id=job.worker_id,
-        )
-        return bool(found)
 
 
 def _is_passing(error: BaseException) -> bool:

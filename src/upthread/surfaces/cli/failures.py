@@ -94,31 +94,32 @@ HAD_ENDED: Final = (
 INTERRUPTED: Final = Failure(kind="interrupted", message="interrupted", exit_code=EXIT_INTERRUPTED)
 
 
-def _of_a_signal(error: EndedBySignalError) -> Failure:
-    is_by_hand = error.number == signal.SIGINT
-    message = INTERRUPTED.message if is_by_hand else f"{INTERRUPTED.message} by {error}"
-    if error.has_ended:
-        message += HAD_ENDED
-    code = EXIT_OF_SIGNALS + error.number
-    return structs.replace(INTERRUPTED, message=message, exit_code=code, ids=error.ids)
-
-
 def failure_of(error: BaseException) -> Failure | None:
     """Return what to say about an error; None for a bug of ours."""
     # The second is what Python 3.11 makes of a Ctrl-C while a class is made.
     if isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt):
         return INTERRUPTED
     if isinstance(error, EndedBySignalError):
-        return _of_a_signal(error)
+        by = "" if error.number == signal.SIGINT else f" by {error}"
+        return structs.replace(
+            INTERRUPTED,
+            message=INTERRUPTED.message + by + (HAD_ENDED if error.has_ended else ""),
+            exit_code=EXIT_OF_SIGNALS + error.number,
+            ids=error.ids,
+        )
     # Task groups wrap the one error there is; of several none speaks for the others.
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return failure_of(group.exceptions[0]) if len(group.exceptions) == 1 else None
+    # A place where nothing can be written is no bug of ours, whichever step met it first.
     if isinstance(error, OSError) and error.errno in (_OF_THE_MACHINE if error.filename else _FULL):
-        return _of_the_machine(error)
+        where = visible_line(f"{error.filename or 'the disk'}: {error.strerror}")
+        return Failure(
+            kind="error", message=without_secrets(where), exit_code=EXIT_ERROR, hint=_WRITABLE
+        )
     if isinstance(error, UpthreadError):
         return Failure(
-            kind=_kind_of(error),
+            kind=next((word for kind, word in KINDS if isinstance(error, kind)), "error"),
             message=without_secrets(error.message),
             exit_code=error.exit_code,
             hint=without_secrets(error.hint),
@@ -126,16 +127,6 @@ def failure_of(error: BaseException) -> Failure | None:
             refused=_refused(error),
         )
     return None
-
-
-def _of_the_machine(error: OSError) -> Failure:
-    """A place where nothing can be written is no bug of ours, whichever step met it first."""
-    return Failure(
-        kind="error",
-        message=without_secrets(visible_line(f"{error.filename or 'the disk'}: {error.strerror}")),
-        exit_code=EXIT_ERROR,
-        hint=_WRITABLE,
-    )
 
 
 def shape(failure: Failure, *, is_stream: bool = False) -> dict[str, object]:
@@ -185,10 +176,6 @@ def without_secrets(text: str) -> str:
     from upthread.core.redaction.redactor import Redactor
 
     return Redactor(secrets.token_bytes(16)).redact(text)
-
-
-def _kind_of(error: UpthreadError) -> str:
-    return next((word for kind, word in KINDS if isinstance(error, kind)), "error")
 
 
 def _refused(error: UpthreadError) -> str:

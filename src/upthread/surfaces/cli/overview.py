@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -149,6 +150,8 @@ NEEDING: Final = frozenset(State) - {State.APPROVED, State.DONE, State.IDLE}
 
 NAME_CHARACTERS_MAX: Final = 24
 
+_WORD: Final = re.compile(r"[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*")
+
 Redact = Callable[[str], str]
 
 
@@ -186,19 +189,21 @@ class Lines(Struct):
 
     def write_all(self, totals: Totals, look: Look) -> None:
         """Write all that was found, what is here first."""
-        if not totals.agents:
-            if look.passed_over or totals.foreign:
-                self._write_unread()
-            else:
-                self._write_nothing()
-            self._write_losses(totals, look)
-            return
-        self._write_totals(totals)
-        self._write_roles(totals)
-        self._write_newest(totals)
-        self._write_elsewhere(totals)
+        if totals.agents:
+            self._write_totals(totals)
+            self._write_roles(totals)
+            self._write_newest(totals)
+            self._write_elsewhere(totals)
+        elif look.passed_over or totals.foreign:
+            self.output.line("What agents have stored here could not be read:", "bold")
+        else:
+            for text, style in _NOTHING:
+                self.output.line(text, style)
         self._write_losses(totals, look)
-        self._write_next(totals)
+        if totals.agents:
+            more = ", --all" if self.most is not None and totals.sessions > self.most else ""
+            next_words = f"upthread search WORDS, upthread setup AGENT{more}, --help"
+            self.output.row(("Next: ", "bold"), next_words)
 
     def _write_totals(self, totals: Totals) -> None:
         """Write how many sessions each agent has, here first."""
@@ -269,7 +274,7 @@ class Lines(Struct):
             self._write_opening(opening_of(outline))
             return
         session = one_line(outline.session_id)
-        role = outline.role if _is_word(outline.role) else "ROLE"
+        role = outline.role if _WORD.fullmatch(outline.role) else "ROLE"
         words = ("upthread", "adopt", f"WORKSTREAM/{role}", session, "--agent", outline.agent)
         self.output.command("    ", quoted(*words))
 
@@ -315,23 +320,6 @@ class Lines(Struct):
                 f"not all were read: {look.sessions} sessions in the time there is", "yellow"
             )
 
-    def _write_next(self, totals: Totals) -> None:
-        """Write what to type next."""
-        is_more = self.most is not None and totals.sessions > self.most
-        more = ["--all"] if is_more else []
-        words = ", ".join(["upthread search WORDS", "upthread setup AGENT", *more, "--help"])
-        self.output.row(("Next: ", "bold"), words)
-
-    def _write_unread(self) -> None:
-        """Write that there is something, and that none of it could be read."""
-        self.output.line("What agents have stored here could not be read:", "bold")
-
-    def _write_nothing(self) -> None:
-        """Write what to do where no agent has stored anything: three lines."""
-        self.output.line("No sessions of Claude Code, OpenCode or Codex were found here.", "bold")
-        self.output.line('Try it without any: upthread tell demo/planner "hi" --agent rehearsal')
-        self.output.line("Which agents are here: upthread agents; what else there is: --help")
-
     # --- words ---------------------------------------------------------------------------------
 
     def _known(self, outline: SessionOutline) -> str:
@@ -345,6 +333,13 @@ class Lines(Struct):
             )
         return " · ".join(told)
 
+
+_NOTHING: Final = (
+    ("No sessions of Claude Code, OpenCode or Codex were found here.", "bold"),
+    ('Try it without any: upthread tell demo/planner "hi" --agent rehearsal', ""),
+    ("Which agents are here: upthread agents; what else there is: --help", ""),
+)
+"""What to do where no agent has stored anything."""
 
 _KEPT_BY: Final[Mapping[str, str]] = {
     "claude-code": '"cleanupPeriodDays": 365 in {}/settings.json keeps all',
@@ -376,10 +371,6 @@ def _passed_over(look: Look) -> list[str]:
     return told
 
 
-def _is_word(role: str) -> bool:
-    return bool(role) and role.isascii() and role.replace("-", "").replace("_", "").isalnum()
-
-
 def _shaped(
     totals: Totals, look: Look, *, here: str, redact: Redact, now_ms: int, most: int | None
 ) -> dict[str, Any]:
@@ -389,16 +380,16 @@ def _shaped(
         "agents": [
             {
                 "agent": agent,
-                "here": _number_members(totals.agents_here.get(agent, Numbers())),
-                "everywhere": _number_members(everywhere),
+                "here": totals.agents_here.get(agent, Numbers()).shape,
+                "everywhere": everywhere.shape,
             }
             for agent, everywhere in totals.agents.items()
         ],
-        "sessions": _sessions(totals.sessions_here[:most], redact, now_ms),
-        "sub_agents": _sessions(totals.sub_agents_here[:most], redact, now_ms),
+        "sessions": [_session(each, redact, now_ms) for each in totals.sessions_here[:most]],
+        "sub_agents": [_session(each, redact, now_ms) for each in totals.sub_agents_here[:most]],
         "interrupted": len(totals.interrupted_here),
         "elsewhere": [
-            {"directory": redact(directory), **_number_members(numbers)}
+            {"directory": redact(directory), **numbers.shape}
             for directory, numbers in totals.elsewhere.items()
         ],
         "deleted_soon": [
@@ -412,19 +403,6 @@ def _shaped(
         "foreign": dict(totals.foreign),
         "is_cut_short": look.is_cut_short,
     }
-
-
-def _number_members(numbers: Numbers) -> dict[str, object]:
-    return {
-        **members(numbers, "sessions sub_agents"),
-        "used_at_ms": numbers.used_at_ms or None,
-    }
-
-
-def _sessions(
-    outlines: Iterable[SessionOutline], redact: Redact, now_ms: int
-) -> list[dict[str, Any]]:
-    return [_session(each, redact, now_ms) for each in outlines]
 
 
 def _session(outline: SessionOutline, redact: Redact, now_ms: int) -> dict[str, Any]:

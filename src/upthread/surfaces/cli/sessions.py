@@ -21,6 +21,7 @@ from upthread.agents.stored import stored_outlines
 from upthread.client.project import Project
 from upthread.client.project_opener import Surroundings
 from upthread.core.agents import AGENTS
+from upthread.surfaces.cli.terminal.output import members
 
 SECONDS_MAX: Final = 60.0
 WORKSTREAM_CHARACTERS_MAX: Final = 40
@@ -127,6 +128,12 @@ class Numbers(Struct):
     sessions: int = 0
     sub_agents: int = 0
     used_at_ms: int = 0
+
+    @property
+    def shape(self) -> dict[str, object]:
+        """Return the numbers as JSON has them."""
+        at_ms = self.used_at_ms or None
+        return {**members(self, "sessions sub_agents"), "used_at_ms": at_ms}
 
     def add(self, outline: SessionOutline) -> None:
         """Count a session."""

@@ -27,7 +27,6 @@ from upthread.surfaces.formats import Asked, json_line
 
 SCHEMA: Final = "ATIF-v1.8"
 UNKNOWN: Final = "unknown"
-NO_USAGE: Final = Usage()
 
 Shape = dict[str, object]
 
@@ -85,7 +84,7 @@ class _Segment(Struct):
     session: types.UpstreamSessionId | None = None
     steps: list[Shape] = field(default_factory=list[Shape])
     children: dict[str, Shape] = field(default_factory=dict[str, Shape])
-    usage: Usage = NO_USAGE
+    usage: Usage | None = None
     last_agent_step: Shape | None = None
     called_in: int = 0
 
@@ -156,7 +155,7 @@ class _Segment(Struct):
                 "extra": {"role": conversation.key.role, "instance": conversation.instance_name},
             },
             "steps": self.steps,
-            "final_metrics": {"total_steps": len(self.steps), **_totals(self.usage)},
+            "final_metrics": {"total_steps": len(self.steps), **_totals(self.usage or Usage())},
             "extra": {"upthread": told},
         }
         if self.children:
@@ -242,7 +241,7 @@ class _Segment(Struct):
     def _count(self, usage: Usage | None, turn: TurnNode) -> None:
         if usage is None:
             return
-        self.usage = together(self.usage, usage) or usage
+        self.usage = together(self.usage, usage)
         step = self.last_agent_step or self._step(
             "agent", turn.last_at_ms, "", members(turn, "turn_id")
         )

@@ -39,14 +39,12 @@ class Change(Struct, frozen=True, kw_only=True):
     after: bytes | None
     what: str = ""
 
-    @property
-    def is_needed(self) -> bool:
-        """Whether anything would change."""
-        return self.before != self.after
-
     def diff(self) -> Iterator[str]:
         """Yield the lines of a unified diff."""
-        old, new = (_lines(content) for content in (self.before, self.after))
+        old, new = (
+            (content or b"").decode("utf-8", "replace").splitlines(keepends=True)
+            for content in (self.before, self.after)
+        )
         names = [
             str(self.path) if each is not None else os.devnull for each in (self.before, self.after)
         ]
@@ -55,8 +53,15 @@ class Change(Struct, frozen=True, kw_only=True):
 
     def make(self) -> None:
         """Bring the file to what it shall be, in one step. Raises UpthreadError."""
+        # A link of the person's own, to a file kept elsewhere, stays one.
+        target = self.path if is_of_repository(self.path) else self.path.resolve()
         try:
-            _replace(self.path, self.after)
+            if self.after is None:
+                self.path.unlink(missing_ok=True)
+                return
+            target.parent.mkdir(parents=True, exist_ok=True)
+            mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else NEW_FILE_MODE
+            opener.write_whole(target, self.after, mode=mode)
         except OSError as error:
             raise UpthreadError(
                 f"{self.path} cannot be written: {error.strerror}", hint="nothing else was changed"
@@ -86,21 +91,6 @@ def read_file(path: Path) -> bytes | None:
 def is_of_repository(path: Path) -> bool:
     """Return whether a file is a repository's: its links are nobody's we know, and not followed."""
     return path.name == PROJECT_FILE
-
-
-def _lines(content: bytes | None) -> list[str]:
-    return [] if content is None else content.decode("utf-8", "replace").splitlines(keepends=True)
-
-
-def _replace(path: Path, content: bytes | None) -> None:
-    if content is None:
-        path.unlink(missing_ok=True)
-        return
-    # A link of the person's own, to a file kept elsewhere, stays one.
-    target = path if is_of_repository(path) else path.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else NEW_FILE_MODE
-    opener.write_whole(target, content, mode=mode)
 
 
 # --- what was installed, written down ----------------------------------------------------------

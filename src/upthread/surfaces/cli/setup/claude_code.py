@@ -52,9 +52,10 @@ def changes(
     if has_status_line:
         what += " and the status line"
         after = _with_status_line(path, after, home)
+    text = resources.files("upthread").joinpath("surfaces/hook/SKILL.md").read_bytes()
     return (
         Change(path=path, before=before, after=after, what=what),
-        Change(path=skill, before=read_file(skill), after=_skill(), what="a skill"),
+        Change(path=skill, before=read_file(skill), after=text, what="a skill"),
     )
 
 
@@ -93,10 +94,6 @@ def _with_status_line(path: Path, content: bytes, home: Path) -> bytes:
 
 def _status_line_of(settings: Mapping[str, Any]) -> str:
     return json.dumps(settings.get(STATUS_LINE, ""))
-
-
-def _skill() -> bytes:
-    return resources.files("upthread").joinpath("surfaces/hook/SKILL.md").read_bytes()
 
 
 TARGET: Final = Target(name=HOOK_AGENT, changes=changes, taken_out=taken_out)

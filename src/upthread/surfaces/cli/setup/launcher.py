@@ -270,16 +270,14 @@ def hook_line(agent: str, home: Path, event: str) -> str:
     path = shlex.quote(words[1])
     # Looked for each time: a launcher that is gone must cost the agent nothing.
     line = f"[ -f {path} ] && exec {shlex.join(words)}"
-    return f"{line} || " + (_told_gone(agent, words[1]) if event == STARTING else "exit 0")
-
-
-def _told_gone(agent: str, path: str) -> str:
+    if event != STARTING:
+        return f"{line} || exit 0"
     setup = f"upthread setup {AGENTS[agent].setup_name}"
     told = (
-        f"upthread: {one_line(path)} is gone, so this session goes on without it; "
+        f"upthread: {one_line(words[1])} is gone, so this session goes on without it; "
         f"{setup} mends it, {setup} --remove takes the hooks away"
     )
-    return f"printf '%s\\n' {shlex.quote(json.dumps({'systemMessage': told}))}"
+    return f"{line} || printf '%s\\n' {shlex.quote(json.dumps({'systemMessage': told}))}"
 
 
 def _entry(matcher: str, line: str, timeout_s: int) -> dict[str, Any]:

@@ -19,7 +19,9 @@ PLACEHOLDER: Final = "__COMMAND__"
 
 def changes(environment: Mapping[str, str], home: Path) -> tuple[Change, ...]:
     """Return what setting OpenCode up changes; its plug-in calls the launcher in `home`."""
-    path = _plugin_folder(environment) / PLUGIN
+    # As OpenCode itself looks for it, by the XDG variables.
+    base = environment.get("XDG_CONFIG_HOME") or agents_home(environment) / ".config"
+    path = Path(base, "opencode", "plugin", PLUGIN)
     after = plugin(launcher.command(home, AGENT))
     return (Change(path=path, before=read_file(path), after=after, what="the plug-in"),)
 
@@ -33,13 +35,6 @@ def plugin(command: tuple[str, ...]) -> bytes:
 def taken_out(_path: Path, _content: bytes) -> bytes | None:
     """Return the file without our part: all of it is ours."""
     return None
-
-
-def _plugin_folder(environment: Mapping[str, str]) -> Path:
-    chosen = environment.get("XDG_CONFIG_HOME")
-    # As OpenCode itself looks for it, by the XDG variables.
-    base = Path(chosen) if chosen else agents_home(environment) / ".config"
-    return base / "opencode" / "plugin"
 
 
 TARGET: Final = Target(name=AGENT, changes=changes, taken_out=taken_out)

@@ -58,12 +58,6 @@ def limit_notice(name: str, going_on: str, parked: TurnParked | RunParked) -> No
     return Notice(kind="limit", text=text, about={"until_ms": str(until_ms), "command": going_on})
 
 
-def _limit_of(result: TurnResult) -> Notice:
-    assert result.parked is not None
-    address = result.conversation.address
-    return limit_notice(address, go_on_command(address), result.parked)
-
-
 class Screen:
     """What a person sees of a turn: the decision, the status line, the reply.
 
@@ -188,11 +182,8 @@ class Screen:
     def _started(self, started: TurnStarted) -> None:
         self._status.hide()
         self._session = started.upstream_session_id
-        line, self._live = started.line, ""
-        if self._shows_reply:
-            self._output.note(line, "cyan")
-        else:
-            self._output.line(line, "cyan")
+        self._live = ""
+        (self._output.note if self._shows_reply else self._output.line)(started.line, "cyan")
         self._status.show(f"{started.agent} is working")
 
     def _event(self, event: AgentEvent) -> None:
@@ -204,9 +195,7 @@ class Screen:
                 self._reply(text)
             case TextReceived(text=text):
                 self._show_live(text)
-            case ToolCallAnnounced(title=title) if title:
-                self._status.show(title)
-            case ToolCallUpdated(title=title) if title:
+            case ToolCallAnnounced(title=title) | ToolCallUpdated(title=title) if title:
                 self._status.show(title)
             case _:
                 pass
@@ -233,7 +222,9 @@ class Screen:
     def _limited(self, result: TurnResult) -> None:
         """Show a limit. The turn is parked, so that Ctrl-C loses nothing."""
         self._keep_ids(result)
-        self.tell_limit(_limit_of(result))
+        assert result.parked is not None
+        address = result.conversation.address
+        self.tell_limit(limit_notice(address, go_on_command(address), result.parked))
 
     def tell_limit(self, limit: Notice) -> None:
         """Show until when the turn waits."""
@@ -312,7 +303,9 @@ def report_in_words(report: Report | None) -> tuple[str, str]:
     if report.status == "blocked":
         return "red", f"blocked: {one_line(report.summary)}"
     if report.verdict is None:
-        return "", f"done: {_first_line(report.summary)}"
+        lines = report.summary.strip().splitlines() or ["no summary"]
+        more = f" (and {counted(len(lines) - 1, 'more line')})" if len(lines) > 1 else ""
+        return "", f"done: {one_line(lines[0], characters_max=SUMMARY_CHARACTERS_MAX)}{more}"
     evidence = "; ".join(report.verdict.evidence)
     style = "green" if report.verdict.result == "approved" else "yellow"
     return style, one_line(
@@ -351,11 +344,3 @@ def _may_open(line: str) -> bool:
             or (begun.startswith(_FENCE) and not begun[len(_FENCE) :].strip())
         )
     )
-
-
-def _first_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    more = f" (and {counted(len(lines) - 1, 'more line')})" if len(lines) > 1 else ""
-    if not lines:
-        return "no summary"
-    return one_line(lines[0], characters_max=SUMMARY_CHARACTERS_MAX) + more

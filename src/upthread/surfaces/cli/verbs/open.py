@@ -10,10 +10,11 @@ from typing import NoReturn
 from upthread.agents.registry import AGENTS_AND_REHEARSAL
 from upthread.boundary import programs
 from upthread.client.project import Project
+from upthread.client.worktrees import refuse_running
 from upthread.core.sessions import OwnInterface
 from upthread.core.states import tell_command
 from upthread.core.types import Link
-from upthread.errors import LeaseHeldError, UpthreadError, UsageError
+from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
@@ -44,7 +45,8 @@ def main(call: Call, *, address: str) -> int:
     if call.is_dry_run:
         call.output.line(line)
         return 0
-    _refuse_two_writers(view)
+    # Claude Code 2.1.329 lets two write, and loses one branch without a word.
+    refuse_running(view, "open it when the turn has ended")
     call.output.note(f"{conversation_name(view.conversation)}: {line}", "dim")
     return _become(words, link)
 
@@ -61,20 +63,6 @@ def _command(view: RoleView, link: Link, opened: OwnInterface) -> tuple[str, ...
             address=address,
         )
     return opened.command
-
-
-def _refuse_two_writers(view: RoleView) -> None:
-    """Two writers on one upstream session lose a branch of it."""
-    # Claude Code 2.1.329 lets both write, and loses one branch without a word.
-    if view.holder is None:
-        return
-    address = view.conversation.address
-    raise LeaseHeldError(
-        f"{address} is in a turn, held by {view.holder.in_words()}",
-        holder=view.holder.in_words(),
-        hint="open it when the turn has ended",
-        address=address,
-    )
 
 
 def _become(command: tuple[str, ...], link: Link) -> NoReturn:

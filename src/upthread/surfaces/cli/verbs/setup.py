@@ -99,7 +99,7 @@ def main(
         kept = (*_of_agent(call, agent, status_line=status_line, is_asked=is_asked), *of_roles)
         # The launcher first: a hook that names it must never find it missing.
         changes = (launcher.change(home), *kept)
-    needed = tuple(change for change in changes if change.is_needed)
+    needed = tuple(change for change in changes if change.before != change.after)
     if not call.output.is_json:
         _show(call, agent, needed, is_removing=is_removing, has_diff=has_diff)
     if call.is_dry_run:
