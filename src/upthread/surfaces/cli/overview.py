@@ -307,8 +307,11 @@ class Lines(Struct):
             home = one_line(short_path(home_of(agent, os.environ)))
             ways += [_KEPT_BY[agent].format(home)] if agent in _KEPT_BY else []
             self.output.line(f"  {'; '.join(ways)}", "dim")
-        for line in _passed_over(look):
-            self.output.line(line, "yellow")
+        for agent in dict.fromkeys(agent for agent, _ in look.passed_over):
+            reasons = {why: n for (whose, why), n in look.passed_over.items() if whose == agent}
+            why = ", ".join(f"{number} {one_line(why)}" for why, number in reasons.items())
+            said = f"{agent}: {counted(sum(reasons.values()), 'file')} not read ({why})"
+            self.output.line(f"{said}: {quoted('upthread', 'doctor', agent)}", "yellow")
         foreign = sum(totals.foreign.values())
         if foreign:
             self.output.line(
@@ -357,18 +360,6 @@ def _numbers(numbers: Numbers) -> str:
     told = [counted(numbers.sessions, "session")] if numbers.sessions else []
     told += [counted(numbers.sub_agents, "sub-agent")] if numbers.sub_agents else []
     return ", ".join(told) or "none"
-
-
-def _passed_over(look: Look) -> list[str]:
-    """Return one line for each agent: how many files were passed over, and why."""
-    agents = dict.fromkeys(agent for agent, _ in look.passed_over)
-    told: list[str] = []
-    for agent in agents:
-        reasons = {why: n for (whose, why), n in look.passed_over.items() if whose == agent}
-        why = ", ".join(f"{number} {one_line(why)}" for why, number in reasons.items())
-        closer = quoted("upthread", "doctor", agent)
-        told.append(f"{agent}: {counted(sum(reasons.values()), 'file')} not read ({why}): {closer}")
-    return told
 
 
 def _shaped(

@@ -67,7 +67,10 @@ def _segments(branch: Branch, workstream: str) -> Iterator[Shape]:
         segment.add_turn(turn)
     for item in branch.items():
         segment.add_item(item)
-    segment.add_other_children()
+    # The sub-agents whose call is not on record.
+    for child in branch.children:
+        if str(child.conversation.conversation_id) not in told_of:
+            segment.embed(child)
     yield segment.document()
 
 
@@ -125,12 +128,6 @@ class _Segment(Struct):
         if result is not None:
             observation = cast("Shape", step.setdefault("observation", {}))
             _appended(observation, "results", result)
-
-    def add_other_children(self) -> None:
-        """Add the sub-agents whose call is not on record."""
-        for child in self.branch.children:
-            if str(child.conversation.conversation_id) not in self.told_of:
-                self._embed(child)
 
     def document(self, *, continued: str | None = None) -> Shape:
         """Return the trajectory as it is."""
@@ -219,7 +216,7 @@ class _Segment(Struct):
     def _result(self, call: ToolCall) -> Shape | None:
         children = self.branch.children_of(call)
         for child in children:
-            self._embed(child)
+            self.embed(child)
         if call.result is None and not children:
             return None
         result: Shape = {"extra": {"upthread": members(call, "status")}}
@@ -233,7 +230,8 @@ class _Segment(Struct):
             ]
         return result
 
-    def _embed(self, child: Branch) -> None:
+    def embed(self, child: Branch) -> None:
+        """Put a sub-agent's trajectories into this one."""
         self.told_of.add(str(child.conversation.conversation_id))
         for document in _segments(child, self.workstream):
             self.children[str(document["trajectory_id"])] = document

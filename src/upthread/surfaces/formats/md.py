@@ -80,7 +80,11 @@ def _integrity(record: Timeline) -> str:
 def _conversation_lines(audited: Branch) -> Iterator[str]:
     conversation = audited.conversation
     yield ""
-    yield _heading(conversation)
+    name = f"({code(conversation.instance_name)})"
+    if conversation.key.slot != types.CHILD_SLOT:
+        yield f"## {code(conversation.address)} {name}"
+    else:
+        yield f"## Child {code(conversation.key.role)} {name}"  # it has no address: none finds it
     yield ""
     generation = f", generation {conversation.generation}" if conversation.generation > 1 else ""
     opened = moment(conversation.opened_at_ms)
@@ -98,13 +102,6 @@ def _conversation_lines(audited: Branch) -> Iterator[str]:
         yield ""
         yield f"Refused at {moment(refusal.decided_at_ms)}: {reasons}."
     yield from _act_lines(audited.acts)
-
-
-def _heading(conversation: types.Conversation) -> str:
-    name = f"({code(conversation.instance_name)})"
-    if conversation.key.slot != types.CHILD_SLOT:
-        return f"## {code(conversation.address)} {name}"
-    return f"## Child {code(conversation.key.role)} {name}"  # it has no address: none finds it
 
 
 def _chain_lines(audited: Branch) -> Iterator[str]:

@@ -159,20 +159,15 @@ def _ended(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
     has_failed = event.hook_event_name == "PostToolUseFailure"
     # Explore agents leave their id out of the answer, and are continued by it all the same.
     child = answered.agent_id or answered.resumed_agent_id or event.given.to
+    is_behind = bool(answered.resumed_agent_id) and answered.inline_handback is None
     # An answer that comes at once is no end: freed now, the next call would meet a busy session.
-    if not has_failed and _works_on(answered):
+    if not has_failed and (answered.is_async or is_behind):
         calls.started(call, child, is_background=True)
     elif has_failed:
         calls.ended(call, _failure(event, child))
     else:
         calls.ended(call, CallEnded(session=child, reply=_reply(answered)))
     return {}
-
-
-def _works_on(answered: Answered) -> bool:
-    """Return whether a call was answered and its sub-agent works on in the background."""
-    is_behind = bool(answered.resumed_agent_id) and answered.inline_handback is None
-    return answered.is_async or is_behind
 
 
 def _failure(event: Event, child: str) -> CallEnded:

@@ -38,12 +38,8 @@ BEGINNINGS = frozenset({"PreToolUse", "before", "named", "guard"})
 """The events that tell of a database that cannot be reached; the others of a call are silent."""
 
 
-class TookTooLongError(Exception):
-    """The hook's time is over; the agent must not wait."""
-
-
-class TooLargeError(Exception):
-    """More was handed over than is read."""
+class TooMuchError(Exception):
+    """The hook took too long, and the agent must not wait; or it was handed more than it reads."""
 
 
 def main(arguments: list[str]) -> None:
@@ -70,7 +66,7 @@ def _in_time(agent: str, home: str, raw: bytes, until: float) -> Mapping[str, An
     import signal  # from here on all that takes long to load
 
     def over(_signal: int, _frame: FrameType | None) -> None:
-        raise TookTooLongError(TOOK_TOO_LONG)
+        raise TooMuchError(TOOK_TOO_LONG)
 
     signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, max(until - time.monotonic(), 0.001))
@@ -151,12 +147,12 @@ def _request(until: float) -> bytes:
     while left > 0:
         # An agent that never closes the pipe would else be waited for.
         if not select.select((0,), (), (), max(until - time.monotonic(), 0))[0]:
-            raise TookTooLongError(TOOK_TOO_LONG)
+            raise TooMuchError(TOOK_TOO_LONG)
         if not (piece := os.read(0, min(left, 1024 * 1024))):
             return b"".join(pieces)
         left -= len(piece)
         pieces.append(piece)
-    raise TooLargeError(f"it was handed more than {REQUEST_BYTES_MAX // 2**20} MiB")
+    raise TooMuchError(f"it was handed more than {REQUEST_BYTES_MAX // 2**20} MiB")
 
 
 def _undecided(agent: str, error: Exception) -> Mapping[str, Any]:

@@ -254,7 +254,8 @@ async def with_answers(
     if stands.status != WAITING or not _can_ask(context) or is_declined:
         return stands
     whose = delegations.address(stands.handle)
-    if _is_called_again(context):
+    version = context.protocol_version
+    if version is not None and is_version_at_least(version, INPUT_REQUIRED_SINCE):
         asked = ElicitRequest(params=_form(whose, stands))
         return InputRequiredResult(input_requests={KEY: asked}, request_state=stands.handle)
     for _ in range(ROUNDS_MAX):
@@ -293,11 +294,6 @@ def _can_ask(context: AnyContext) -> bool:
     asking = capabilities.elicitation if capabilities is not None else None
     # `elicitation: {}`, as it was before there were two modes, is a form.
     return asking is not None and (asking.form is not None or asking.url is None)
-
-
-def _is_called_again(context: AnyContext) -> bool:
-    version = context.protocol_version
-    return version is not None and is_version_at_least(version, INPUT_REQUIRED_SINCE)
 
 
 def _brought(context: AnyContext) -> Mapping[str, str] | None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import anyio
-import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -22,9 +21,10 @@ from upthread.core.types import Message
 from upthread.errors import NotFoundError, UpthreadError, UsageError
 from upthread.runtime.record.timeline import Timeline
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
+from upthread.surfaces import loopback
 from upthread.surfaces.cli.terminal.state_lines import opening_command
 from upthread.surfaces.cli.verbs.search import own_hits
-from upthread.surfaces.loopback import CLOSE_S_MAX, LOOPBACK, BrowserGuard, listening_socket
+from upthread.surfaces.loopback import LOOPBACK, BrowserGuard, listening_socket
 from upthread.surfaces.web import pages
 from upthread.surfaces.web.pages import SiteHtml
 
@@ -66,10 +66,7 @@ async def serve(
         bound = int(listener.getsockname()[1])
         guard = BrowserGuard(Site(project).application(), token=token, port=bound)
         listening(f"http://{LOOPBACK}:{bound}/?token={token}")
-        config = uvicorn.Config(
-            guard, log_level="error", timeout_graceful_shutdown=CLOSE_S_MAX, lifespan="off"
-        )
-        await uvicorn.Server(config).serve(sockets=[listener])
+        await loopback.serve(guard, listener, lifespan="off")
 
 
 class Recent:

@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
@@ -132,7 +132,7 @@ class Installed:
             if self._written.forms.get(agent, 0) < FORM:
                 yield f"the hooks of {agent} are of an earlier version: upthread setup {agent}"
 
-    def write_down(self, agent: str, changes: tuple[Change, ...]) -> None:
+    def write_down(self, agent: str, changes: Iterable[Change]) -> None:
         """Remember changes before they are made; the first `before` of a file stands."""
         kept = self._written.agents.setdefault(agent, {})
         for change in changes:
@@ -260,8 +260,3 @@ def block_of(content: bytes) -> bytes:
 def without_block(content: bytes) -> bytes:
     """Return a file without our block, everything else as it is."""
     return _BLOCK.sub(b"", content)
-
-
-def file_without_block(_path: Path, content: bytes) -> bytes | None:
-    """Return a file that somebody has changed since without our block."""
-    return without_block(content)

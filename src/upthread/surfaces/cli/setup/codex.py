@@ -20,9 +20,9 @@ from upthread.surfaces.cli.setup.changes import (
     Change,
     Target,
     Trust,
-    file_without_block,
     read_file,
     with_block,
+    without_block,
 )
 from upthread.surfaces.cli.setup.launcher import with_hooks, without_hooks, written
 from upthread.surfaces.cli.terminal.phrases import counted
@@ -70,7 +70,7 @@ def changes(environment: Mapping[str, str], home: Path) -> tuple[Change, ...]:
 def taken_out(path: Path, content: bytes) -> bytes | None:
     """Return a file without what is ours, everything else as it is now."""
     if path.name != HOOKS:
-        return file_without_block(path, content)
+        return without_block(content)
     return written(without_hooks(path, content), like=content)
 
 

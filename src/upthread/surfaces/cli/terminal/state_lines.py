@@ -36,19 +36,21 @@ from upthread.surfaces.cli.terminal.phrases import (
 DOUBTS_SHOWN_MAX: Final = 10
 
 
-def standing_lines(standing: Standing) -> list[tuple[str, str]]:
-    """Return the lines of a state: its reason, since when, by which agent, and the cure."""
+def write_standing(
+    output: Output, standing: Standing, more: Sequence[tuple[str, str]] = ()
+) -> None:
+    """Write a state: its reason, since when, by which agent, and the cure; `more` lines below.
+
+    The command that continues comes last, if there is one.
+    """
     lines = [("because", standing_in_words(standing))]
     if standing.since_ms is not None:
         by = f", by {one_line(standing.agent)}" if standing.agent else ""
         lines.append(("since", f"{since(standing.since_ms)}{by}"))
     if standing.cure:
         lines.append(("what helps", standing.cure))
-    return lines
-
-
-def write_going_on(output: Output, standing: Standing) -> None:
-    """Write the command that continues, if there is one."""
+    for label, value in (*lines, *more):
+        output.row((f"  {label:<13}", "dim"), value)
     if standing.command:
         output.command(f"  {'go on with':<13}", standing.command)
 

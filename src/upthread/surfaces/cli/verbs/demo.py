@@ -98,7 +98,11 @@ def _set_up(directory: Path) -> tuple[Path, Mapping[str, str]]:
     """
     directory.mkdir(mode=0o700, parents=True)
     project, home = directory / EXAMPLE, directory / "home"
-    shutil.copytree(_example_directory(), project)
+    # Beside the package when it is installed, in `examples/` in a checkout.
+    package = Path(__file__).resolve().parents[3]
+    installed = package / "examples" / EXAMPLE
+    checkout = package.parents[1] / "examples" / EXAMPLE
+    shutil.copytree(installed if installed.is_dir() else checkout, project)
     home.mkdir(mode=0o700)
     (home / "config.toml").write_text(SETTINGS, encoding="utf-8")
     start_repository(project)
@@ -110,13 +114,6 @@ def _set_up(directory: Path) -> tuple[Path, Mapping[str, str]]:
         "UPTHREAD_REHEARSAL_HOME": str(directory / "sessions"),
         "UPTHREAD_REHEARSAL_PACE_MS": str(PACE_MS),
     }
-
-
-def _example_directory() -> Path:
-    # Beside the package when it is installed, in `examples/` in a checkout.
-    package = Path(__file__).resolve().parents[3]
-    installed = package / "examples" / EXAMPLE
-    return installed if installed.is_dir() else package.parents[1] / "examples" / EXAMPLE
 
 
 # --- the story ---------------------------------------------------------------------------------

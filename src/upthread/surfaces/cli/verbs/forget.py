@@ -6,7 +6,7 @@ It never removes what agents have stored themselves; it prints where that is.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -200,7 +200,22 @@ def _show(call: Call, found: _Found) -> None:
 
 def _tell(call: Call, found: _Found, *, is_done: bool) -> None:
     if call.output.is_json:
-        call.output.json({"is_done": is_done, **_shape(found)})
+        call.output.json(
+            {
+                "is_done": is_done,
+                "workstreams": [
+                    {
+                        "workstream": each.workstream,
+                        "conversations": len(each.conversations),
+                        "runs": len(each.runs),
+                        **members(summed(each.conversations), "parts content_bytes oldest_at_ms"),
+                    }
+                    for each in found.workstreams
+                ],
+                "logs": [members(log, "path size_bytes") for log in found.logs],
+                "agents_hold": found.elsewhere,
+            }
+        )
         return
     if is_done:
         call.output.line("FORGOTTEN: what was said is in no file of upthread's", "green")
@@ -215,27 +230,16 @@ def _tell(call: Call, found: _Found, *, is_done: bool) -> None:
         )
 
 
-def _shape(found: _Found) -> Mapping[str, object]:
-    return {
-        "workstreams": [
-            {
-                "workstream": each.workstream,
-                "conversations": len(each.conversations),
-                "runs": len(each.runs),
-                **members(summed(each.conversations), "parts content_bytes oldest_at_ms"),
-            }
-            for each in found.workstreams
-        ],
-        "logs": [members(log, "path size_bytes") for log in found.logs],
-        "agents_hold": found.elsewhere,
-    }
-
-
 # --- what others hold --------------------------------------------------------------------------
 
 
 def _with_elsewhere(found: _Found) -> _Found:
-    sessions = dict.fromkeys(_sessions(found.workstreams))
+    sessions = dict.fromkeys(
+        (link.agent, link.upstream_session_id)
+        for each in found.workstreams
+        for conversation in each.conversations
+        for link in conversation.links
+    )
     paths: dict[tuple[str, str], str] = {}
     for agent in {agent for agent, _ in sessions} & set(WITH_A_STORE):
         for stored in stored_histories(os.environ, agent=agent):
@@ -247,10 +251,3 @@ def _with_elsewhere(found: _Found) -> _Found:
         for agent, session in sessions
     )
     return structs.replace(found, elsewhere=elsewhere)
-
-
-def _sessions(workstreams: Sequence[HeldWorkstream]) -> Iterator[tuple[str, str]]:
-    for each in workstreams:
-        for conversation in each.conversations:
-            for link in conversation.links:
-                yield link.agent, link.upstream_session_id

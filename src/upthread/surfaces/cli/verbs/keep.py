@@ -87,14 +87,20 @@ def main(
     if is_picking or is_continuing:
         if is_soon or given or call.is_dry_run:
             raise UsageError("adopt takes no --soon, --as or --dry-run", hint="leave it out")
-        return _continue(call, words, agent, is_picking=is_picking)
+        if is_picking:
+            if words:
+                raise UsageError("--pick suggests the addresses", hint="leave the address out")
+            return _pick(call, agent)
+        if len(words) != 2:
+            raise UsageError(
+                "adopt takes an address and a session's id",
+                hint="upthread adopt ADDRESS ID, or choose from a list: upthread adopt --pick",
+            )
+        return _adopt(call, words[0], words[1], agent)
     if words or is_soon:
         if given is not None and len(words) != 1:
             raise UsageError("--as names one session's address", hint="name one session")
-        around = call.surroundings()
-        outlines = outlines_here(around, agent=agent, ids=words, is_soon=is_soon)
-        _require_found(words, outlines)
-        return _keep(call, around, outlines, address=given)
+        return _keep(call, words, agent, is_soon=is_soon, address=given)
     if agent or given:
         raise UsageError("no session is named", hint="upthread keep SESSION, or --soon")
     forget_outlived(call)
@@ -105,12 +111,16 @@ def main(
 
 
 def _keep(
-    call: Call,
-    around: Surroundings,
-    outlines: Sequence[SessionOutline],
-    *,
-    address: str | None,
+    call: Call, ids: Sequence[str], agent: str | None, *, is_soon: bool, address: str | None
 ) -> int:
+    around = call.surroundings()
+    outlines = outlines_here(around, agent=agent, ids=ids, is_soon=is_soon)
+    if missing := [each for each in ids if each not in {known.session_id for known in outlines}]:
+        raise NotFoundError(
+            f"no agent here has stored a session {one_line(missing[0])!r}",
+            hint="which sessions there are: upthread --all, or upthread search WORDS",
+        )
+
     async def use(project: Project) -> tuple[int, list[Candidate]]:
         held, chosen = _candidates(project, outlines)
         if address is not None:
@@ -154,37 +164,16 @@ async def _caught_up(project: Project, held: Sequence[Candidate]) -> AsyncIterat
             yield done
 
 
-def _require_found(ids: Sequence[str], outlines: Sequence[SessionOutline]) -> None:
-    known = {each.session_id for each in outlines}
-    missing = [each for each in ids if each not in known]
-    if missing:
-        raise NotFoundError(
-            f"no agent here has stored a session {one_line(missing[0])!r}",
-            hint="which sessions there are: upthread --all, or upthread search WORDS",
-        )
-
-
 # --- a conversation that continues ----------------------------------------------------------------
-
-
-def _continue(call: Call, words: Sequence[str], agent: str | None, *, is_picking: bool) -> int:
-    if is_picking:
-        if words:
-            raise UsageError("--pick suggests the addresses", hint="leave the address out")
-        return _pick(call, agent)
-    if len(words) != 2:
-        raise UsageError(
-            "adopt takes an address and a session's id",
-            hint="upthread adopt ADDRESS ID, or choose from a list: upthread adopt --pick",
-        )
-    address, session = words
-    return _adopt(call, address, session, agent)
 
 
 def _adopt(call: Call, address: str, session: str, agent: str | None) -> int:
     async def use(project: Project, chosen: str | None) -> tuple[RoleView | None, RoleView]:
         # Read first, because afterwards the replaced session is not known any more.
-        before = await _role_or_none(project, address)
+        try:
+            before = await project.role(address)
+        except NotFoundError:
+            before = None
         await project.adopt(address, session, agent=chosen)
         return before, await project.role(address)
 
@@ -206,17 +195,15 @@ def _adopt(call: Call, address: str, session: str, agent: str | None) -> int:
     return 0
 
 
-async def _role_or_none(project: Project, address: str) -> RoleView | None:
-    try:
-        return await project.role(address)
-    except NotFoundError:
-        return None
-
-
 def _pick(call: Call, agent: str | None) -> int:
     """Let a person choose; with --yes all; else only list the sessions, and say how."""
     around, output = call.surroundings(), call.output
-    outlines = [each for each in outlines_here(around, agent=agent) if _is_offered(each)]
+    outlines = [
+        each
+        for each in outlines_here(around, agent=agent)
+        # Not a sub-agent that always starts fresh.
+        if can_be_adopted(each) and (each.is_of_a_role or not each.is_sub_agent)
+    ]
 
     async def look(project: Project) -> tuple[list[Candidate], list[Candidate]]:
         return _candidates(project, outlines)
@@ -249,11 +236,6 @@ def _pick(call: Call, agent: str | None) -> int:
         output.command("all of them: ", "upthread adopt --pick --yes")
         output.command("one of them: ", one)
     return code
-
-
-def _is_offered(outline: SessionOutline) -> bool:
-    """Return whether a session can continue here: not a sub-agent that always starts fresh."""
-    return can_be_adopted(outline) and (outline.is_of_a_role or not outline.is_sub_agent)
 
 
 def _asked(found: Sequence[Candidate], around: Surroundings) -> list[Candidate]:

@@ -15,7 +15,6 @@ import click
 from upthread.client.store_move import MovePlan, MoveRequest, make_move, plan_move, resolved
 from upthread.client.stores import migrate_store
 from upthread.errors import UsageError
-from upthread.runtime.record.store_copy import ToMove
 from upthread.store.kinds import KINDS, PARTS
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
@@ -73,7 +72,7 @@ def main(call: Call, *, source: str | None, target: str | None, is_all: bool) ->
         done = make_move(settings, request, on_entries=progress.add)
     # Also after an interruption, otherwise the status line stays on the screen.
     finally:
-        progress.end()
+        progress.status.hide()
     _tell(call.output, done, is_done=True)
 
 
@@ -93,7 +92,7 @@ class _Progress:
 
     def __init__(self, output: Output, total: int) -> None:
         self._output = output
-        self._status = StatusLine(output)
+        self.status = StatusLine(output)
         self._total = total
         self._done = 0
         self._told_at_s = time.monotonic()
@@ -101,13 +100,10 @@ class _Progress:
     def add(self, rows: int) -> None:
         self._done += rows
         text = f"moved {self._done} of {counted(self._total, 'record')}"
-        self._status.show(text)
+        self.status.show(text)
         if not self._output.is_live and time.monotonic() - self._told_at_s > TOLD_EVERY_S:
             self._told_at_s = time.monotonic()
             self._output.note(text)
-
-    def end(self) -> None:
-        self._status.hide()
 
 
 def _show(output: Output, plan: MovePlan) -> None:
@@ -155,16 +151,15 @@ def _shape(plan: MovePlan, *, is_done: bool) -> dict[str, object]:
         "from": plan.source,
         "to": plan.target,
         "is_moved": is_done,
-        "projects": [_project_shape(each) for each in plan.projects],
+        "projects": [
+            {
+                "project_id": each.project_id,
+                "paths": [identity.path for identity in each.identities],
+                "entries": {kind: each.entries[kind] for kind in KINDS},
+                "entries_there_before": each.there,
+            }
+            for each in plan.projects
+        ],
         "projects_left": plan.others,
         "redaction_key": plan.key,
-    }
-
-
-def _project_shape(project: ToMove) -> dict[str, object]:
-    return {
-        "project_id": project.project_id,
-        "paths": [each.path for each in project.identities],
-        "entries": {kind: project.entries[kind] for kind in KINDS},
-        "entries_there_before": project.there,
     }

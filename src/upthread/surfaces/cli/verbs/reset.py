@@ -34,7 +34,7 @@ def main(call: Call, *, address: str, is_turn: bool) -> None:
     view = call.with_project(lambda project: project.role(address))
     output = call.output
     if not output.is_json:
-        output.line(_plan_to_free(view) if is_turn else _plan(view))
+        output.line(_plan(view, is_turn=is_turn))
     if call.is_dry_run:
         _tell(call, view, None)
         return
@@ -42,18 +42,15 @@ def main(call: Call, *, address: str, is_turn: bool) -> None:
     _tell(call, view, call.with_project(change))
 
 
-def _plan_to_free(view: RoleView) -> str:
-    holder = view.holder.in_words() if view.holder else "nobody"
-    return (
-        f"{conversation_name(view.conversation)}: in use by {holder}. Free it only if that agent "
-        "is gone: otherwise two agents work in one session. The conversation continues."
-    )
-
-
-def _plan(view: RoleView) -> str:
-    link = view.link
+def _plan(view: RoleView, *, is_turn: bool) -> str:
+    name, link = conversation_name(view.conversation), view.link
+    if is_turn:
+        holder = view.holder.in_words() if view.holder else "nobody"
+        return (
+            f"{name}: in use by {holder}. Free it only if that agent is gone: otherwise two agents"
+            " work in one session. The conversation continues."
+        )
     session = f", session {link.upstream_session_id} of {link.agent}" if link else ""
-    name = conversation_name(view.conversation)
     return (
         f"{name}: {counted(view.turns, 'turn')}{session}. A new conversation begins in its place, "
         "which remembers nothing of this one; the old one stays for the audit."

@@ -13,7 +13,6 @@ import click
 
 from upthread.agents.registry import seen_way, version_here, version_warning
 from upthread.boundary.own_files import home_directory, persons_home
-from upthread.client.agent_calls import InUse
 from upthread.config import PROJECT_FILE, Settings, read_config, roles_of_agent
 from upthread.core.agents import AGENTS, NATIVE, Agent, name_of
 from upthread.core.decision.handshake import Continuity
@@ -30,10 +29,10 @@ from upthread.surfaces.cli.setup.changes import (
     Installed,
     Target,
     block_of,
-    file_without_block,
     is_of_repository,
     read_file,
     with_block,
+    without_block,
 )
 from upthread.surfaces.cli.terminal.input import can_ask, choose, confirm
 from upthread.surfaces.cli.terminal.phrases import short_path
@@ -88,9 +87,8 @@ def main(
     agent = known.setup_name
     persons_home(os.environ)  # without one, an agent would not find what is set up
     home = home_directory(os.environ)
-    installed = Installed(home)
     if is_removing:
-        kept = installed.undoing(agent, partial(_taken_out, TARGETS[agent]))
+        kept = Installed(home).undoing(agent, partial(_taken_out, TARGETS[agent]))
         changes = kept
     else:
         _look_at_version(call, known)
@@ -108,19 +106,36 @@ def main(
     question = f"{'Change these back' if is_removing else 'Make these changes'}?"
     if needed:
         confirm(call, question)
-    if is_removing:
-        _take_back(agent, home, installed, needed)
-    else:
-        _make(agent, home, installed, kept, needed)
+    _carry_out(agent, home, kept, needed, is_removing=is_removing)
     _tell(call, agent, needed, is_done=True)
     if not is_removing:
-        # Opened once by a person, because hooks do nothing in an unused project.
-        found = call.with_project(lambda project: project.in_use(), needs=Needs(tables=HOOKS))
-        _show_what_happens(call, agent, found)
+        _show_what_happens(call, agent)
 
 
-def _show_what_happens(call: Call, agent: str, found: InUse) -> None:
+def _carry_out(
+    agent: str, home: Path, kept: Iterable[Change], needed: Iterable[Change], *, is_removing: bool
+) -> None:
+    installed = Installed(home)
+    if not is_removing:
+        launcher.make_room(home)
+        # Before any file is changed: killed in between, `--remove` still knows what was there.
+        installed.write_down(agent, kept)
+    for change in needed:
+        change.make()
+    if not is_removing:
+        launcher.forget_told(home)
+        return
+    # After the files, so that a killed undo can be repeated.
+    installed.forget(agent)
+    # Other agents may still call the launcher.
+    if not installed.agents():
+        launcher.remove(home)
+
+
+def _show_what_happens(call: Call, agent: str) -> None:
     """Print which roles continue here, in which workstream, and the next command."""
+    # Opened once by a person, because hooks do nothing in an unused project.
+    found = call.with_project(lambda project: project.in_use(), needs=Needs(tables=HOOKS))
     output = call.output
     if TARGETS[agent].then:
         output.note(TARGETS[agent].then, "yellow")
@@ -164,31 +179,6 @@ def _of_agent(
     return TARGETS[agent].changes(os.environ, home, has_status_line=bool(status_line))
 
 
-def _make(
-    agent: str,
-    home: Path,
-    installed: Installed,
-    kept: tuple[Change, ...],
-    needed: tuple[Change, ...],
-) -> None:
-    launcher.make_room(home)
-    # Before any file is changed: killed in between, `--remove` still knows what was there.
-    installed.write_down(agent, kept)
-    for change in needed:
-        change.make()
-    launcher.forget_told(home)
-
-
-def _take_back(agent: str, home: Path, installed: Installed, needed: tuple[Change, ...]) -> None:
-    for change in needed:
-        change.make()
-    # After the files, so that a killed undo can be repeated.
-    installed.forget(agent)
-    # Other agents may still call the launcher.
-    if not installed.agents():
-        launcher.remove(home)
-
-
 def _roles(call: Call, said: Sequence[str], *, is_asked: bool) -> tuple[Change, ...]:
     settings = call.trusted_settings()
 
@@ -202,7 +192,7 @@ def _roles(call: Call, said: Sequence[str], *, is_asked: bool) -> tuple[Change, 
 
 
 def _taken_out(target: Target, path: Path, content: bytes) -> bytes | None:
-    return (file_without_block if is_of_repository(path) else target.taken_out)(path, content)
+    return without_block(content) if is_of_repository(path) else target.taken_out(path, content)
 
 
 def _show(

@@ -60,7 +60,16 @@ def _show_state(call: Call) -> None:
     found, views = call.with_project(look)
     _show(call, found)
     if not call.output.is_json:
-        _show_standing(call.output, [view for view in views if _is_told(view, found.workstream)])
+        # The one in use, and those that need a person.
+        shown = [
+            view
+            for view in views
+            if view.workstream.workstream == found.workstream
+            or view.standing.cure
+            or view.in_doubt
+            or view.open_questions
+        ]
+        _show_standing(call.output, shown)
 
 
 def _print_snippet(call: Call) -> None:
@@ -77,12 +86,6 @@ def _print_snippet(call: Call) -> None:
         call.output.json({"snippet": shown})
     else:
         call.output.document(json.dumps(shown, indent=2) + "\n")
-
-
-def _is_told(view: WorkstreamView, used: str | None) -> bool:
-    """Return whether to show a workstream: the one in use, and those that need a person."""
-    is_used = view.workstream.workstream == used
-    return is_used or bool(view.standing.cure or view.in_doubt or view.open_questions)
 
 
 def _show_standing(output: Output, views: Sequence[WorkstreamView]) -> None:
