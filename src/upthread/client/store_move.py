@@ -41,6 +41,7 @@ _MEND_KEY: Final = "put the key back from a copy, else equal secrets no longer l
 class MoveRequest(Struct, frozen=True, kw_only=True):
     """What to move: addresses, and whose: the project of a directory, or with None every one."""
 
+    settings: Settings
     source: str
     target: str
     directory: Path | None
@@ -59,26 +60,24 @@ class MovePlan(Struct, frozen=True, kw_only=True):
     key: KeyState
 
 
-def plan_move(settings: Settings, request: MoveRequest) -> MovePlan:
+def plan_move(request: MoveRequest) -> MovePlan:
     """Return what a move would do, and do nothing. Raises as `make_move` does."""
-    with _ends(settings, request, is_made=False) as (source, target):
-        return _planned(settings, request, source, target)[1]
+    with _ends(request, is_made=False) as (source, target):
+        return _planned(request, source, target)[1]
 
 
-def make_move(
-    settings: Settings, request: MoveRequest, *, on_entries: Callable[[int], None]
-) -> MovePlan:
+def make_move(request: MoveRequest, *, on_entries: Callable[[int], None]) -> MovePlan:
     """Move, prove it, and return what was found before; what is there already is not written again.
 
     Raises UsageError for ends that are none, NotFoundError for a project or file that is not there,
     LeaseHeldError and ConflictError when somebody is at the source or the target holds something
     else, StoreError when it cannot be proved. Then it is not done, and can be done again.
     """
-    with _ends(settings, request, is_made=True) as (source, target):
-        move, plan = _planned(settings, request, source, target, on_entries=on_entries)
+    with _ends(request, is_made=True) as (source, target):
+        move, plan = _planned(request, source, target, on_entries=on_entries)
         # Before the rows: killed between the two, a target
         # without its key would redact with another.
-        key = _carry_key(settings, request, is_dry=False)
+        key = _carry_key(request, is_dry=False)
         for project in plan.projects:
             move.make(project)
             assert target is not None, "a move opens its target"
@@ -95,9 +94,7 @@ def resolved(settings: Settings, address: str) -> str:
 
 
 @contextmanager
-def _ends(
-    settings: Settings, request: MoveRequest, *, is_made: bool
-) -> Generator[tuple[LogStore, LogStore | None]]:
+def _ends(request: MoveRequest, *, is_made: bool) -> Generator[tuple[LogStore, LogStore | None]]:
     """Open both stores. A file that is not there yet is made only where it is to be filled."""
     # Before either is opened: a target that is the source would be compared with itself, and fit.
     if _place(request.source) == _place(request.target):
@@ -107,13 +104,13 @@ def _ends(
             f"there is no database {file_path(request.source)}", hint="name the file after --from"
         )
     if is_made:
-        secure_home(Path(settings.home))
+        secure_home(Path(request.settings.home))
     is_there = is_postgres(request.target) or file_path(request.target).is_file()
     with ExitStack() as stack:
-        source = stack.enter_context(closing(_opened(settings, request.source)))
+        source = stack.enter_context(closing(_opened(request.settings, request.source)))
         target = None
         if is_made or is_there:
-            target = stack.enter_context(closing(_opened(settings, request.target)))
+            target = stack.enter_context(closing(_opened(request.settings, request.target)))
         yield source, target
 
 
@@ -126,7 +123,6 @@ def _place(address: str) -> str:
 
 
 def _planned(
-    settings: Settings,
     request: MoveRequest,
     source: LogStore,
     target: LogStore | None,
@@ -143,7 +139,7 @@ def _planned(
         target=shown_address(request.target),
         projects=tuple(map(move.plan, chosen)),
         others=len(known) - len(chosen),
-        key=_carry_key(settings, request, is_dry=True),
+        key=_carry_key(request, is_dry=True),
     )
     return move, plan
 
@@ -206,8 +202,8 @@ def _lives(now: Lease, seen: Lease) -> bool:
     return has_moved and now.holder is not None and not is_dead(now.holder)
 
 
-def _carry_key(settings: Settings, request: MoveRequest, *, is_dry: bool) -> KeyState:
-    home = Path(settings.home)
+def _carry_key(request: MoveRequest, *, is_dry: bool) -> KeyState:
+    home = Path(request.settings.home)
     ours, theirs = key_path(request.source, home), key_path(request.target, home)
     if not ours.exists():
         return "none"

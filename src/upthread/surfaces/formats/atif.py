@@ -243,13 +243,12 @@ class _Segment(Struct):
         step = self.last_agent_step or self._step(
             "agent", turn.last_at_ms, "", members(turn, "turn_id")
         )
-        told = {
-            "prompt_tokens": usage.read,
-            "completion_tokens": usage.written,
-            "cached_tokens": usage.cached,
-        }
         step["metrics"] = {
-            **{name: count for name, count in told.items() if count is not None},
+            **_known(
+                prompt_tokens=usage.read,
+                completion_tokens=usage.written,
+                cached_tokens=usage.cached,
+            ),
             "extra": {"cache_written_tokens": usage.cache_written, "of": "the turn"},
         }
         if usage.requests:
@@ -299,12 +298,15 @@ def _known_of(call: ToolCall) -> Shape:
 
 
 def _totals(usage: Usage) -> Shape:
-    told = {
-        "total_prompt_tokens": usage.read,
-        "total_completion_tokens": usage.written,
-        "total_cached_tokens": usage.cached,
-    }
-    return {name: count for name, count in told.items() if count is not None}
+    return _known(
+        total_prompt_tokens=usage.read,
+        total_completion_tokens=usage.written,
+        total_cached_tokens=usage.cached,
+    )
+
+
+def _known(**counts: int | None) -> Shape:
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def _timestamp(at_ms: int) -> str:

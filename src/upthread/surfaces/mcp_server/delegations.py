@@ -112,7 +112,10 @@ class Delegations(Struct):
             raise UsageError(f"{underway} delegations are under way", hint="wait for one of them")
         handle = new_id("dlg")
         self._start(handle, address, prompt, is_fresh=is_fresh, when_busy=when_busy)
-        self._forget_oldest()
+        over = [each for each, delegation in self.known.items() if delegation.over.is_set()]
+        # Never one that is under way: its client would have nothing left to ask by.
+        for oldest in over[: max(0, len(self.known) - KEPT_MAX)]:
+            del self.known[oldest]
         return await self.wait(handle)
 
     async def answer(self, handle: str, answers: Mapping[str, str]) -> Delegated:
@@ -176,12 +179,6 @@ class Delegations(Struct):
             delegation.error = error
         finally:
             delegation.over.set()
-
-    def _forget_oldest(self) -> None:
-        over = [handle for handle, each in self.known.items() if each.over.is_set()]
-        # Never one that is under way: its client would have nothing left to ask by.
-        for handle in over[: max(0, len(self.known) - KEPT_MAX)]:
-            del self.known[handle]
 
 
 def _stands(handle: str, delegation: _Delegation) -> Delegated:

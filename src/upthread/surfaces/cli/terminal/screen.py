@@ -127,7 +127,7 @@ class Screen:
             write(shapes.turn_ended(result))
 
         def limited(result: TurnResult) -> None:
-            write(shapes.turn_ended(result))
+            cancelled(result)
             self._limited(result)
 
         return Listener(

@@ -31,6 +31,8 @@ from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import counted, midnight_ms, one_line
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
+ANY_DAY: Final = "~"
+"""Comes after every day."""
 
 
 class _Elsewhere(Struct, frozen=True, kw_only=True):
@@ -89,15 +91,11 @@ def main(
             if role is not None:
                 await anyio.to_thread.run_sync(_require_role, project, workstream, role)
         held = await project.forgetting.held(selection)
-        kept = await anyio.to_thread.run_sync(lambda: logs(Path(project.settings.home)))
         if before is not None:  # a workstream without such old content has nothing to forget
             held = tuple(filter(_has_content, held))
-        found = _Found(
-            selections=(selection,),
-            workstreams=held,
-            # A log does not name its workstream, so each log may belong to this workstream.
-            logs=kept if before is None else tuple(log for log in kept if log.day < before),
-        )
+        # A log does not name its workstream, so each log may belong to this workstream.
+        kept = await _logs_before(project, before or ANY_DAY)
+        found = _Found(selections=(selection,), workstreams=held, logs=kept)
         return await anyio.to_thread.run_sync(lambda: _with_elsewhere(found))
 
     _carry_out(call, call.with_project(look), "Forget it?")
@@ -148,11 +146,14 @@ async def _outlived(project: Project) -> tuple[_Found, Sequence[str]]:
     selections = tuple(Selection(workstream=each.workstream, before_ms=before_ms) for each in held)
     old: tuple[Log, ...] = ()
     if rule.stderr_days is not None:
-        first_day = day_of(now_ms - rule.stderr_days * DAY_MS)
-        kept = await anyio.to_thread.run_sync(lambda: logs(Path(project.settings.home)))
-        old = tuple(log for log in kept if log.day < first_day)
+        old = await _logs_before(project, day_of(now_ms - rule.stderr_days * DAY_MS))
     outlived = tuple(filter(_has_content, held))
     return _Found(selections=selections, workstreams=outlived, logs=old), in_doubt
+
+
+async def _logs_before(project: Project, day: str) -> tuple[Log, ...]:
+    kept = await anyio.to_thread.run_sync(logs, Path(project.settings.home))
+    return tuple(log for log in kept if log.day < day)
 
 
 def _has_content(held: HeldWorkstream) -> bool:

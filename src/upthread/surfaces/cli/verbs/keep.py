@@ -205,10 +205,9 @@ def _pick(call: Call, agent: str | None) -> int:
         if can_be_adopted(each) and (each.is_of_a_role or not each.is_sub_agent)
     ]
 
-    async def look(project: Project) -> tuple[list[Candidate], list[Candidate]]:
-        return _candidates(project, outlines)
-
-    held, found = call.with_project(look)
+    held, found = call.with_project(
+        lambda project: project.read(lambda: _candidates(project, outlines))
+    )
     if not found and not output.is_json:
         output.note("there is no session here that is not on record", "dim")
         return 0

@@ -56,11 +56,12 @@ def main(call: Call, *, source: str | None, target: str | None, is_all: bool) ->
             "a move needs both ends", hint="upthread migrate --from sqlite --to postgres://…"
         )
     request = MoveRequest(
+        settings=settings,
         source=resolved(settings, source),
         target=resolved(settings, target),
         directory=None if is_all else Path.cwd(),
     )
-    plan = plan_move(settings, request)
+    plan = plan_move(request)
     if not call.output.is_json:
         _show(call.output, plan)
     if call.is_dry_run:
@@ -69,7 +70,7 @@ def main(call: Call, *, source: str | None, target: str | None, is_all: bool) ->
     confirm(call, f"Move to {plan.target}?", declined="nothing was moved")
     progress = _Progress(call.output, sum(project.left for project in plan.projects))
     try:
-        done = make_move(settings, request, on_entries=progress.add)
+        done = make_move(request, on_entries=progress.add)
     # Also after an interruption, otherwise the status line stays on the screen.
     finally:
         progress.status.hide()

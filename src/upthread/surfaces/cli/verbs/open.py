@@ -30,12 +30,12 @@ from upthread.surfaces.cli.terminal.state_lines import open_link, opening_comman
 def main(call: Call, *, address: str) -> int:
     """Resume a session in the agent's own interface. With --json, only print the command."""
 
-    async def use(project: Project) -> tuple[RoleView, Link, OwnInterface]:
+    async def use(project: Project) -> tuple[RoleView, OwnInterface]:
         view = await project.role(address)
-        link = open_link(view.conversation, view.link)
-        return view, link, await project.own_interface(link)
+        return view, await project.own_interface(view.link)
 
-    view, link, opened = call.with_project(use, needs=Needs(tables=STARTING))
+    view, opened = call.with_project(use, needs=Needs(tables=STARTING))
+    link = open_link(view.conversation, view.link)
     words = _command(view, link, opened)
     if call.output.is_json:
         told = {"address": view.conversation.address, "command": words}

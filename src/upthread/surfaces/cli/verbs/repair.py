@@ -182,12 +182,8 @@ def _tell_asked(call: Call, agent: str, asked: OpeningResult) -> None:
 
 def _own(call: Call, address: str) -> int:
     async def use(project: Project) -> tuple[str, History]:
-        view = await project.role(address)
-        conversation = view.conversation
-        messages = await anyio.to_thread.run_sync(
-            lambda: project.store.messages(conversation.conversation_id)
-        )
-        return conversation_name(conversation), history_of(messages)
+        name = conversation_name((await project.role(address)).conversation)
+        return name, history_of(await project.conversation(address))
 
     name, history = call.with_project(use)
     made = repaired(history)

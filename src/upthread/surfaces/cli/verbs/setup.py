@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, get_args
@@ -93,7 +93,7 @@ def main(
     else:
         _look_at_version(call, known)
         is_asked = not call.is_yes and not call.is_dry_run and can_ask(call.output)
-        of_roles = _roles(call, roles_given, is_asked=is_asked)
+        of_roles = role_changes(call, parsed_roles(roles_given), is_asked=is_asked)
         kept = (*_of_agent(call, agent, status_line=status_line, is_asked=is_asked), *of_roles)
         # The launcher first: a hook that names it must never find it missing.
         changes = (launcher.change(home), *kept)
@@ -179,18 +179,6 @@ def _of_agent(
     return TARGETS[agent].changes(os.environ, home, has_status_line=bool(status_line))
 
 
-def _roles(call: Call, said: Sequence[str], *, is_asked: bool) -> tuple[Change, ...]:
-    settings = call.trusted_settings()
-
-    def ask(role: str) -> str:
-        if not is_asked:
-            return USUAL  # `--yes` takes what is offered, as Enter does
-        question = f"{role}: go on in its earlier session?"
-        return choose(call.output, question, CONTINUITIES, usual=USUAL)
-
-    return role_changes(settings, parsed_roles(said), ask)
-
-
 def _taken_out(target: Target, path: Path, content: bytes) -> bytes | None:
     return without_block(content) if is_of_repository(path) else target.taken_out(path, content)
 
@@ -274,10 +262,9 @@ def parsed_roles(said: Iterable[str]) -> Mapping[str, str]:
     return found
 
 
-def role_changes(
-    settings: Settings, said: Mapping[str, str], ask: Callable[[str], str]
-) -> tuple[Change, ...]:
-    """Return what is to be written of roles: what was said of each, else what `ask` answers."""
+def role_changes(call: Call, said: Mapping[str, str], *, is_asked: bool) -> tuple[Change, ...]:
+    """Return what is to be written of roles: what was said of each, else what a person answers."""
+    settings = call.trusted_settings()
     path = Path(settings.working_directory) / PROJECT_FILE
     before = read_file(path)
     # The agents' own general roles are left alone until a person turns one on.
@@ -286,18 +273,23 @@ def role_changes(
         known = ", ".join(sorted(settings.native_roles))
         like = did_you_mean(unknown[0], settings.native_roles)
         raise UsageError(f"there is no role {unknown[0]!r}{like}", hint=f"known roles: {known}")
-    asked = [name for name in undecided(settings, before) if name not in said]
-    told = {**{name: ask(name) for name in asked}, **said}
+    told = dict(said)
+    for name in undecided(settings, before):
+        if name not in said:
+            told[name] = USUAL  # `--yes` takes what is offered, as Enter does
+            if is_asked:
+                question = f"{name}: go on in its earlier session?"
+                told[name] = choose(call.output, question, CONTINUITIES, usual=USUAL)
     if not told:
         return ()
     # All that our block said before: it is written anew as a whole.
     earlier = read_config(block_of(before or b""), source=PROJECT_FILE).roles
     whole = {**{name: str(table.continuity) for name, table in earlier.items()}, **told}
-    lines = [line for name, how in sorted(whole.items()) for line in _table(name, how)]
+    lines = [
+        line
+        for name, how in sorted(whole.items())
+        for line in (f"[roles.{name}]", f'continuity = "{how}"')
+    ]
     after = with_block(path, before, tuple(lines))
     what = f"the continuity of {', '.join(sorted(told))}"
     return (Change(path=path, before=before, after=after, what=what),)
-
-
-def _table(name: str, how: str) -> tuple[str, str]:
-    return f"[roles.{name}]", f'continuity = "{how}"'
