@@ -15,6 +15,7 @@ from msgspec import Struct, field, structs
 
 from upthread.agents.base import PermissionRequest
 from upthread.client.parts import ProjectParts
+from upthread.client.stores import conversations_in
 from upthread.config import personal_role, unusable_role
 from upthread.core.agents import WITH_A_STORE
 from upthread.core.commands import RecordAct
@@ -244,13 +245,12 @@ class AgentCalls:
 
     def _newest_moves(self) -> Iterator[tuple[int, str]]:
         """Yield when each conversation's newest turn moved last, with its workstream."""
-        for name in self._workstreams():
-            if name.startswith(SESSION_PREFIX):
-                continue
-            for each in self._store.conversations(self._project_id, name):
-                for turn in self._store.turns(each.conversation_id, newest=1):
-                    events = self._store.turn_events(turn.conversation_id, turn.turn_id)
-                    yield from ((event.recorded_at_ms, name) for event in events[-1:])
+        for each in conversations_in(self._store, self._project_id):
+            name = each.key.workstream
+            turns = self._store.turns(each.conversation_id, newest=1)
+            for turn in () if name.startswith(SESSION_PREFIX) else turns:
+                events = self._store.turn_events(turn.conversation_id, turn.turn_id)
+                yield from ((event.recorded_at_ms, name) for event in events[-1:])
 
     def _workstreams(self) -> list[str]:
         return [each.workstream for each in self._store.workstreams(self._project_id)]

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct, structs
 
 from upthread.client.file_permissions import put_key, read_key, secure_home
-from upthread.client.stores import key_of
+from upthread.client.stores import conversations_in, key_of
 from upthread.config import Settings
 from upthread.core.commands import RecordAct, RecordOnce
 from upthread.core.names import shown
@@ -258,8 +258,7 @@ def _actions(here: LogStore, there: LogStore) -> Iterator[RecordOnce]:
 
 def _conversations(store: LogStore) -> Iterator[Conversation]:
     for project_id in _projects(store):
-        for workstream in store.workstreams(project_id):
-            yield from store.conversations(project_id, workstream.workstream)
+        yield from conversations_in(store, project_id)
 
 
 def _projects(store: LogStore) -> Iterable[ProjectId]:

@@ -23,6 +23,7 @@ from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.boundary import own_files
 from upthread.boundary.own_files import installed_path
 from upthread.client.file_permissions import log_path
+from upthread.client.stores import conversations_in
 from upthread.config import Settings, instructions_in
 from upthread.core.actors import Actor
 from upthread.core.agents import ACP, AGENTS, name_of, one_of
@@ -122,11 +123,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         resolved = self.store.resolve(key_of(self.project_id, address))
         if resolved is None:
             name = f"{address.workstream}/{address.role}"
-            known = (
-                each.key.address
-                for known in self.store.workstreams(self.project_id)
-                for each in self.store.conversations(self.project_id, known.workstream)
-            )
+            known = (e.key.address for e in conversations_in(self.store, self.project_id))
             raise NotFoundError(
                 f"{shown(name)} has no conversation yet{did_you_mean(name, known)}",
                 hint=f'start one: upthread tell {shlex.quote(name)} "…"',

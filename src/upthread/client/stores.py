@@ -8,7 +8,7 @@ extra.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from types import ModuleType
@@ -27,12 +27,13 @@ from upthread.core.project import (
     project_id_for,
     roots_before,
 )
-from upthread.core.types import ProjectId, ProjectIdentity
+from upthread.core.types import Conversation, ProjectId, ProjectIdentity
 from upthread.errors import ConfigError, NotFoundError, UsageError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.system import path_owner
 from upthread.runtime.working_tree.repository import find_repository, has_commit
 from upthread.store.address import file_path, is_postgres
+from upthread.store.base import Store
 from upthread.store.log import LogStore
 from upthread.store.sqlite import BUSY_TIMEOUT_S, SqliteStore
 from upthread.store.sqlite.database import KEY_BYTES
@@ -56,6 +57,12 @@ def open_store(database: str, *, key: bytes | None = None, wait_s: float | None 
         return store
     busy_s = BUSY_TIMEOUT_S if wait_s is None else wait_s
     return SqliteStore(file_path(database), key=key, busy_timeout_s=busy_s)
+
+
+def conversations_in(store: Store, project_id: ProjectId) -> Iterator[Conversation]:
+    """Yield all conversations of a project, one workstream after the other."""
+    for known in store.workstreams(project_id):
+        yield from store.conversations(project_id, known.workstream)
 
 
 def migrate_store(database: str) -> Migrated:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import (
-    AsyncGenerator,
     Awaitable,
     Callable,
     Generator,
@@ -21,7 +20,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, TypeAlias
@@ -126,7 +125,8 @@ async def serve(options: WorkerOptions) -> None:
                 )
             projects[project.project_id] = project
         agents = await _agents(options, projects)
-        table = await stack.enter_async_context(_opened_table(options.database))
+        table = await anyio.to_thread.run_sync(WorkerTable, options.database)
+        stack.callback(table.close)
         if options.metrics_port is not None:
             options = stack.enter_context(_counted(options, options.metrics_port))
         await Worker(options, projects, agents, table, lost).run()
@@ -162,16 +162,6 @@ async def _agents(
         )
     own = {REHEARSAL: upthread.__version__}
     return {name: here.get(name) or own.get(name, "") for name in names}
-
-
-@asynccontextmanager
-async def _opened_table(database: str) -> AsyncGenerator[WorkerTable]:
-    table = await anyio.to_thread.run_sync(WorkerTable, database)
-    try:
-        yield table
-    finally:
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(table.close)
 
 
 class Worker(Struct):
@@ -335,16 +325,15 @@ class Worker(Struct):
 RECOVER_EVERY_S: Final = 0.5
 
 
-class LostWorkers:
+class LostWorkers(Struct):
     """Knows which workers are lost. `is_lost` may be asked from any thread."""
 
-    def __init__(self) -> None:
-        self._lost: frozenset[Holder] = frozenset()
+    lost: frozenset[Holder] = frozenset()
 
     def is_lost(self, holder: Holder) -> bool:
         """Return whether a lease's holder is dead, or a worker that has fallen silent."""
         # Without what it is doing: a lease names that, and a registration does not.
-        return is_dead(holder) or structs.replace(holder, doing="") in self._lost
+        return is_dead(holder) or structs.replace(holder, doing="") in self.lost
 
     def see(self, workers: tuple[KnownWorker, ...]) -> list[int]:
         """Learn how the workers stand; returns the ids of those that are known to be dead."""
@@ -352,7 +341,7 @@ class LostWorkers:
         silent = [each for each in workers if each.worker_id in dead or each.is_silent]
         # A worker that had to take a new place is there twice, and lives.
         living = {each.registration.process for each in workers if each not in silent}
-        self._lost = frozenset(each.registration.process for each in silent) - living
+        self.lost = frozenset(each.registration.process for each in silent) - living
         return dead
 
 

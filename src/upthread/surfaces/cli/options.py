@@ -203,19 +203,15 @@ def addresses(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[s
     return _offered((name for pair in known for name in (pair[0], *pair[1])), incomplete)
 
 
-def agents(_ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return the agents that begin like this."""
-    return _offered(AGENTS, incomplete)
+def _offering(*names: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    return lambda _ctx, _option, incomplete: _offered(names, incomplete)
 
 
-def agents_to_set_up(_ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return the agents that begin like this, as `upthread setup` calls them."""
-    return _offered((each.setup_name for each in AGENTS.values()), incomplete)
-
-
-def stores(_ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return the agents whose own store upthread reads, and upthread."""
-    return _offered(("upthread", *WITH_A_STORE), incomplete)
+agents: Final = _offering(*AGENTS)
+agents_to_set_up: Final = _offering(*(each.setup_name for each in AGENTS.values()))
+"""The agents as `upthread setup` calls them."""
+stores: Final = _offering("upthread", *WITH_A_STORE)
+"""The agents whose own store upthread reads, and upthread."""
 
 
 # --- parameters of several verbs ---------------------------------------------------------------

@@ -31,6 +31,7 @@ from upthread.surfaces.cli.sessions import (
     Totals,
     can_be_adopted,
     opening_of,
+    outline_shape,
 )
 from upthread.surfaces.cli.terminal.output import Output, StatusLine, members
 from upthread.surfaces.cli.terminal.phrases import (
@@ -400,18 +401,12 @@ def _session(outline: SessionOutline, redact: Redact, now_ms: int) -> dict[str, 
     """One session; `resume_command` opens it in its agent's own interface, null where none does."""
     opening = opening_of(outline)
     return {
-        **members(outline, "agent session_id"),
+        **outline_shape(outline, redact),
         "parent_session_id": outline.parent_session_id or None,
-        "role": redact(outline.role) or None,
-        "title": outline.title(redact),
-        "directory": redact(outline.directory),
-        "branch": redact(outline.branch) or None,
-        **members(outline, "begun_at_ms used_at_ms"),
         "model": outline.model or None,
-        "tokens": outline.tokens,
         "cache": cache_state(outline.agent, idle_s=(now_ms - outline.used_at_ms) / 1000),
         "version": outline.version or None,
-        **members(outline, "ending is_archived deleted_at_ms"),
+        **members(outline, "begun_at_ms tokens ending is_archived"),
         "resume_command": None if opening.is_by_main else opening.resume_command,
         "unarchive_command": opening.unarchive_command,
     }

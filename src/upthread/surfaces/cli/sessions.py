@@ -81,6 +81,18 @@ def workstream_of(outline: SessionOutline, redact: Callable[[str], str]) -> str:
     return "session"
 
 
+def outline_shape(outline: SessionOutline, redact: Callable[[str], str]) -> dict[str, object]:
+    """Return what JSON says of a session."""
+    return {
+        **members(outline, "agent session_id"),
+        "role": redact(outline.role) or None,
+        "title": outline.title(redact),
+        "directory": redact(outline.directory),
+        "branch": redact(outline.branch) or None,
+        **members(outline, "used_at_ms deleted_at_ms"),
+    }
+
+
 # --- how one is opened ----------------------------------------------------------------------------
 # What a person types to open a stored session in its agent's own interface.
 

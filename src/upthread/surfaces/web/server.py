@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import anyio
+from msgspec import Struct, field
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -69,28 +70,27 @@ async def serve(
         await loopback.serve(guard, listener, lifespan="off")
 
 
-class Recent:
+class Recent(Struct):
     """Answers of the last moment: whoever asks the same meanwhile gets the same.
 
     However many windows look, the record is read for each page no more often than this.
     """
 
-    def __init__(self) -> None:
-        self._given: dict[str, _Given] = {}
+    given: dict[str, _Given] = field(default_factory=dict[str, "_Given"])
 
     async def answer(self, asked: str, make: Callable[[], Awaitable[Response]]) -> Response:
         """Return what was answered a moment ago, else make it. An error is nobody else's."""
         now_s = anyio.current_time()
-        for old in [each for each, given in self._given.items() if given.is_over(now_s)]:
-            del self._given[old]
-        given = self._given.get(asked)
+        for old in [each for each, given in self.given.items() if given.is_over(now_s)]:
+            del self.given[old]
+        given = self.given.get(asked)
         if given is not None:
             given.asked += 1
             await given.done.wait()
             if given.response is not None:
                 return given.response
         given = _Given()
-        self._given[asked] = given
+        self.given[asked] = given
         try:
             given.response = await make()
         finally:
@@ -100,14 +100,14 @@ class Recent:
         return given.response
 
 
-class _Given:
+class _Given(Struct):
     """An answer, None while it is made or where it could not be; for how long others get it."""
 
-    def __init__(self) -> None:
-        self.asked = 1
-        self.ended_s = self.took_s = 0.0
-        self.done = anyio.Event()
-        self.response: Response | None = None
+    asked: int = 1
+    ended_s: float = 0.0
+    took_s: float = 0.0
+    done: anyio.Event = field(default_factory=anyio.Event)
+    response: Response | None = None
 
     def is_over(self, now_s: float) -> bool:
         holds_s = max(RECENT_S, self.took_s * min(self.asked, RECENT_TIMES_MAX))

@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from upthread.agent_stores.base import SessionOutline
 from upthread.client.project import Project
 from upthread.client.project_opener import Surroundings
+from upthread.client.stores import conversations_in
 from upthread.core.names import parse_address
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import NotFoundError, UpthreadError, UsageError
@@ -22,7 +23,12 @@ from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import STARTING, Needs
-from upthread.surfaces.cli.sessions import can_be_adopted, free_address, outlines_here
+from upthread.surfaces.cli.sessions import (
+    can_be_adopted,
+    free_address,
+    outline_shape,
+    outlines_here,
+)
 from upthread.surfaces.cli.terminal.input import can_ask, with_agent
 from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import command as quoted
@@ -277,11 +283,7 @@ def _candidates(
     Blocking.
     """
     store, project_id = project.store, project.project_id
-    taken = {
-        each.key.address
-        for workstream in store.workstreams(project_id)
-        for each in store.conversations(project_id, workstream.workstream)
-    }
+    taken = {each.key.address for each in conversations_in(store, project_id)}
     held: list[Candidate] = []
     new: list[Candidate] = []
     for outline in outlines:
@@ -345,14 +347,8 @@ def _tell(
 
 
 def _shape(candidate: Candidate, redact: Callable[[str], str]) -> dict[str, object]:
-    outline = candidate.outline
     return {
         "address": candidate.address,
-        **members(outline, "agent session_id"),
-        "role": redact(outline.role) or None,
-        "title": outline.title(redact),
-        "branch": redact(outline.branch) or None,
-        "directory": redact(outline.directory),
-        **members(outline, "used_at_ms deleted_at_ms"),
+        **outline_shape(candidate.outline, redact),
         "fault": redact(candidate.fault) or None,
     }

@@ -20,6 +20,7 @@ from upthread.agent_stores.reader import Said, Searched, Words, texts_in
 from upthread.agents.stored import searched_sessions
 from upthread.client.project import Project
 from upthread.client.project_opener import Surroundings
+from upthread.client.stores import conversations_in
 from upthread.core.types import (
     Conversation,
     ErasedPart,
@@ -279,10 +280,9 @@ def own_hits(project: Project, words: Words, forgotten: set[str]) -> Iterator[Hi
 def _newest_first(project: Project) -> list[Conversation]:
     store = project.store
     used: list[tuple[int, int, Conversation]] = []
-    for workstream in store.workstreams(project.project_id):
-        for each in store.conversations(project.project_id, workstream.workstream):
-            for newest in store.messages(each.conversation_id, newest=1):
-                used.append((-newest.recorded_at_ms, len(used), each))
+    for each in conversations_in(store, project.project_id):
+        for newest in store.messages(each.conversation_id, newest=1):
+            used.append((-newest.recorded_at_ms, len(used), each))
     return [each for _, _, each in sorted(used)]
 
 
