@@ -106,9 +106,10 @@ class SubAgentCall(Struct, frozen=True, kw_only=True):
     def session_lost(self) -> Outcome | None:
         """Why the agent cannot use the session that it was asked for last; None where it can."""
         lost = [why for why in self.unusable.values() if why not in {BUSY, ELSEWHERE}]
+        if not lost:
+            return None
         # The plug-in's word may be of a newer version; that the session cannot be used is certain.
-        known = [Outcome(why) if why in set(Outcome) else Outcome.MISSING for why in lost]
-        return known[-1] if known else None
+        return Outcome(lost[-1]) if lost[-1] in set(Outcome) else Outcome.MISSING
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -314,9 +315,6 @@ class AgentCalls:
         begun = self._turns.begin(request)
         if begun is None:
             return Answer(prompt=call.prompt, is_role=True)
-        return self._answer(call, begun)
-
-    def _answer(self, call: SubAgentCall, begun: Begun) -> Answer:
         line = _line(begun)
         if call.named:
             line += f"; the call named {visible_line(call.named)}, which the agent does not have"

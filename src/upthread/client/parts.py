@@ -40,6 +40,7 @@ from upthread.core.types import (
     Link,
     ProjectId,
     RecordMode,
+    RunId,
     TurnId,
     UpstreamSessionId,
 )
@@ -57,6 +58,7 @@ from upthread.store.address import is_postgres
 from upthread.store.reads import Resolved
 
 if TYPE_CHECKING:
+    from upthread.core.runs.pipeline import RunView
     from upthread.runtime.permissions import AskPerson
     from upthread.runtime.record.effects import WorkstreamEffects
 
@@ -302,7 +304,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         """Return the request for one delegation. Blocking."""
         role = self.settings.role(address.role, agent)
         place = self.place_of(address.workstream)
-        opening = self._open_request(agent, self.policy.of_role(role.name), place)
+        opening = self.open_request(agent, place=place, mode=self.policy.of_role(role.name))
         if opening.ignores_project:
             task = with_unverified(task, *instructions_in(place, agent))
         request = self._request(address, task, chosen, agent=agent, role=role, opening=opening)
@@ -355,10 +357,17 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
 
     def condition(self, workstream: str, role: Role) -> str | None:
         """Return the digest that `resume_if` compares, None for a role without the condition."""
-        runs = self.store.runs(self.project_id, workstream) if role.resume_if else ()
-        if not runs or role.resume_if is None:
+        if role.resume_if is None:
             return None
-        return run_view(self.store, runs[-1].run_id).report_digest(role.resume_if)
+        _, run = self.newest_run(workstream)
+        return run.report_digest(role.resume_if) if run else None
+
+    def newest_run(self, workstream: str) -> tuple[RunId, RunView | None]:
+        """Return a workstream's newest run, no view before the first. Blocking."""
+        runs = self.store.runs(self.project_id, workstream)
+        if not runs:
+            return RunId(""), None
+        return runs[-1].run_id, run_view(self.store, runs[-1].run_id)
 
     def place_of(self, workstream: str) -> str:
         """Return the directory a workstream is worked on in: its own working tree's, if it has one.
@@ -373,13 +382,14 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         found = self.worktrees.find(workstream)
         return found.path if found else self.settings.working_directory
 
-    def open_request(self, agent: str, *, place: str | None = None) -> OpenRequest:
-        """Return how to start an agent outside a turn: nobody is there to allow anything."""
-        # No role is known here, so the strictest of all holds.
-        mode = self.policy.strictest
-        return self._open_request(agent, mode, place or self.settings.working_directory)
+    def open_request(
+        self, agent: str, *, place: str | None = None, mode: RecordMode | None = None
+    ) -> OpenRequest:
+        """Return how to start an agent; outside a turn nobody is there to allow anything.
 
-    def _open_request(self, agent: str, mode: RecordMode, place: str) -> OpenRequest:
+        `mode` is what is recorded of the role. Where no role is known, the strictest of all holds.
+        """
+        place, mode = place or self.settings.working_directory, mode or self.policy.strictest
         log = log_path(Path(self.settings.home), agent, self.system.now_ms())
         return OpenRequest(
             working_directory=place,

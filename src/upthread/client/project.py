@@ -15,7 +15,7 @@ from upthread.client.file_permissions import log_path
 from upthread.client.fork import Fork, ForkPlan, make_fork, plan_fork
 from upthread.client.once import DoOnce
 from upthread.client.parts import ProjectParts
-from upthread.client.runs import Runs, newest_run
+from upthread.client.runs import Runs
 from upthread.client.why import Why, changes_now, lacked_now, why
 from upthread.client.worktrees import WorktreesOfProject, notice_of
 from upthread.core.actors import Actor, model_of
@@ -336,8 +336,8 @@ class Project:
         name = parse_workstream(workstream)
 
         def count() -> Tokens:
-            run = newest_run(self._parts, name)
-            return spent_on_run(self.store, self.project_id, run[0]) if run else NOTHING_SPENT
+            run_id, run = self._parts.newest_run(name)
+            return spent_on_run(self.store, self.project_id, run_id) if run else NOTHING_SPENT
 
         return await self._system.in_thread(count)
 

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from upthread.client.parts import ProjectParts
-from upthread.client.worktrees import notice_of, require_no_step_done
+from upthread.client.worktrees import notice_of
 from upthread.core.actors import Actor
 from upthread.core.acts import LIMIT_PASSED
 from upthread.core.commands import EnqueueTransition, OpenRun, RecordRunEvent, Write
@@ -230,8 +230,8 @@ class Runs(Struct):
     def _agents(self, workstream: str, options: RunOptions) -> Mapping[str, str]:
         """Choose every role's agent before the first one is started."""
         pipeline = self.parts.settings.pipeline
-        run = newest_run(self.parts, workstream)
-        under_way = run[1] if run and run[1].ended is None else None
+        _, run = self.parts.newest_run(workstream)
+        under_way = run if run and run.ended is None else None
         # A run under way follows the pipeline it began with; the file may be another by now.
         steps = under_way.pipeline.steps if under_way else pipeline.steps
         roles = {step.role for step in (*steps, *pipeline.steps)}
@@ -275,14 +275,14 @@ class LiveRun(Struct):
 
     def find(self) -> None:
         """Take the newest run of the workstream. Raises NotFoundError. Blocking."""
-        found = newest_run(self.parts, self.workstream)
-        if found is None:
+        run_id, view = self.parts.newest_run(self.workstream)
+        if view is None:
             raise NotFoundError(
                 f"no run on {shown(self.workstream)} yet",
                 hint=f"start one: upthread run {shlex.quote(self.workstream)} --spec FILE",
                 workstream=self.workstream,
             )
-        self.run_id, self.view = found
+        self.run_id, self.view = run_id, view
 
     def take_up(self, transition: Transition) -> bool:
         """Take the run a transition belongs to; returns False if that is settled. Blocking."""
@@ -302,17 +302,21 @@ class LiveRun(Struct):
         own = self.parts.worktrees.find(self.workstream)
         if not self.options.is_worktree:
             return own
+        _, run = self.parts.newest_run(self.workstream)
         # Only where the tree would be new: what was done before lies in the other.
-        if own is None:
-            found = newest_run(self.parts, self.workstream)
-            directory = self.parts.settings.working_directory
-            require_no_step_done(self.workstream, found[1] if found else None, directory)
+        if own is None and run is not None and run.ended is None and run.last is not None:
+            raise UsageError(
+                f"the run on {shown(self.workstream)} has begun in"
+                f" {self.parts.settings.working_directory}",
+                hint=f"go on with it there: upthread run {shlex.quote(self.workstream)}; "
+                "a tree of its own is for a new run",
+                workstream=self.workstream,
+            )
         return self.parts.worktrees.ensure(self.workstream)
 
     def begin(self, specification: str | None) -> None:
         """Start a run, or take the newest one; see `Runs.run`. Blocking."""
-        found = newest_run(self.parts, self.workstream)
-        last = found[1] if found else None
+        _, last = self.parts.newest_run(self.workstream)
         under_way = last if last and last.ended is None else None
         # The same once more is no second run: so a caller goes on whose process was killed.
         if specification is None or (
@@ -636,12 +640,6 @@ class LiveRun(Struct):
             if host:
                 hosts[step.role] = host
         return hosts
-
-
-def newest_run(parts: ProjectParts, workstream: str) -> tuple[RunId, RunView] | None:
-    """Return a workstream's newest run, None before the first. Blocking."""
-    runs = parts.store.runs(parts.project_id, workstream)
-    return (runs[-1].run_id, run_view(parts.store, runs[-1].run_id)) if runs else None
 
 
 def _makes_due(event: RunEvent, then: RunView) -> bool:

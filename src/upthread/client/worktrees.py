@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Awaitable, Callable, Mapping
 
 from upthread.client.parts import ProjectParts
-from upthread.core.names import parse_workstream, shown
-from upthread.core.runs.pipeline import RunView
-from upthread.errors import LeaseHeldError, UsageError
+from upthread.core.names import parse_workstream
+from upthread.errors import LeaseHeldError
 from upthread.runtime.lease import LeaseRequest, tree_lease, workstream_lease
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.turns.delegation import Notice
@@ -83,17 +81,6 @@ def refuse_running(role: RoleView, hint: str) -> None:
     raise LeaseHeldError(
         f"{address} is in a turn, held by {holder}", holder=holder, hint=hint, address=address
     )
-
-
-def require_no_step_done(workstream: str, run: RunView | None, directory: str) -> None:
-    """Refuse a tree of its own to a run that has begun its work elsewhere."""
-    if run is not None and run.ended is None and run.last is not None:
-        raise UsageError(
-            f"the run on {shown(workstream)} has begun in {directory}",
-            hint=f"go on with it there: upthread run {shlex.quote(workstream)}; "
-            "a tree of its own is for a new run",
-            workstream=workstream,
-        )
 
 
 def notice_of(workstream: str, worktree: Worktree) -> Notice:

@@ -156,14 +156,14 @@ def tell(failure: Failure, output: Output, *, is_stream: bool = False) -> int:
         first, _, more = f"error: {_bounded(failure.message)}{hint}".partition("\n")
         output.note(first, "red")
         if more:  # an agent's stderr, or a line of a file: none of it can pose as ours
-            output.quote_beside(more)
+            output.quote(more, is_beside=True)
     return failure.exit_code
 
 
 def tell_bug(error: BaseException, output: Output, *, is_stream: bool = False) -> int:
     """Show the traceback of a bug of ours, on standard error."""
     told = without_secrets("".join(traceback.format_exception(error)))
-    output.quote_beside("\n".join(told.splitlines()[-TRACEBACK_LINES_MAX:]))
+    output.quote("\n".join(told.splitlines()[-TRACEBACK_LINES_MAX:]), is_beside=True)
     message = without_secrets(visible_line(f"{type(error).__name__}: {error}"))
     failure = Failure(kind="bug", message=message, hint=_ISSUES, exit_code=EXIT_ERROR)
     return tell(failure, output, is_stream=is_stream)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -76,7 +76,7 @@ class Span(Struct, frozen=True, kw_only=True):
     fault: str | None
 
 
-class SpanParent(Struct, frozen=True, kw_only=True):
+class SpanParent(NamedTuple):
     """Where a span hangs; `parent` is empty for the root of a trace."""
 
     trace: str
@@ -131,7 +131,7 @@ class _Spans(Struct):
         started = audited.run.opened_at_ms
         return self._span(
             f"invoke_workflow {WORKFLOW}",
-            SpanParent(trace=trace_id(run_id)),
+            SpanParent(trace_id(run_id)),
             span_id(run_id),
             between=(started, max(started, self.ends.get(run_id, started))),
             told={
@@ -154,28 +154,24 @@ class _Spans(Struct):
             if not self.is_whole and not is_over:
                 return  # the calls of the turn that goes on are not known yet
             calls += (call.call_id for call in turn.calls)
-            place = under or self._place_of(turn)
-            within = SpanParent(trace=place.trace, parent=span_id(turn.turn_id))
+            trace = trace_id(turn.run_id or turn.turn_id)
+            parent = span_id(turn.run_id) if turn.run_id is not None else ""
+            place = under or SpanParent(trace, parent)
+            within = SpanParent(place.trace, span_id(turn.turn_id))
             yield self._turn(turn, branch, place)
             yield from self._calls(turn.items, branch, within)
             if turn.run_id is not None:
                 self.ends[turn.run_id] = max(self.ends.get(turn.run_id, 0), turn.last_at_ms)
-        place = under or SpanParent(trace=trace_id(conversation_id))
+        place = under or SpanParent(trace_id(conversation_id))
         # What is recorded of the conversation in turns of the one that called it.
         beside = branch.items()
         if beside or branch.is_child:
             yield self._child(beside, branch, place)
-            own = SpanParent(trace=place.trace, parent=span_id(conversation_id))
+            own = SpanParent(place.trace, span_id(conversation_id))
             yield from self._calls(beside, branch, own)
         calls += (each.call_id for each in beside if isinstance(each, ToolCall))
         for child in branch.other_children(calls):
             yield from self._branch(child, place)
-
-    @staticmethod
-    def _place_of(turn: TurnNode) -> SpanParent:
-        if turn.run_id is None:
-            return SpanParent(trace=trace_id(turn.turn_id))
-        return SpanParent(trace=trace_id(turn.run_id), parent=span_id(turn.run_id))
 
     def _turn(self, turn: TurnNode, branch: Branch, place: SpanParent) -> Span:
         usage = turn.usage or Usage()
@@ -205,16 +201,9 @@ class _Spans(Struct):
         )
 
     def _child(self, items: Sequence[Item], branch: Branch, place: SpanParent) -> Span:
-        started = branch.conversation.opened_at_ms
-        ended = max(
-            [
-                started,
-                *(
-                    (i.ended_at_ms or i.at_ms) if isinstance(i, ToolCall) else i.at_ms
-                    for i in items
-                ),
-            ]
-        )
+        started = ended = branch.conversation.opened_at_ms
+        for item in items:
+            ended = max(ended, item.at_ms, (isinstance(item, ToolCall) and item.ended_at_ms) or 0)
         session = branch.chain[-1].upstream_session_id if branch.chain else None
         return self._span(
             f"invoke_agent {branch.conversation.key.role}",
@@ -247,7 +236,7 @@ class _Spans(Struct):
                 own = span_id(f"{branch.conversation.conversation_id}\0{item.seq}\0{item.call_id}")
                 yield self._call(item, branch, place, own)
                 for child in branch.children_of(item):
-                    yield from self._branch(child, SpanParent(trace=place.trace, parent=own))
+                    yield from self._branch(child, SpanParent(place.trace, own))
 
     def _call(self, call: ToolCall, branch: Branch, place: SpanParent, own: str) -> Span:
         effect = call.effect

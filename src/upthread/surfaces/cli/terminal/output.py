@@ -56,18 +56,15 @@ class Output:
         self.is_json = is_json
         self._out = _prepared(sys.stdout)
         self._err = _prepared(sys.stderr)
-        is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-        self._paints_out = not is_plain and not is_json and _is_terminal(self._out)
-        self._paints_err = not is_plain and _is_terminal(self._err)
-        self.is_live = (
-            not is_json
-            and os.environ.get("TERM") != "dumb"
-            and _is_terminal(self._out)
-            and _is_terminal(self._err)
-        )
+        is_dumb = os.environ.get("TERM") == "dumb"
+        is_plain = is_dumb or bool(os.environ.get("NO_COLOR"))
+        out, err = _is_terminal(self._out), _is_terminal(self._err)
+        self._paints_out = out and not is_plain and not is_json
+        self._paints_err = err and not is_plain
+        self.is_live = out and err and not is_dumb and not is_json
         self._bar = "│ " if _says_unicode(self._out) and _says_unicode(self._err) else "| "
         # Where a reply has the stream for itself no bar is put before its lines: pipes rely on it.
-        is_mingled = _is_terminal(self._out) or _is_one_place(self._out, self._err)
+        is_mingled = out or _is_one_place(self._out, self._err)
         self._gutter = Gutter(self._bar, _columns(self._out)) if is_mingled else None
         self._is_at_line_start = True
         self._fault: OSError | None = None
@@ -98,13 +95,15 @@ class Output:
         """Write a line that ends in a command to be copied; it is never broken into two."""
         self._write_row(self._out, ((before, "dim"), (command, "dim")), is_whole=True)
 
-    def quote(self, text: str, indent: str = "  ") -> None:
+    def quote(self, text: str, indent: str = "  ", *, is_beside: bool = False) -> None:
         """Write somebody else's lines, each behind a bar, as far as they are worth showing."""
-        self._quote(self._out, text, indent)
-
-    def quote_beside(self, text: str) -> None:
-        """Write somebody else's lines likewise, beside what was asked for."""
-        self._quote(self._err, text, "  ")
+        stream = self._err if is_beside else self._out
+        lines = visible_text(text).split("\n")
+        gutter = Gutter(f"{indent}{self._bar}", _columns(stream))
+        for line in lines[:QUOTED_LINES_MAX]:
+            self._write(stream, gutter.feed(line[:LINE_CHARACTERS_MAX] + "\n"))
+        if len(lines) > QUOTED_LINES_MAX:
+            self._write_row(stream, (f"{indent}… {len(lines) - QUOTED_LINES_MAX} more",))
 
     def reply(self, text: str) -> None:
         """Write a piece of an agent's reply, as it comes.
@@ -158,23 +157,12 @@ class Output:
         styled = [(each, "") if isinstance(each, str) else each for each in pieces]
         # Made visible before it is cut: cut first, half an escape could stand at the end.
         shown = _bounded([(visible_row(text.replace("\t", TAB)), style) for text, style in styled])
-        columns = None if is_whole else _columns(stream)
+        is_painted = self._paints_out if stream is self._out else self._paints_err
         painted = "".join(
-            self._painted(stream, text, style) for text, style in _wrapped(shown, columns)
+            f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and is_painted else text
+            for text, style in _wrapped(shown, None if is_whole else _columns(stream))
         )
         self._write(stream, painted.rstrip() + "\n")
-
-    def _quote(self, stream: TextIO, text: str, indent: str) -> None:
-        lines = visible_text(text).split("\n")
-        gutter = Gutter(f"{indent}{self._bar}", _columns(stream))
-        for line in lines[:QUOTED_LINES_MAX]:
-            self._write(stream, gutter.feed(line[:LINE_CHARACTERS_MAX] + "\n"))
-        if len(lines) > QUOTED_LINES_MAX:
-            self._write_row(stream, (f"{indent}… {len(lines) - QUOTED_LINES_MAX} more",))
-
-    def _painted(self, stream: TextIO, text: str, style: str) -> str:
-        is_painted = self._paints_out if stream is self._out else self._paints_err
-        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and is_painted else text
 
     def close(self) -> None:
         """Raise what kept a line from being written, once the work is done."""
