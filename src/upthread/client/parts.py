@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -61,6 +61,13 @@ if TYPE_CHECKING:
     from upthread.core.runs.pipeline import RunView
     from upthread.runtime.permissions import AskPerson
     from upthread.runtime.record.effects import WorkstreamEffects
+
+
+Command: TypeAlias = tuple[str, ...]
+"""The words of a command that a person types."""
+
+Commands: TypeAlias = Mapping[Link, Command | None]
+"""The commands that open sessions in their agents' own interfaces, None where there is none."""
 
 
 class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
@@ -421,7 +428,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         is_acp = bool(self.settings.of_agent(agent).command)
         return registry.opens_sub_agents(agent, kind=ACP if is_acp else None)
 
-    def command_of(self, link: Link) -> tuple[str, ...] | None:
+    def command_of(self, link: Link) -> Command | None:
         """Return the agent's own command for a link's session, None if there is no such command.
 
         None also if the configuration no longer names the agent. Blocking.
@@ -447,7 +454,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         )
         return of_link(link, command=command, main=within if main else None)
 
-    def _command(self, link: Link, session: UpstreamSessionId) -> tuple[str, ...] | None:
+    def _command(self, link: Link, session: UpstreamSessionId) -> Command | None:
         given = self.settings.of_agent(link.agent).command
         command = registry.resume_command(link.agent, session, given)
         if command is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeVar
@@ -14,7 +14,7 @@ from upthread.client.consent import decide, refuse_models
 from upthread.client.file_permissions import log_path
 from upthread.client.fork import Fork, ForkPlan, make_fork, plan_fork
 from upthread.client.once import DoOnce
-from upthread.client.parts import ProjectParts
+from upthread.client.parts import Command, Commands, ProjectParts
 from upthread.client.runs import Runs
 from upthread.client.why import Why, changes_now, lacked_now, why
 from upthread.client.worktrees import WorktreesOfProject, notice_of
@@ -361,14 +361,12 @@ class Project:
 
         return await self._system.in_thread(look)
 
-    async def resume_command(self, address: str) -> tuple[str, ...] | None:
+    async def resume_command(self, address: str) -> Command | None:
         """Return the agent's own command that opens the session, None where there is none."""
         role = await self.role(address)
         return (await self.resume_commands([role])).get(role.link) if role.link else None
 
-    async def resume_commands(
-        self, roles: Iterable[RoleView]
-    ) -> Mapping[Link, tuple[str, ...] | None]:
+    async def resume_commands(self, roles: Iterable[RoleView]) -> Commands:
         """Return the agents' own commands that open the sessions of roles, by their links.
 
         None where there is none, and for an agent that the configuration no longer names.

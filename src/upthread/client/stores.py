@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -207,6 +207,10 @@ NEW: Final = "new"
 """In place of a project's id: none of those that were recorded under the path."""
 
 
+Recorded: TypeAlias = list[tuple[ProjectId, ProjectIdentity]]
+"""The projects that may be a directory's, each by an identity that is on record."""
+
+
 class Known(Struct, frozen=True, kw_only=True):
     """The project of a directory; `notice` is for the person, empty without one."""
 
@@ -279,7 +283,7 @@ def know_project(
 def _match(
     store: LogStore,
     identity: ProjectIdentity,
-    known: list[tuple[ProjectId, ProjectIdentity]],
+    known: Recorded,
     held: frozenset[str],
 ) -> ProjectId | None:
     """As `match_project`; of several, the only one that somebody has worked in.
@@ -289,7 +293,7 @@ def _match(
     try:
         return match_project(identity, known, held=held)
     except UsageError:
-        worked_in: list[tuple[ProjectId, ProjectIdentity]] = []
+        worked_in: Recorded = []
         for project_id, other in known:
             store.act_for(project_id)
             if store.workstreams(project_id):
@@ -304,7 +308,7 @@ def _said(
     store: LogStore,
     identity: ProjectIdentity,
     said: Said,
-    known: list[tuple[ProjectId, ProjectIdentity]],
+    known: Recorded,
 ) -> Known:
     project_id = ProjectId(said.project)
     store.act_for(project_id)
@@ -325,7 +329,7 @@ def _said(
 def _new(
     store: LogStore,
     identity: ProjectIdentity,
-    known: list[tuple[ProjectId, ProjectIdentity]],
+    known: Recorded,
     *,
     is_said: bool,
 ) -> Known:

@@ -27,7 +27,7 @@ from upthread.errors import (
     UpthreadError,
     UsageError,
 )
-from upthread.surfaces.cli.terminal.output import Output, members
+from upthread.surfaces.cli.terminal.output import Output, Shape, members
 
 EXIT_ERROR: Final = 1
 EXIT_WAITING: Final = 4
@@ -129,9 +129,9 @@ def failure_of(error: BaseException) -> Failure | None:
     return None
 
 
-def shape(failure: Failure, *, is_stream: bool = False) -> dict[str, object]:
+def shape(failure: Failure, *, is_stream: bool = False) -> Shape:
     """Return the failure as JSON; in a stream it is the result."""
-    told: dict[str, object] = {
+    told: Shape = {
         "error": members(failure, "kind message hint ids"),
         "exit_code": failure.exit_code,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +15,7 @@ from upthread import __version__
 from upthread.agent_stores.base import Look, SessionOutline, look
 from upthread.agent_stores.homes import home_of
 from upthread.agents.stored import stored_outlines, writer_of
+from upthread.client.parts import Commands
 from upthread.client.project import Project
 from upthread.client.project_opener import Surroundings
 from upthread.core.decision.words import Tokens, cache_state
@@ -28,6 +29,7 @@ from upthread.surfaces.cli.sessions import (
     SOON_DAYS,
     Numbers,
     Opening,
+    Redact,
     Totals,
     can_be_adopted,
     opening_of,
@@ -92,7 +94,7 @@ class _Record(NamedTuple):
     """What our own record has; `fault` says why it could not be read, empty where it could."""
 
     views: tuple[WorkstreamView, ...] = ()
-    commands: shapes.Commands = MappingProxyType({})
+    commands: Commands = MappingProxyType({})
     fault: str = ""
 
     @property
@@ -152,8 +154,6 @@ NEEDING: Final = frozenset(State) - {State.APPROVED, State.DONE, State.IDLE}
 NAME_CHARACTERS_MAX: Final = 24
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*")
-
-Redact = Callable[[str], str]
 
 
 class Lines(Struct):
@@ -345,7 +345,7 @@ _NOTHING: Final = (
 )
 """What to do where no agent has stored anything."""
 
-_KEPT_BY: Final[Mapping[str, str]] = {
+_KEPT_BY: Final = {
     "claude-code": '"cleanupPeriodDays": 365 in {}/settings.json keeps all',
 }
 """What keeps an agent from deleting sessions, in its home."""

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec import structs
 
+from upthread.client.parts import Commands
 from upthread.client.why import Why
 from upthread.core import events
 from upthread.core.decision.handshake import reasons_in_words
@@ -26,10 +27,7 @@ from upthread.runtime.record.turn_views import CutOffTurn, Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.turns.delegation import Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING
-from upthread.surfaces.cli.terminal.output import members
-
-Commands: TypeAlias = Mapping[Link, tuple[str, ...] | None]
-Shape: TypeAlias = dict[str, object]
+from upthread.surfaces.cli.terminal.output import Shape, members
 
 PART_KINDS: Final[Mapping[type[AgentEvent], str]] = {
     events.TextReceived: "text",

@@ -9,7 +9,7 @@ from upthread.core.decision.words import UNDECIDED
 from upthread.core.types import ConversationId
 from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, TurnNode
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.terminal.output import Output, members
+from upthread.surfaces.cli.terminal.output import Output, Shape, members
 from upthread.surfaces.cli.terminal.phrases import counted, one_line, since
 
 INDENT = "  "
@@ -102,7 +102,7 @@ def _children_outside_turns(branch: Branch) -> tuple[Branch, ...]:
 # --- for programs ------------------------------------------------------------------------------
 
 
-def _branch_shape(branch: Branch) -> shapes.Shape:
+def _branch_shape(branch: Branch) -> Shape:
     conversation = branch.conversation
     return {
         "conversation_id": conversation.conversation_id,
@@ -117,7 +117,7 @@ def _branch_shape(branch: Branch) -> shapes.Shape:
     }
 
 
-def _turn_shape(turn: TurnNode, branch: Branch) -> shapes.Shape:
+def _turn_shape(turn: TurnNode, branch: Branch) -> Shape:
     return {
         **members(turn, "turn_id number run_id opened_at_ms"),
         **members(turn.decision, "decision"),

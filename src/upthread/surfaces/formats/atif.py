@@ -22,13 +22,12 @@ from upthread.core import types
 from upthread.core.events import Usage
 from upthread.core.turns.spent_tokens import together
 from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, ToolCall, TurnNode
-from upthread.surfaces.cli.terminal.output import members, plain
+from upthread.surfaces.cli.terminal.output import Shape, members, plain
 from upthread.surfaces.formats import Asked, json_line
 
 SCHEMA: Final = "ATIF-v1.8"
 UNKNOWN: Final = "unknown"
 
-Shape = dict[str, object]
 
 _SOURCES: Final = {
     types.Speaker.USER: "user",
@@ -191,7 +190,7 @@ class _Segment(Struct):
         return self._step("agent", at_ms, "", {"message": seq})
 
     def _say(self, said: Said) -> None:
-        told: dict[str, object] = {"message": said.seq}
+        told: Shape = {"message": said.seq}
         source = _SOURCES[said.speaker]
         match said.part:
             case types.TextPart(text=text):

@@ -13,10 +13,8 @@ from upthread.core.turns.recorder import ALARM
 from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
 from upthread.runtime.record.timeline import Branch, RunNode, Timeline, TurnNode
 from upthread.surfaces.cli.shapes import run_status, standing
-from upthread.surfaces.cli.terminal.output import SCHEMA, members, plain
+from upthread.surfaces.cli.terminal.output import SCHEMA, Shape, members, plain
 from upthread.surfaces.formats import Asked
-
-Shape = dict[str, object]
 
 
 def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:

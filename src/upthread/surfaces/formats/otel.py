@@ -37,7 +37,7 @@ from upthread.runtime.record.timeline import (
     TurnNode,
 )
 from upthread.surfaces.cli.shapes import run_status
-from upthread.surfaces.cli.terminal.output import plain
+from upthread.surfaces.cli.terminal.output import Shape, plain
 from upthread.surfaces.formats import Asked, json_line
 
 COMMIT: Final = "002c8a6ea1c8a42b14a4527db83b3cabcded610a"
@@ -46,7 +46,7 @@ STATUS_ERROR: Final = 2
 WORKFLOW: Final = "pipeline"
 """Every run's workflow: the convention asks for few names, and a workstream's is one of many."""
 
-RESOURCE: Final[Mapping[str, str]] = {
+RESOURCE: Final = {
     "service.name": "upthread",
     "service.version": upthread.__version__,
 }
@@ -55,7 +55,6 @@ SPAN_ID_BYTES: Final = 8
 MS_NS: Final = 1_000_000
 _WELL: Final = frozenset({"approved", "done", "running", "idle"})
 
-Shape = dict[str, object]
 Known = str | int | bool | Sequence[str]
 Value = Known | None
 
@@ -334,7 +333,7 @@ def _digest(identity: str, size: int) -> str:
     return hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
 
 
-def _message(role: str, text: str) -> dict[str, object]:
+def _message(role: str, text: str) -> Shape:
     return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from io import BufferedReader, RawIOBase, TextIOWrapper
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, ParamSpec, TypeVar, cast
 
@@ -161,7 +161,7 @@ def _add_looking(server: MCPServer[Any], current: CurrentProject) -> None:
         return _plain(told)
 
 
-def _plain(shape: shapes.Shape) -> Shape:
+def _plain(shape: Mapping[str, object]) -> Shape:
     """Return a shape as MCP can say it: halves of characters, which UTF-8 has not, as escapes."""
     return {name: _sayable(plain(value)) for name, value in shape.items()}
 

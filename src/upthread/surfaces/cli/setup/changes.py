@@ -14,10 +14,10 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from msgspec import Struct, convert, field, to_builtins
 
@@ -66,6 +66,14 @@ class Change(Struct, frozen=True, kw_only=True):
             raise UpthreadError(
                 f"{self.path} cannot be written: {error.strerror}", hint="nothing else was changed"
             ) from error
+
+
+Changes: TypeAlias = tuple[Change, ...]
+
+Environment: TypeAlias = Mapping[str, str]
+
+TakeOut: TypeAlias = Callable[[Path, bytes], bytes | None]
+"""Takes our part out of a file; returns what is left of it, None for nothing."""
 
 
 def read_file(path: Path) -> bytes | None:
@@ -148,9 +156,7 @@ class Installed:
         self._written.forms[agent] = FORM
         own_files.replace(self._path, to_builtins(self._written))
 
-    def undoing(
-        self, agent: str, taken_out: Callable[[Path, bytes], bytes | None]
-    ) -> tuple[Change, ...]:
+    def undoing(self, agent: str, taken_out: TakeOut) -> Changes:
         """Return the changes that undo an agent's set-up; `taken_out` takes our part of a file."""
         return tuple(
             _undone(Path(path), kept, taken_out)
@@ -174,7 +180,7 @@ class Installed:
             yield Path(path), kept.after
 
 
-def _undone(path: Path, kept: _Kept, taken_out: Callable[[Path, bytes], bytes | None]) -> Change:
+def _undone(path: Path, kept: _Kept, taken_out: TakeOut) -> Change:
     now = read_file(path)
     # Somebody took it away: to put it back would undo what they did.
     if now is None:
@@ -217,8 +223,8 @@ class Target(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    changes: Callable[..., tuple[Change, ...]]
-    taken_out: Callable[[Path, bytes], bytes | None]
+    changes: Callable[..., Changes]
+    taken_out: TakeOut
     then: str = ""
     trust: Callable[[str], Awaitable[Trust]] | None = None
 

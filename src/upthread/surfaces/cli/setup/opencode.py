@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from upthread.boundary.own_files import agents_home
 from upthread.surfaces.cli.setup import launcher
-from upthread.surfaces.cli.setup.changes import Change, Target, read_file
+from upthread.surfaces.cli.setup.changes import Change, Changes, Environment, Target, read_file
 
 AGENT: Final = "opencode"
 PLUGIN: Final = "upthread.js"
 PLACEHOLDER: Final = "__COMMAND__"
 
 
-def changes(environment: Mapping[str, str], home: Path) -> tuple[Change, ...]:
+def changes(environment: Environment, home: Path) -> Changes:
     """Return what setting OpenCode up changes; its plug-in calls the launcher in `home`."""
     # As OpenCode itself looks for it, by the XDG variables.
     base = environment.get("XDG_CONFIG_HOME") or agents_home(environment) / ".config"

@@ -40,8 +40,14 @@ STATUS_CHARACTERS_MAX: Final = 100
 
 CLEAR: Final = "\x1b[H\x1b[2J"
 
-Piece: TypeAlias = str | tuple[str, str]
-"""A part of a line: a text, or a text with its style."""
+Shape: TypeAlias = dict[str, object]
+"""What JSON says of something."""
+
+Styled: TypeAlias = tuple[str, str]
+"""A text with its style."""
+
+Piece: TypeAlias = str | Styled
+"""A part of a line."""
 
 _STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -199,7 +205,7 @@ def plain(value: object) -> object:
     return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
 
 
-def members(value: object, *names: str) -> dict[str, object]:
+def members(value: object, *names: str) -> Shape:
     """Return members of a value that JSON calls the same, as `members(link, "seq agent")`.
 
     Where there is no value, each of them is None.
@@ -208,10 +214,10 @@ def members(value: object, *names: str) -> dict[str, object]:
     return {name: None if value is None else getattr(value, name) for name in each}
 
 
-def _bounded(pieces: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def _bounded(pieces: Sequence[Styled]) -> list[Styled]:
     """The end of a line that is too long is left out, and that it is."""
     left = LINE_CHARACTERS_MAX
-    told: list[tuple[str, str]] = []
+    told: list[Styled] = []
     for text, style in pieces:
         told.append((text if len(text) <= left else text[:left] + "…", style))
         left -= len(text)
@@ -220,12 +226,12 @@ def _bounded(pieces: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return told
 
 
-def _wrapped(pieces: Sequence[tuple[str, str]], columns: int | None) -> Sequence[tuple[str, str]]:
+def _wrapped(pieces: Sequence[Styled], columns: int | None) -> Sequence[Styled]:
     """Return the pieces of a line, broken where the terminal would break it, and indented there."""
     if columns is None:
         return pieces
     places = list(breaks("".join(text for text, _ in pieces), max(columns, COLUMNS_MIN)))
-    told: list[tuple[str, str]] = []
+    told: list[Styled] = []
     begun = 0
     for text, style in pieces:
         taken = 0

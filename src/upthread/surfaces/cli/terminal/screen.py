@@ -34,7 +34,7 @@ from upthread.runtime.turns.delegation import Listener, Notice, TurnResult, Turn
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.failures import EndedBySignalError
 from upthread.surfaces.cli.terminal.input import PermissionDialogue, can_ask
-from upthread.surfaces.cli.terminal.output import Output, StatusLine
+from upthread.surfaces.cli.terminal.output import Output, StatusLine, Styled
 from upthread.surfaces.cli.terminal.phrases import (
     counted,
     failure_in_words,
@@ -294,7 +294,7 @@ class ReportVeil:
         return len(self._held) if len(self._held) > REPORT_BYTES_MAX else 0
 
 
-def report_in_words(report: Report | None) -> tuple[str, str]:
+def report_in_words(report: Report | None) -> Styled:
     """Return the style and the line that tells what a role has handed back."""
     if report is None:
         return "yellow", "no report that can be read"
@@ -313,7 +313,7 @@ def report_in_words(report: Report | None) -> tuple[str, str]:
     )
 
 
-def report_lines(report: Report) -> Iterator[tuple[str, str]]:
+def report_lines(report: Report) -> Iterator[Styled]:
     """Yield the lines that tell a report whole, each with its style."""
     style, said = report_in_words(report)
     yield f"report: {said}", style

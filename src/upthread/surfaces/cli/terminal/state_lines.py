@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.runs.pipeline import RunView
@@ -23,7 +23,7 @@ from upthread.errors import NotFoundError
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.turns.delegation import Notice
-from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.output import Output, Styled
 from upthread.surfaces.cli.terminal.output import width as _width
 from upthread.surfaces.cli.terminal.phrases import command as quoted
 from upthread.surfaces.cli.terminal.phrases import (
@@ -36,9 +36,7 @@ from upthread.surfaces.cli.terminal.phrases import (
 DOUBTS_SHOWN_MAX: Final = 10
 
 
-def write_standing(
-    output: Output, standing: Standing, more: Sequence[tuple[str, str]] = ()
-) -> None:
+def write_standing(output: Output, standing: Standing, more: Sequence[Styled] = ()) -> None:
     """Write a state: its reason, since when, by which agent, and the cure; `more` lines below.
 
     The command that continues comes last, if there is one.
@@ -110,7 +108,7 @@ def note_doubts(output: Output, workstream: str, doubts: Sequence[RecordedEffect
         output.note(f"{text}{words}", "" if words else "yellow")
 
 
-def _doubt_lines(workstream: str, doubts: Sequence[RecordedEffect]) -> Iterator[tuple[str, str]]:
+def _doubt_lines(workstream: str, doubts: Sequence[RecordedEffect]) -> Iterator[Styled]:
     """Yield lines, each with the command at its end, or an empty text."""
     if not doubts:
         return
@@ -208,6 +206,8 @@ def open_link(conversation: Conversation, link: Link | None) -> Link:
 # --- table --------------------------------------------------------------------------------------
 # Tables: aligned columns of plain text, wide characters counted as the terminal shows them.
 
+Row: TypeAlias = tuple[str, ...]
+
 GAP: Final = "  "
 CELL_CHARACTERS_MAX: Final = 60
 
@@ -270,7 +270,7 @@ def _write_record(output: Output, head: Sequence[str], row: Sequence[str]) -> No
 
 
 def _write_row(output: Output, row: Sequence[str], widths: Sequence[int], style: str = "") -> None:
-    pieces: list[tuple[str, str]] = []
+    pieces: list[Styled] = []
     last = len(row) - 1
     for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
         pieces.append((cell, style or _STATE_STYLES.get(cell, "")))

@@ -67,7 +67,7 @@ from upthread.surfaces.cli.terminal.phrases import (
     one_line,
     standing_in_words,
 )
-from upthread.surfaces.cli.terminal.state_lines import write_table
+from upthread.surfaces.cli.terminal.state_lines import Row, write_table
 from upthread.surfaces.cli.verbs.setup import TARGETS
 
 OURS: Final = "upthread"
@@ -421,7 +421,7 @@ def _configured(
     )
 
 
-def _row(agent: ListedAgent) -> tuple[str, ...]:
+def _row(agent: ListedAgent) -> Row:
     is_own = agent.agent == REHEARSAL
     return (
         agent.agent,

@@ -24,13 +24,14 @@ from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import STARTING, Needs
 from upthread.surfaces.cli.sessions import (
+    Redact,
     can_be_adopted,
     free_address,
     outline_shape,
     outlines_here,
 )
 from upthread.surfaces.cli.terminal.input import can_ask, with_agent
-from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.output import Shape, members
 from upthread.surfaces.cli.terminal.phrases import command as quoted
 from upthread.surfaces.cli.terminal.phrases import conversation_name, one_line, since
 from upthread.surfaces.cli.terminal.state_lines import open_link
@@ -346,7 +347,7 @@ def _tell(
     return NOT_ALL if any(each.fault for each in done) else 0
 
 
-def _shape(candidate: Candidate, redact: Callable[[str], str]) -> dict[str, object]:
+def _shape(candidate: Candidate, redact: Redact) -> Shape:
     return {
         "address": candidate.address,
         **outline_shape(candidate.outline, redact),

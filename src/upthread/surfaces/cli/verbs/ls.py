@@ -12,9 +12,14 @@ from upthread.client.stores import workers_of
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.output import Output, members
+from upthread.surfaces.cli.terminal.output import Output, Shape, members
 from upthread.surfaces.cli.terminal.phrases import NEVER, since
-from upthread.surfaces.cli.terminal.state_lines import write_doubt_line, write_roles, write_table
+from upthread.surfaces.cli.terminal.state_lines import (
+    Row,
+    write_doubt_line,
+    write_roles,
+    write_table,
+)
 
 if TYPE_CHECKING:
     from upthread.store.postgres import KnownWorker  # of an extra
@@ -73,7 +78,7 @@ def _write_list(
             write_doubt_line(output, view.workstream.workstream, view.in_doubt)
 
 
-def _workstream_row(view: WorkstreamView) -> tuple[str, ...]:
+def _workstream_row(view: WorkstreamView) -> Row:
     roles = ", ".join(role.conversation.address.rpartition("/")[2] for role in view.roles)
     asked = str(len(view.open_questions)) if view.open_questions else ""
     turns = str(sum(role.turns for role in view.roles))
@@ -94,7 +99,7 @@ def _list_workers(call: Call) -> None:
         output.note("no worker is here; start one with: upthread worker")
 
 
-def _worker_shape(known: KnownWorker) -> dict[str, object]:
+def _worker_shape(known: KnownWorker) -> Shape:
     said = known.registration
     return {
         "worker_id": known.worker_id,
@@ -108,7 +113,7 @@ def _worker_shape(known: KnownWorker) -> dict[str, object]:
     }
 
 
-def _worker_row(known: KnownWorker) -> tuple[str, ...]:
+def _worker_row(known: KnownWorker) -> Row:
     said = known.registration
     return (
         said.process.host,

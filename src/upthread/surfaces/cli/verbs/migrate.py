@@ -19,7 +19,7 @@ from upthread.store.kinds import KINDS, PARTS
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import confirm
-from upthread.surfaces.cli.terminal.output import Output, StatusLine
+from upthread.surfaces.cli.terminal.output import Output, Shape, StatusLine
 from upthread.surfaces.cli.terminal.phrases import counted
 
 TOLD_EVERY_S: Final = 5.0
@@ -147,7 +147,7 @@ def _tell(output: Output, plan: MovePlan, *, is_done: bool) -> None:
     output.line(f"{plan.source} was only read: nothing keeps the two the same from here on")
 
 
-def _shape(plan: MovePlan, *, is_done: bool) -> dict[str, object]:
+def _shape(plan: MovePlan, *, is_done: bool) -> Shape:
     return {
         "from": plan.source,
         "to": plan.target,

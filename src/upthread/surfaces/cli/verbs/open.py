@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from upthread.agents.registry import AGENTS_AND_REHEARSAL
 from upthread.boundary import programs
+from upthread.client.parts import Command
 from upthread.client.project import Project
 from upthread.client.worktrees import refuse_running
 from upthread.core.sessions import OwnInterface
@@ -51,7 +52,7 @@ def main(call: Call, *, address: str) -> int:
     return _become(words, link)
 
 
-def _command(view: RoleView, link: Link, opened: OwnInterface) -> tuple[str, ...]:
+def _command(view: RoleView, link: Link, opened: OwnInterface) -> Command:
     address = view.conversation.address
     if opened.command is None:
         here = f"go on from here: {tell_command(address)}"
@@ -65,7 +66,7 @@ def _command(view: RoleView, link: Link, opened: OwnInterface) -> tuple[str, ...
     return opened.command
 
 
-def _become(command: tuple[str, ...], link: Link) -> NoReturn:
+def _become(command: Command, link: Link) -> NoReturn:
     entry = AGENTS_AND_REHEARSAL.get(link.agent)
     install = entry.how_to_install if entry else f"put {command[0]} on PATH"
     if not Path(link.working_directory).is_dir():

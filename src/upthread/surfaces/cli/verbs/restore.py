@@ -14,7 +14,7 @@ from upthread.errors import UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import confirm
-from upthread.surfaces.cli.terminal.output import Output, members
+from upthread.surfaces.cli.terminal.output import Output, Shape, members
 from upthread.surfaces.cli.terminal.phrases import command, conversation_name, counted, one_line
 
 
@@ -102,7 +102,7 @@ def _told(output: Output, found: Restored, *, is_done: bool) -> None:
             output.line(f"what was there is kept: {found.aside}")
 
 
-def _shape(lacking: Lacking) -> dict[str, object]:
+def _shape(lacking: Lacking) -> Shape:
     return {
         **members(lacking.conversation, "address conversation_id"),
         "turns": lacking.turns,

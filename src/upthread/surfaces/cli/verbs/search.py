@@ -7,7 +7,7 @@ message only the part around the words is redacted.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ from upthread.agent_stores.base import SessionOutline, look
 from upthread.agent_stores.homes import store_of
 from upthread.agent_stores.reader import Said, Searched, Words, texts_in
 from upthread.agents.stored import searched_sessions
+from upthread.client.parts import Command
 from upthread.client.project import Project
 from upthread.client.project_opener import Surroundings
 from upthread.client.stores import conversations_in
@@ -33,7 +34,7 @@ from upthread.core.types import (
 from upthread.store.base import Store
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.sessions import opening_of
+from upthread.surfaces.cli.sessions import Redact, opening_of
 from upthread.surfaces.cli.terminal.phrases import command as quoted
 from upthread.surfaces.cli.terminal.phrases import counted, midnight_ms, one_line
 from upthread.surfaces.cli.terminal.phrases import since as when
@@ -70,11 +71,11 @@ class Hit(Struct, frozen=True, kw_only=True):
     title: str = ""
     address: str = ""
     message: int | None = None
-    resume_command: tuple[str, ...] | None = None
-    unarchive_command: tuple[str, ...] | None = None
+    resume_command: Command | None = None
+    unarchive_command: Command | None = None
 
 
-def found_in(said: Said, words: Words, redact: Callable[[str], str]) -> str | None:
+def found_in(said: Said, words: Words, redact: Redact) -> str | None:
     """Return what stands around the words in a text, None where they are not in it."""
     place = words.place_in(said.text)
     if place is None:

@@ -26,6 +26,8 @@ from upthread.surfaces.cli.consent import DIFF_STYLES, HOOKS, Needs
 from upthread.surfaces.cli.setup import claude_code, codex, launcher, opencode
 from upthread.surfaces.cli.setup.changes import (
     Change,
+    Changes,
+    Environment,
     Installed,
     Target,
     block_of,
@@ -165,9 +167,7 @@ def _look_at_version(call: Call, known: Agent) -> None:
         call.output.note(notice, "yellow")
 
 
-def _of_agent(
-    call: Call, agent: str, *, status_line: bool | None, is_asked: bool
-) -> tuple[Change, ...]:
+def _of_agent(call: Call, agent: str, *, status_line: bool | None, is_asked: bool) -> Changes:
     home = home_directory(os.environ)
     if agent != claude_code.AGENT:
         if status_line:
@@ -183,9 +183,7 @@ def _taken_out(target: Target, path: Path, content: bytes) -> bytes | None:
     return without_block(content) if is_of_repository(path) else target.taken_out(path, content)
 
 
-def _show(
-    call: Call, agent: str, changes: tuple[Change, ...], *, is_removing: bool, has_diff: bool
-) -> None:
+def _show(call: Call, agent: str, changes: Changes, *, is_removing: bool, has_diff: bool) -> None:
     """Show each file that would change, in at most ten lines, and how to see or undo all."""
     output = call.output
     if not changes:
@@ -202,7 +200,7 @@ def _show(
         output.line(f"line by line: {again} --dry-run{undo}", "dim")
 
 
-def _tell(call: Call, agent: str, changes: tuple[Change, ...], *, is_done: bool) -> None:
+def _tell(call: Call, agent: str, changes: Changes, *, is_done: bool) -> None:
     if call.output.is_json:
         files = [str(change.path) for change in changes]
         call.output.json({"agent": agent, "is_done": is_done, "files": files})
@@ -233,7 +231,7 @@ def undecided(settings: Settings, before: bytes | None) -> tuple[str, ...]:
 
 
 def continued_roles(
-    settings: Settings, agent: str, environment: Mapping[str, str]
+    settings: Settings, agent: str, environment: Environment
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the roles that an agent's calls continue here, and why its other roles are not.
 
@@ -262,7 +260,7 @@ def parsed_roles(said: Iterable[str]) -> Mapping[str, str]:
     return found
 
 
-def role_changes(call: Call, said: Mapping[str, str], *, is_asked: bool) -> tuple[Change, ...]:
+def role_changes(call: Call, said: Mapping[str, str], *, is_asked: bool) -> Changes:
     """Return what is to be written of roles: what was said of each, else what a person answers."""
     settings = call.trusted_settings()
     path = Path(settings.working_directory) / PROJECT_FILE

@@ -26,7 +26,7 @@ from upthread.runtime.record.turn_views import Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.output import Output, members
+from upthread.surfaces.cli.terminal.output import Output, Styled, members
 from upthread.surfaces.cli.terminal.phrases import command as quoted
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, one_line
 from upthread.surfaces.cli.terminal.state_lines import (
@@ -234,8 +234,8 @@ def _write_own_interface(output: Output, opened: OwnInterface) -> None:
             output.line(f"  {'and there':<13}{one_line(opened.there)}")
 
 
-def _role_lines(view: RoleView) -> list[tuple[str, str]]:
-    lines: list[tuple[str, str]] = [("conversation", view.conversation.conversation_id)]
+def _role_lines(view: RoleView) -> list[Styled]:
+    lines: list[Styled] = [("conversation", view.conversation.conversation_id)]
     if view.holder:
         lines.append(("held by", one_line(view.holder.in_words())))
     for link in view.chain:

@@ -19,7 +19,7 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import change_of, decide_now, show
 from upthread.surfaces.cli.failures import EXIT_WAITING
 from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, confirm, is_agreed, who_acts
-from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.output import Shape, members
 from upthread.surfaces.cli.terminal.phrases import counted, one_line
 
 QUESTION = "Agree to this, exactly as it stands here?"
@@ -108,7 +108,7 @@ def _list(call: Call, settings: Settings, decided: Sequence[Consent]) -> int:
     return 0
 
 
-def _shape(pending: Pending) -> dict[str, object]:
+def _shape(pending: Pending) -> Shape:
     return {
         **members(pending.item, "kind name"),
         "sha256": pending.item.digest,
@@ -117,7 +117,7 @@ def _shape(pending: Pending) -> dict[str, object]:
     }
 
 
-def _decided(consent: Consent) -> dict[str, object]:
+def _decided(consent: Consent) -> Shape:
     return {
         **members(consent, "kind name sha256 is_given decided_at_ms"),
         "by": members(consent.by, "kind name") if consent.by else None,

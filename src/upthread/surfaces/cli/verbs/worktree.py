@@ -11,7 +11,7 @@ from upthread.runtime.working_tree.git_worktrees import Worktree
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import confirm
-from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.output import Shape, members
 from upthread.surfaces.cli.terminal.phrases import command
 from upthread.surfaces.cli.terminal.state_lines import write_table
 
@@ -79,7 +79,7 @@ def _place(worktree: Worktree) -> str:
     return f"{worktree.path} (gone)" if worktree.is_missing else worktree.path
 
 
-def _shape(workstream: str, worktree: Worktree) -> dict[str, object]:
+def _shape(workstream: str, worktree: Worktree) -> Shape:
     return {
         "workstream": workstream,
         **members(worktree, "path branch is_missing"),
