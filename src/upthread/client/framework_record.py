@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import RLock
 from typing import Final, Self
 
 from msgspec import Struct
 
+from upthread.client.parts import Environment
 from upthread.client.project_opener import open_parts
 from upthread.core.names import Address, key_of, parse_address, parse_role, parse_workstream
 from upthread.core.types import ConversationKey
@@ -53,7 +54,7 @@ class FrameworkRecord:
         *,
         database: str | None = None,
         project: str | None = None,
-        environment: Mapping[str, str] | None = None,
+        environment: Environment | None = None,
     ) -> None:
         env = dict(os.environ if environment is None else environment)
         self._parts = open_parts(

@@ -63,6 +63,9 @@ if TYPE_CHECKING:
     from upthread.runtime.record.effects import WorkstreamEffects
 
 
+Environment: TypeAlias = Mapping[str, str]
+"""The variables of a process."""
+
 Command: TypeAlias = tuple[str, ...]
 """The words of a command that a person types."""
 
@@ -83,7 +86,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
     system: System
     settings: Settings
     project_id: ProjectId
-    environment: Mapping[str, str]
+    environment: Environment
     actor: Actor
     lease_times: LeaseTimes | None
     redactor: Redactor
@@ -254,7 +257,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         """Return all that an agent's store holds of a session, for a role. Blocking. StoreError."""
         return look_at_all(self.own_sessions, agent, session, redactor=self._redactor_of(role))
 
-    def _where(self, agent: str, session: UpstreamSessionId | None = None) -> Mapping[str, str]:
+    def _where(self, agent: str, session: UpstreamSessionId | None = None) -> Environment:
         """Return the environment that an agent is started with; with a session, where that is.
 
         The profile that the agent's own command chose is known by where it ran.

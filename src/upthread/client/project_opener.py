@@ -6,7 +6,7 @@ Or only looked at, by whatever reads no more than the agents' own stores: `surro
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from upthread.boundary.own_files import home_directory
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.consent import load_trusting
 from upthread.client.file_permissions import KEY_BYTES, read_key, redaction_key, secure_home
-from upthread.client.parts import ProjectParts
+from upthread.client.parts import Environment, ProjectParts
 from upthread.client.stores import (
     PROJECT_VARIABLE,
     identity_in,
@@ -57,7 +57,7 @@ async def open_project(
     *,
     database: str | None = None,
     project: str | None = None,
-    environment: Mapping[str, str] | None = None,
+    environment: Environment | None = None,
     ask_person: AskPerson | None = None,
     lease_times: LeaseTimes | None = None,
     actor: Actor = PROGRAM,
@@ -98,7 +98,7 @@ async def open_project(
 
 @contextmanager
 def open_agent_calls(
-    directory: Path, *, environment: Mapping[str, str], wait_s: float
+    directory: Path, *, environment: Environment, wait_s: float
 ) -> Generator[AgentCalls]:
     """Open the record behind a directory for one step of an agent's hook. Blocking.
 
@@ -115,7 +115,7 @@ def open_agent_calls(
 def open_parts(
     directory: Path,
     *,
-    environment: Mapping[str, str],
+    environment: Environment,
     database: str | None = None,
     project: str | None = None,
     actor: Actor = PROGRAM,
@@ -181,7 +181,7 @@ def open_parts(
     )
 
 
-def _with_agent_here(settings: Settings, environment: Mapping[str, str]) -> tuple[Settings, str]:
+def _with_agent_here(settings: Settings, environment: Environment) -> tuple[Settings, str]:
     """A repository's word for an agent counts where that is installed; else a line says so."""
     said = settings.agent
     if said is None or said == settings.own_agent or said in settings.agents:
@@ -286,7 +286,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
 
 def surroundings(
-    directory: Path, *, environment: Mapping[str, str], database: str | None = None
+    directory: Path, *, environment: Environment, database: str | None = None
 ) -> Surroundings:
     """Return where a directory belongs. Raises ConfigError and UsageError as opening it would."""
     settings = load_trusting(directory, environment=environment, database=database)

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct, structs
@@ -88,6 +88,9 @@ from upthread.runtime.working_tree.digest import tree_digest
 from upthread.runtime.working_tree.git_worktrees import Worktree
 
 ANSWER_TRIES_MAX: Final = 8
+
+ByRole: TypeAlias = Mapping[str, str]
+"""What each role has, for example its agent or its host."""
 
 CANNOT_RUN: Final = "cannot_run"
 """Why a run is parked that a worker cannot advance: the fault is in its project or on its host."""
@@ -203,7 +206,7 @@ class Runs(Struct):
         self,
         workstream: str,
         options: RunOptions,
-        agents: Mapping[str, str],
+        agents: ByRole,
         *,
         wait_s: float | None,
     ) -> AsyncGenerator[LiveRun]:
@@ -227,7 +230,7 @@ class Runs(Struct):
 
     # --- before the lease is taken --------------------------------------------------------------
 
-    def _agents(self, workstream: str, options: RunOptions) -> Mapping[str, str]:
+    def _agents(self, workstream: str, options: RunOptions) -> ByRole:
         """Choose every role's agent before the first one is started."""
         pipeline = self.parts.settings.pipeline
         _, run = self.parts.newest_run(workstream)
@@ -265,7 +268,7 @@ class LiveRun(Struct):
     turns: Turns
     workstream: str
     options: RunOptions
-    agents: Mapping[str, str]
+    agents: ByRole
     fences: tuple[Fence, ...] = ()
     steps_done: int = 0
     run_id: RunId = RunId("")
@@ -617,7 +620,7 @@ class LiveRun(Struct):
             durability=durability,
         )
 
-    def _enqueue(self, view: RunView, hosts: Mapping[str, str]) -> Write:
+    def _enqueue(self, view: RunView, hosts: ByRole) -> Write:
         """Return what makes a run's next transition due, as it will stand: now or at its reset."""
         role = pipelines.next_role(view)
         delay_ms = self._wait_ms(view.parked) if view.parked else 0
@@ -630,7 +633,7 @@ class LiveRun(Struct):
             queue=queue_of(self.parts.project_id, agent=agent, host=host),
         )
 
-    def _hosts(self, view: RunView) -> Mapping[str, str]:
+    def _hosts(self, view: RunView) -> ByRole:
         """Return the host of each role's session, by role, if hosts share the store. Blocking."""
         hosts: dict[str, str] = {}
         for step in view.pipeline.steps if self.parts.host else ():

@@ -39,6 +39,7 @@ from psycopg.errors import ForeignKeyViolation
 
 import upthread
 from upthread.agents.registry import REHEARSAL, end_process_group, installed_agents
+from upthread.client.parts import Environment
 from upthread.client.project import Project
 from upthread.client.project_opener import open_project
 from upthread.client.runs import Transition
@@ -92,7 +93,7 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
     concurrency: int = 1
     grace_s: float = GRACE_S
     metrics_port: int | None = None
-    environment: Mapping[str, str] | None = None
+    environment: Environment | None = None
     tell: Tell = field(default=lambda _: None)
 
 

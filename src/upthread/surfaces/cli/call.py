@@ -132,15 +132,6 @@ def extra(what: str, name: str) -> Generator[None]:
         ) from error
 
 
-def enter_directory(directory: str) -> None:
-    """Go where `-C` says, as `git -C` does: every path after it is seen from there."""
-    try:
-        os.chdir(Path(directory))
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"cannot enter {directory!r}: {reason}", hint="-C DIRECTORY") from error
-
-
 def require_person(doing: str, *words: str) -> None:
     """Raise UsageError where a model runs a verb that only a person may; `words` are theirs."""
     from upthread.client.consent import refuse_models

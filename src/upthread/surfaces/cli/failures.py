@@ -36,7 +36,7 @@ EXIT_OF_SIGNALS: Final = 128
 """A shell's way: the exit code is this and the number of the signal."""
 
 # The narrower before the wider: some of these are kinds of others.
-KINDS: Final[tuple[tuple[type[UpthreadError], str], ...]] = (
+KINDS: Final = (
     (NotFoundError, "not_found"),
     (UsageError, "usage"),
     (ConfigError, "config"),

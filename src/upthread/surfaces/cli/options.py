@@ -15,6 +15,7 @@ from the record for completion.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
@@ -22,7 +23,8 @@ from typing import Any, Final, TypeVar
 import click
 
 from upthread.core.agents import AGENTS, WITH_A_STORE
-from upthread.surfaces.cli.call import Call, enter_directory
+from upthread.errors import UsageError
+from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import Output
 
 Main = TypeVar("Main", bound=Callable[..., int | None])
@@ -112,7 +114,13 @@ def show(ctx: click.Context, text: str) -> None:
 def _enter(_ctx: click.Context, _option: click.Parameter, directories: Sequence[str]) -> None:
     # One after the other, as git does: the second is relative to the first.
     for directory in directories:
-        enter_directory(directory)
+        try:
+            os.chdir(directory)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(
+                f"cannot enter {directory!r}: {reason}", hint="-C DIRECTORY"
+            ) from error
 
 
 def _print_json(ctx: click.Context, _option: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001  # by click
@@ -135,7 +143,7 @@ HELP_OPTION: Final = click.Option(
     callback=_show_help,
     help="Show this and end.",
 )
-COMMON: Final[Sequence[click.Parameter]] = (
+COMMON: Final = (
     click.Option(
         ["--json"],
         is_flag=True,

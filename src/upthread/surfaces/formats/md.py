@@ -7,7 +7,7 @@ fence longer than any inside it, or in a code span: it cannot forge a heading or
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, assert_never
 
 from upthread.core import events, types
@@ -242,7 +242,7 @@ def _alarm(raw: types.JsonValue) -> str:
     return f"alarm: {said}, at depth {code(str(raw.get('depth', '')))}: {session}"
 
 
-_NOTES: Final[Mapping[str, Callable[[types.JsonValue], str]]] = {
+_NOTES: Final = {
     types.PERMISSION: _permission,
     ALARM: _alarm,
 }

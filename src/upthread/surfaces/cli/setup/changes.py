@@ -189,7 +189,8 @@ def _undone(path: Path, kept: _Kept, taken_out: TakeOut) -> Change:
         what = "as it was before" if kept.before is not None else "taken away"
         return Change(path=path, before=now, after=kept.before, what=what)
     what = "changed since, so only what is upthread's is taken out"
-    return Change(path=path, before=now, after=taken_out(path, now), what=what)
+    left = without_block(now) if is_of_repository(path) else taken_out(path, now)
+    return Change(path=path, before=now, after=left, what=what)
 
 
 def as_json_object(path: Path, content: bytes | None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import anyio
 from click.exceptions import Exit
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from upthread.surfaces.cli.consent import Needs
 
 Result = TypeVar("Result")
+
+Choices: TypeAlias = dict[str, tuple[str, str]]
+"""By what a person types, the kind of an answer and the id of its option."""
 
 PERSON: Final = "the person at the terminal"
 LOCATIONS_SHOWN_MAX: Final = 5
@@ -104,7 +107,7 @@ class PermissionDialogue(Struct):
                     return PermissionAnswer(option_id=choices[key][1], answered_by=PERSON)
                 self._prompt(choices)
 
-    def _show(self, request: PermissionRequest, choices: Mapping[str, tuple[str, str]]) -> None:
+    def _show(self, request: PermissionRequest, choices: Choices) -> None:
         # Their words are the agent's: a line feed in one could write an answer of ours.
         kind = one_line(request.tool_kind)
         self.output.note(f"? the agent asks: {one_line(request.title)} ({kind})", "yellow")
@@ -115,14 +118,14 @@ class PermissionDialogue(Struct):
             self.output.note(f"    and {more} more")
         self._prompt(choices)
 
-    def _prompt(self, choices: Mapping[str, tuple[str, str]]) -> None:
+    def _prompt(self, choices: Choices) -> None:
         listed = ", ".join(
             f"{key} = {kind.replace('_', ' ')}" for key, (kind, _) in choices.items()
         )
         self.output.note(f"  {listed or 'it offers no answer; Ctrl-D parks the turn'}:")
 
 
-def _choices(request: PermissionRequest) -> dict[str, tuple[str, str]]:
+def _choices(request: PermissionRequest) -> Choices:
     """Return, by what a person types, the kind of an answer and the id of its option."""
     # Reversed, so that of two options of one kind the first that was offered counts.
     offered = {kind: option_id for option_id, kind in reversed(request.options)}

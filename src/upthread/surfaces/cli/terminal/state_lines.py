@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from upthread.core.events import AnswerSuggested, Question
@@ -86,11 +86,27 @@ def doubt_notice(doubt: RecordedEffect) -> Notice:
     return Notice(kind="in_doubt", text=said, about=about)
 
 
-def write_doubts(output: Output, workstream: str, doubts: Sequence[RecordedEffect]) -> None:
-    """Write the actions in doubt, and the command that settles them."""
-    for text, words in _doubt_lines(workstream, doubts):
-        if words:
-            output.command(text, words)
+def write_doubts(
+    output: Output, workstream: str, doubts: Sequence[RecordedEffect], *, is_beside: bool = False
+) -> None:
+    """Write the actions in doubt, and the command that settles them.
+
+    `is_beside` writes them to standard error, beside an agent's reply.
+    """
+    lines = [(f"  {doubts_in_words(len(doubts))}:", "")] if doubts else []
+    for doubt in doubts[:DOUBTS_SHOWN_MAX]:
+        title = one_line(doubt.effect.title)[:LINE_CHARACTERS_MAX]
+        lines.append((f"    {doubt.conversation.address}: {title}", ""))
+        lines += [("      see what is there: ", look) for look in doubt.looks]
+    if len(doubts) > DOUBTS_SHOWN_MAX:
+        lines.append((f"    and {len(doubts) - DOUBTS_SHOWN_MAX} more", ""))
+    if doubts:
+        lines.append(("    ", effects_command(workstream)))
+    for text, command in lines:
+        if is_beside:
+            output.note(f"{text}{command}", "" if command else "yellow")
+        elif command:
+            output.command(text, command)
         else:
             output.line(text, "yellow")
 
@@ -100,27 +116,6 @@ def write_doubt_line(output: Output, workstream: str, doubts: Sequence[RecordedE
     if doubts:
         said = f"{one_line(workstream)}: {doubts_in_words(len(doubts))}: "
         output.command(said, effects_command(workstream))
-
-
-def note_doubts(output: Output, workstream: str, doubts: Sequence[RecordedEffect]) -> None:
-    """Write the actions in doubt to standard error, beside an agent's reply."""
-    for text, words in _doubt_lines(workstream, doubts):
-        output.note(f"{text}{words}", "" if words else "yellow")
-
-
-def _doubt_lines(workstream: str, doubts: Sequence[RecordedEffect]) -> Iterator[Styled]:
-    """Yield lines, each with the command at its end, or an empty text."""
-    if not doubts:
-        return
-    yield f"  {doubts_in_words(len(doubts))}:", ""
-    for doubt in doubts[:DOUBTS_SHOWN_MAX]:
-        title = one_line(doubt.effect.title)[:LINE_CHARACTERS_MAX]
-        yield f"    {doubt.conversation.address}: {title}", ""
-        for look in doubt.looks:
-            yield "      see what is there: ", look
-    if len(doubts) > DOUBTS_SHOWN_MAX:
-        yield f"    and {len(doubts) - DOUBTS_SHOWN_MAX} more", ""
-    yield "    ", effects_command(workstream)
 
 
 def write_question(

@@ -23,7 +23,12 @@ def main(call: Call, *, is_removed: bool) -> None:
     """Encrypt the database with the key that your config.toml names."""
     require_person("nobody changes the encryption", "encrypt", *(["--remove"] * is_removed))
     settings = call.settings()
-    path = _path_of(settings)
+    if is_postgres(settings.database):
+        raise UsageError(
+            "a PostgreSQL database is encrypted by its server",
+            hint="see docs/operations.md; this is for a SQLite file",
+        )
+    path = file_path(settings.database)
     # An encrypted database needs its own key: a new key would hide that the old key is lost.
     is_keyed = path.is_file() and not has_key(path, None)
     # Made before anything is asked: a key that cannot be kept must be known of first.
@@ -37,7 +42,12 @@ def main(call: Call, *, is_removed: bool) -> None:
     if not path.is_file() or has_key(path, after):
         _tell(call, path, settings, is_encrypted=not is_removed, is_changed=False)
         return
-    question = _question(path, settings, is_removed=is_removed)
+    question = f"Write {path} anew without encryption?"
+    if not is_removed:
+        question = (
+            f"Encrypt {path} with the key in {settings.encryption_key}? "
+            "Without that key nobody can read it again, so keep a copy of it."
+        )
     confirm(call, question, hint="say --yes", declined="")
     # Backups are under the old key, or under none. Removed first, so that none of them outlives a
     # kill, and again for one that was made meanwhile.
@@ -45,24 +55,6 @@ def main(call: Call, *, is_removed: bool) -> None:
     change_key(path, before=before, after=after)
     remove_daily_backups(settings)
     _tell(call, path, settings, is_encrypted=not is_removed, is_changed=True)
-
-
-def _path_of(settings: Settings) -> Path:
-    if is_postgres(settings.database):
-        raise UsageError(
-            "a PostgreSQL database is encrypted by its server",
-            hint="see docs/operations.md; this is for a SQLite file",
-        )
-    return file_path(settings.database)
-
-
-def _question(path: Path, settings: Settings, *, is_removed: bool) -> str:
-    if is_removed:
-        return f"Write {path} anew without encryption?"
-    return (
-        f"Encrypt {path} with the key in {settings.encryption_key}? "
-        "Without that key nobody can read it again, so keep a copy of it."
-    )
 
 
 def _tell(

@@ -74,8 +74,7 @@ def _write_list(
     else:
         output.note('nothing here yet; begin with: upthread tell spec-42/planner "…"')
     for view in views:
-        if view.in_doubt:
-            write_doubt_line(output, view.workstream.workstream, view.in_doubt)
+        write_doubt_line(output, view.workstream.workstream, view.in_doubt)
 
 
 def _workstream_row(view: WorkstreamView) -> Row:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-from upthread.client.database_files import Lacking, Restored, restore
+from upthread.client.database_files import Restored, restore
 from upthread.errors import UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import confirm
-from upthread.surfaces.cli.terminal.output import Output, Shape, members
+from upthread.surfaces.cli.terminal.output import Output, members
 from upthread.surfaces.cli.terminal.phrases import command, conversation_name, counted, one_line
 
 
@@ -65,23 +65,17 @@ def _show(output: Output, found: Restored) -> None:
         output.note(f"what it lacks cannot be told: {found.unread}", "yellow")
     for each in found.lacking:
         name = conversation_name(each.conversation)
-        output.row((f"{one_line(name)}: ", "bold"), one_line(_lacking_in_words(each)))
-        output.command("  ", _cure(each))
-
-
-def _lacking_in_words(lacking: Lacking) -> str:
-    turns = f"{counted(lacking.turns, 'turn')} more than the backup" if lacking.turns > 0 else ""
-    if lacking.is_known:
-        return f"{turns}, which {lacking.agent} has in {lacking.session}"
-    session = f"goes on in {lacking.session} of {lacking.agent}, which the backup does not know"
-    return "; ".join(filter(None, (turns, session)))
-
-
-def _cure(lacking: Lacking) -> str:
-    address = lacking.conversation.address
-    if lacking.is_known:
-        return command("upthread", "tell", address, "…")
-    return command("upthread", "adopt", address, lacking.session)
+        address = each.conversation.address
+        turns = f"{counted(each.turns, 'turn')} more than the backup" if each.turns > 0 else ""
+        if each.is_known:
+            said = f"{turns}, which {each.agent} has in {each.session}"
+            cure = command("upthread", "tell", address, "…")
+        else:
+            session = f"goes on in {each.session} of {each.agent}, which the backup does not know"
+            said = "; ".join(filter(None, (turns, session)))
+            cure = command("upthread", "adopt", address, each.session)
+        output.row((f"{one_line(name)}: ", "bold"), one_line(said))
+        output.command("  ", cure)
 
 
 def _told(output: Output, found: Restored, *, is_done: bool) -> None:
@@ -91,7 +85,16 @@ def _told(output: Output, found: Restored, *, is_done: bool) -> None:
                 **members(found, "database backup"),
                 "kept": found.aside,
                 "is_restored": is_done,
-                "lacking": [_shape(each) for each in found.lacking],
+                "lacking": [
+                    {
+                        **members(each.conversation, "address conversation_id"),
+                        "turns": each.turns,
+                        "agent": each.agent or None,
+                        "upstream_session_id": each.session or None,
+                        "is_session_known": each.is_known,
+                    }
+                    for each in found.lacking
+                ],
                 "not_compared_because": found.unread or None,
             }
         )
@@ -100,13 +103,3 @@ def _told(output: Output, found: Restored, *, is_done: bool) -> None:
         output.line(f"{found.database}: is now the backup {found.backup}", "green")
         if found.aside is not None:
             output.line(f"what was there is kept: {found.aside}")
-
-
-def _shape(lacking: Lacking) -> Shape:
-    return {
-        **members(lacking.conversation, "address conversation_id"),
-        "turns": lacking.turns,
-        "agent": lacking.agent or None,
-        "upstream_session_id": lacking.session or None,
-        "is_session_known": lacking.is_known,
-    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Final, get_args
 
@@ -31,10 +30,8 @@ from upthread.surfaces.cli.setup.changes import (
     Installed,
     Target,
     block_of,
-    is_of_repository,
     read_file,
     with_block,
-    without_block,
 )
 from upthread.surfaces.cli.terminal.input import can_ask, choose, confirm
 from upthread.surfaces.cli.terminal.phrases import short_path
@@ -90,7 +87,7 @@ def main(
     persons_home(os.environ)  # without one, an agent would not find what is set up
     home = home_directory(os.environ)
     if is_removing:
-        kept = Installed(home).undoing(agent, partial(_taken_out, TARGETS[agent]))
+        kept = Installed(home).undoing(agent, TARGETS[agent].taken_out)
         changes = kept
     else:
         _look_at_version(call, known)
@@ -179,10 +176,6 @@ def _of_agent(call: Call, agent: str, *, status_line: bool | None, is_asked: boo
     return TARGETS[agent].changes(os.environ, home, has_status_line=bool(status_line))
 
 
-def _taken_out(target: Target, path: Path, content: bytes) -> bytes | None:
-    return without_block(content) if is_of_repository(path) else target.taken_out(path, content)
-
-
 def _show(call: Call, agent: str, changes: Changes, *, is_removing: bool, has_diff: bool) -> None:
     """Show each file that would change, in at most ten lines, and how to see or undo all."""
     output = call.output
@@ -213,7 +206,7 @@ def _tell(call: Call, agent: str, changes: Changes, *, is_done: bool) -> None:
 #
 # The answers stand in the project's `upthread.toml`, where anybody can read and change them.
 
-CONTINUITIES: Final[tuple[str, ...]] = get_args(Continuity)
+CONTINUITIES: Final = get_args(Continuity)
 USUAL: Final = "resume"
 """What is offered for a role whose file says nothing: to continue is what people set up for."""
 

@@ -17,7 +17,7 @@ from upthread.surfaces.cli.consent import TURN, Needs
 from upthread.surfaces.cli.terminal.input import read_prompt, with_agent
 from upthread.surfaces.cli.terminal.phrases import command, spent_line
 from upthread.surfaces.cli.terminal.screen import Screen
-from upthread.surfaces.cli.terminal.state_lines import note_doubts
+from upthread.surfaces.cli.terminal.state_lines import write_doubts
 
 
 class Told(NamedTuple):
@@ -96,7 +96,7 @@ def main(
         output.json(shapes.told(result, total, in_doubt=doubts))
     else:
         screen.end(result)
-        note_doubts(output, result.conversation.key.workstream, doubts)
+        write_doubts(output, result.conversation.key.workstream, doubts, is_beside=True)
         if tokens_max is not None:
             output.note(spent_line(result.conversation.address, total, tokens_max))
     return shapes.told_exit_code(result, doubts)

@@ -12,14 +12,13 @@ from upthread.client.consent import (
     take_back,
 )
 from upthread.config import Settings
-from upthread.core.trust import Pending
 from upthread.errors import UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import change_of, decide_now, show
 from upthread.surfaces.cli.failures import EXIT_WAITING
 from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, confirm, is_agreed, who_acts
-from upthread.surfaces.cli.terminal.output import Shape, members
+from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import counted, one_line
 
 QUESTION = "Agree to this, exactly as it stands here?"
@@ -59,7 +58,15 @@ def main(call: Call, *, is_listing: bool, is_removing: bool) -> int:
             {
                 "repository": settings.repository,
                 "is_given": is_given,
-                "pending": [_shape(each) for each in pending],
+                "pending": [
+                    {
+                        **members(each.item, "kind name"),
+                        "sha256": each.item.digest,
+                        **members(each, "is_declined instead"),
+                        "change": "\n".join(change_of(each)),
+                    }
+                    for each in pending
+                ],
             }
         )
     else:
@@ -96,7 +103,13 @@ def _tell(call: Call, settings: Settings, *, is_given: bool) -> None:
 
 def _list(call: Call, settings: Settings, decided: Sequence[Consent]) -> int:
     if call.output.is_json:
-        shapes = [_decided(each) for each in decided]
+        shapes = [
+            {
+                **members(each, "kind name sha256 is_given decided_at_ms"),
+                "by": members(each.by, "kind name") if each.by else None,
+            }
+            for each in decided
+        ]
         call.output.json({"repository": settings.repository, "decided": shapes})
         return 0
     for each in decided:
@@ -106,19 +119,3 @@ def _list(call: Call, settings: Settings, decided: Sequence[Consent]) -> int:
     if not decided:
         call.output.line(f"{one_line(settings.repository)}: nothing was decided")
     return 0
-
-
-def _shape(pending: Pending) -> Shape:
-    return {
-        **members(pending.item, "kind name"),
-        "sha256": pending.item.digest,
-        **members(pending, "is_declined instead"),
-        "change": "\n".join(change_of(pending)),
-    }
-
-
-def _decided(consent: Consent) -> Shape:
-    return {
-        **members(consent, "kind name sha256 is_given decided_at_ms"),
-        "by": members(consent.by, "kind name") if consent.by else None,
-    }

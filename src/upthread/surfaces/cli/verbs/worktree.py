@@ -41,7 +41,10 @@ def main(call: Call, *, workstream: str | None, is_removing: bool) -> None:
         shapes = [_shape(name, worktree) for name, worktree in found.items()]
         call.output.json({"worktrees": shapes})
         return
-    rows = [(name, worktree.branch, _place(worktree)) for name, worktree in found.items()]
+    rows = [
+        (name, each.branch, f"{each.path} (gone)" if each.is_missing else each.path)
+        for name, each in found.items()
+    ]
     if rows:
         write_table(call.output, ("WORKSTREAM", "BRANCH", "DIRECTORY"), rows)
     else:
@@ -75,12 +78,5 @@ async def _one(project: Project, workstream: str) -> Worktree:
     return found
 
 
-def _place(worktree: Worktree) -> str:
-    return f"{worktree.path} (gone)" if worktree.is_missing else worktree.path
-
-
 def _shape(workstream: str, worktree: Worktree) -> Shape:
-    return {
-        "workstream": workstream,
-        **members(worktree, "path branch is_missing"),
-    }
+    return {"workstream": workstream, **members(worktree, "path branch is_missing")}
