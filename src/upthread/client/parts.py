@@ -250,8 +250,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
 
     def lacked(self, role: str, link: Link | None, last: TurnView | None) -> Lacked:
         """Return what the record lacks of a role's session; `last` is its newest turn. Blocking."""
-        redactor = self._redactor_of(role)
-        return look(self.store, self.own_sessions, link, last, redactor=redactor)
+        return look(self.store, self.own_sessions, link, last, redactor=self._redactor_of(role))
 
     def all_of(self, role: str, agent: str, session: UpstreamSessionId) -> Lacked | None:
         """Return all that an agent's store holds of a session, for a role. Blocking. StoreError."""
@@ -324,8 +323,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         self, address: Address, task: Task, *, role: Role, call: AgentsCall
     ) -> TellRequest:
         """Return the request for a call that an agent's own tool makes. Blocking."""
-        place = self.settings.working_directory
-        opening = OpenRequest(working_directory=place, stderr_path=None)
+        opening = OpenRequest(working_directory=self.settings.working_directory, stderr_path=None)
         request = self._request(
             address, task, TellOptions(), agent=call.agent, role=role, opening=opening
         )

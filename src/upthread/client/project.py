@@ -83,8 +83,7 @@ class Project:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a person should know: what was put right at rest, and what is ignored here."""
-        ignored = ignored_notice(self.settings.pending)
-        return (*self.notices_at_rest, *filter(None, (ignored,)))
+        return (*self.notices_at_rest, *filter(None, (ignored_notice(self.settings.pending),)))
 
     # --- talking -------------------------------------------------------------------------------
 
@@ -490,8 +489,7 @@ class Project:
         one that does not start.
         """
         opening = self._parts.open_request(agent)
-        adapter = self._parts.adapter(agent)
-        return await probe(adapter, opening, rate_limit_prompt=rate_limit_prompt)
+        return await probe(self._parts.adapter(agent), opening, rate_limit_prompt=rate_limit_prompt)
 
     async def reset(self, address: str) -> Conversation:
         """Close a conversation and mint a new one under the same key; old rows stay.

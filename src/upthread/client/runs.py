@@ -192,8 +192,7 @@ class Runs(Struct):
                     )
                 live.commit_here(AnswerSuggested(question_id=question, text=text, by=by))
             else:
-                answered = QuestionAnswered(question_id=question, text=text, answered_by=by)
-                live.commit_here(answered)
+                live.commit_here(QuestionAnswered(question_id=question, text=text, answered_by=by))
             return live.view
 
         for _ in range(ANSWER_TRIES_MAX):
@@ -355,8 +354,7 @@ class LiveRun(Struct):
             opened_at_ms=self.parts.system.now_ms(),
         )
         then = pipelines.apply(self.view, started)
-        due = self._enqueue(then, self._hosts(then))
-        writes = (opened, self._record(self.view, started), due)
+        writes = (opened, self._record(self.view, started), self._enqueue(then, self._hosts(then)))
         self.parts.store.commit(writes, fences=self.fences)
         # As it is kept: every later process reads that, and digests must be of the same text.
         self.view = run_view(self.parts.store, self.run_id)

@@ -125,8 +125,7 @@ class _Segment(Struct):
             step = self._step("agent", item.at_ms, "", {"message": item.seq, **_known_of(item)})
         result = self._result(item)
         if result is not None:
-            observation = cast("Shape", step.setdefault("observation", {}))
-            _appended(observation, "results", result)
+            _appended(cast("Shape", step.setdefault("observation", {})), "results", result)
 
     def document(self, *, continued: str | None = None) -> Shape:
         """Return the trajectory as it is."""

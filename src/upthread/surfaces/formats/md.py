@@ -113,11 +113,10 @@ def _chain_lines(audited: Branch) -> Iterator[str]:
     yield "|--:|---|---|---|---|---|---|"
     for link in audited.chain:
         ended = moment(link.ended_at_ms) if link.ended_at_ms is not None else "—"
-        agent = _cell(f"{link.agent} {link.agent_version}".strip())
         cells = (
             str(link.seq),
             _cell(link.upstream_session_id),
-            agent,
+            _cell(f"{link.agent} {link.agent_version}".strip()),
             moment(link.opened_at_ms),
             _because(link.opened_because),
             ended,

@@ -255,8 +255,7 @@ def _refused(line: bytes) -> bytes:
     identity = object_at(found).get("id")
     if isinstance(identity, bool) or not isinstance(identity, int | str):
         return line
-    refused = {"jsonrpc": "2.0", "id": identity, "method": UNREADABLE}
-    return json.dumps(refused).encode() + b"\n"
+    return json.dumps({"jsonrpc": "2.0", "id": identity, "method": UNREADABLE}).encode() + b"\n"
 
 
 async def serve_http(

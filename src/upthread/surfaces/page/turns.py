@@ -389,8 +389,7 @@ def _effect(html: Html, call: ToolCall) -> Markup | None:
 
 
 def _call_body(html: Html, call: ToolCall) -> Iterator[Markup]:
-    when = moment(call.at_ms)
-    yield html('<p class="quiet"><code>{}</code> · {}</p>', call.call_id, when)
+    yield html('<p class="quiet"><code>{}</code> · {}</p>', call.call_id, moment(call.at_ms))
     if call.answer:
         yield html("<p>Permission: {}</p>", _answered(html, call.answer, call.answered_by))
     asked = call.asked

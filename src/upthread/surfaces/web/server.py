@@ -182,8 +182,7 @@ class Site:
     async def _live(self, request: Request) -> Response:
         view = await self._project.show(request.query_params.get("name", ""))
         roles = [await self._role(each) for each in view.roles]
-        shown = _number(request, "turns")
-        return _page(pages.live(self._html, view, roles, shown=shown))
+        return _page(pages.live(self._html, view, roles, shown=_number(request, "turns")))
 
     async def _role(self, view: RoleView) -> pages.Role:
         opened = await self._project.own_interface(view.link)

@@ -237,8 +237,7 @@ def with_hooks(
     settings = without_hooks(path, before)
     hooks = cast("dict[str, list[Any]]", settings.get("hooks", {}))
     for event, matcher in events.items():
-        timeout_s = TIMEOUT_S_OF.get(event, TIMEOUT_S)
-        entry = _entry(matcher, hook_line(agent, home, event), timeout_s)
+        entry = _entry(matcher, hook_line(agent, home, event), TIMEOUT_S_OF.get(event, TIMEOUT_S))
         # At the end: hooks of the person's own come first, as they did.
         hooks = {**hooks, event: [*hooks.get(event, []), entry]}
     asked = _entry(guarded, hook_line(agent, home, GUARD), TIMEOUT_S_OF[BEFORE])

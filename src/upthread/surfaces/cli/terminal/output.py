@@ -135,8 +135,7 @@ class Output:
         """Write one JSON object on a line; ASCII only, so that no text can act on a terminal."""
         from json import dumps
 
-        shown = plain({"schema": SCHEMA, **shape})
-        self._write(self._out, dumps(shown) + "\n")
+        self._write(self._out, dumps(plain({"schema": SCHEMA, **shape})) + "\n")
 
     def document(self, text: str) -> None:
         """Write a text of our own making, whose foreign parts are set apart in it already."""

@@ -307,13 +307,12 @@ def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
             found = tuple(fault for fault in found if fault.rule != "every_call_has_a_result")
     if not found:
         return None
-    cure = f"what would be mended: {command('upthread', 'repair', conversation.address)}"
     return Finding(
         store=OURS,
         history=conversation_name(conversation),
         faults=counts_of(found),
         what=_some_of([f"{fault.place}: {fault.what}" for fault in found], 3),
-        cure=cure,
+        cure=f"what would be mended: {command('upthread', 'repair', conversation.address)}",
     )
 
 

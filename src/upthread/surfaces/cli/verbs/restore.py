@@ -43,8 +43,7 @@ def main(call: Call, *, source: str | None, is_settling: bool) -> None:
         if call.is_dry_run:
             _told(call.output, plan, is_done=False)
             return
-        question = f"Put {plan.backup} in the place of {plan.database}?"
-        confirm(call, question)
+        confirm(call, f"Put {plan.backup} in the place of {plan.database}?")
     done = restore(settings, file)
     if call.is_yes and not call.output.is_json:
         _show(call.output, done)

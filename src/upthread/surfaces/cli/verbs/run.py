@@ -217,9 +217,8 @@ def _end(workstream: str, ended: Ran, output: Output, *, is_detached: bool) -> N
             output.json(shapes.waiting(workstream, view))
         settling = [effects_command(workstream)] if ended.stands.in_doubt else []
         commands = [*settling, *next_commands(workstream, view)]
-        stands = ended.stands
         output.json(
-            shapes.ran(workstream, view, ended.total, next_commands=commands, stands=stands)
+            shapes.ran(workstream, view, ended.total, next_commands=commands, stands=ended.stands)
         )
         return
     status = shapes.run_status(view)

@@ -140,8 +140,7 @@ def _show_what_happens(call: Call, agent: str) -> None:
         output.note(TARGETS[agent].then, "yellow")
     if output.is_json:
         return
-    settings = call.trusted_settings()
-    names, unusable = continued_roles(settings, name_of(agent), os.environ)
+    names, unusable = continued_roles(call.trusted_settings(), name_of(agent), os.environ)
     output.line(f"continued here: {', '.join(names) or 'no role yet'}")
     for why in unusable:
         output.line(f"not continued: {why}", "yellow")

@@ -42,8 +42,7 @@ def main(call: Call, *, address: str, agent: str | None) -> None:
     output = call.output
     session = one_line(view.link.upstream_session_id if view.link else "")
     if output.is_json:
-        instance_name = view.conversation.instance_name
-        output.json({"instance_name": instance_name, **shapes.why(found)})
+        output.json({"instance_name": view.conversation.instance_name, **shapes.why(found)})
         return
     output.row((conversation_name(view.conversation), "bold"), f": {found.standing.state}")
     output.line(f"  state {standing_in_words(found.standing)}", "dim")
