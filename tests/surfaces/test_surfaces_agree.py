@@ -234,8 +234,7 @@ def test_the_line_of_a_turn_that_begins_is_one_everywhere(case: Case, capsys):
         upstream_session_id="ses_1",
         turn_number=2,
     )
-    with Screen(Output()) as screen:
-        screen.listener().started(started)
+    Screen(Output()).listener().started(started)
     running = _stands("dlg_1", _Delegation("w/planner", started=started))
     said = {
         "tell": capsys.readouterr().err.strip(),
@@ -257,8 +256,7 @@ def delegated(result: TurnResult) -> Delegated:
 def test_every_surface_says_the_same_of_an_end(case: Case, capsys):
     result, reason = result_of(case), case.end or "ok"
     stop = stop_in_words(reason)
-    with Screen(Output()) as screen:
-        screen.end(result)
+    Screen(Output()).end(result)
     told, asked = capsys.readouterr().err, delegated(result)
     status = shapes.told_status(result)
     in_json = shapes.told(result, result.spent, in_doubt=())

@@ -15,6 +15,7 @@ from msgspec import Struct, field, structs
 
 from upthread.agents.base import PermissionRequest
 from upthread.client.parts import ProjectParts
+from upthread.client.stores import conversations_in
 from upthread.config import personal_role, unusable_role
 from upthread.core.agents import WITH_A_STORE
 from upthread.core.commands import RecordAct
@@ -34,7 +35,7 @@ from upthread.core.roles.role import BUILT_IN_ROLES, Role
 from upthread.core.text import visible_line
 from upthread.core.turns.agent_history import CutOffCall, UndecidedCall, is_finished, stored_turns
 from upthread.core.turns.turn import Task, without_fresh
-from upthread.core.types import CHILD_SLOT, Holder, Outcome
+from upthread.core.types import CHILD_SLOT, Outcome
 from upthread.core.workstreams import (
     NONE,
     ROLE_UNKNOWN,
@@ -102,17 +103,13 @@ class SubAgentCall(Struct, frozen=True, kw_only=True):
     by_sub_agent: bool = False
 
     @property
-    def holder(self) -> Holder:
-        """The agent's process, for which a call's lease is held."""
-        return process_holder(self.pid, f"a call in {self.agent}")
-
-    @property
     def session_lost(self) -> Outcome | None:
         """Why the agent cannot use the session that it was asked for last; None where it can."""
         lost = [why for why in self.unusable.values() if why not in {BUSY, ELSEWHERE}]
+        if not lost:
+            return None
         # The plug-in's word may be of a newer version; that the session cannot be used is certain.
-        known = [Outcome(why) if why in set(Outcome) else Outcome.MISSING for why in lost]
-        return known[-1] if known else None
+        return Outcome(lost[-1]) if lost[-1] in set(Outcome) else Outcome.MISSING
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -164,7 +161,6 @@ class AgentCalls:
         self._project_id = parts.project_id
         self._environment = parts.environment
         self._root = parts.settings.working_directory
-        self._redactor = parts.redactor
         self.hands_over = parts.settings.handover
         """Whether a person wants sub-agents of other main sessions to be handed over."""
         self._turns = ExternalTurns(
@@ -239,13 +235,7 @@ class AgentCalls:
         """Return which workstream this working tree is on, and why."""
         git = git_facts(Path(self._root))
         workstream, because = self._chosen(None, git.branch)
-        listed = [
-            (moved_at_ms, known.workstream)
-            for known in self._store.workstreams(self._project_id)
-            if not known.workstream.startswith(SESSION_PREFIX)
-            and (moved_at_ms := self._last_moved_at_ms(known.workstream))
-        ]
-        last = max(listed, default=None)
+        last = max(self._newest_moves(), default=None)
         return InUse(
             workstream=workstream,
             because=because,
@@ -254,14 +244,17 @@ class AgentCalls:
             underway=tuple(sorted(address for *_, address in self._open_calls())),
         )
 
-    def _last_moved_at_ms(self, workstream: str) -> int:
-        newest = (
-            turn
-            for each in self._store.conversations(self._project_id, workstream)
-            for turn in self._store.turns(each.conversation_id, newest=1)
-        )
-        last = (self._store.turn_events(each.conversation_id, each.turn_id)[-1:] for each in newest)
-        return max((event.recorded_at_ms for events in last for event in events), default=0)
+    def _newest_moves(self) -> Iterator[tuple[int, str]]:
+        """Yield when each conversation's newest turn moved last, with its workstream."""
+        for each in conversations_in(self._store, self._project_id):
+            name = each.key.workstream
+            turns = self._store.turns(each.conversation_id, newest=1)
+            for turn in () if name.startswith(SESSION_PREFIX) else turns:
+                events = self._store.turn_events(turn.conversation_id, turn.turn_id)
+                yield from ((event.recorded_at_ms, name) for event in events[-1:])
+
+    def _workstreams(self) -> list[str]:
+        return [each.workstream for each in self._store.workstreams(self._project_id)]
 
     def _chosen(self, named: str | None, branch: str | None) -> tuple[str | None, str]:
         return choose_workstream(
@@ -286,13 +279,12 @@ class AgentCalls:
             return known
         return personal_role(agent, name, self._environment)
 
-    def hear_prompt(self, agent: str, session: str, prompt: str) -> str | None:
-        """Keep which workstream a person's prompt names; returns its name, None for none."""
-        known = [each.workstream for each in self._store.workstreams(self._project_id)]
+    def hear_prompt(self, agent: str, session: str, prompt: str) -> None:
+        """Keep which workstream a person's prompt names."""
         # Only names that are known: a prompt must not make a workstream by mentioning something.
-        name = named_workstream(prompt[:PROMPT_CHARACTERS_MAX], known)
+        name = named_workstream(prompt[:PROMPT_CHARACTERS_MAX], self._workstreams())
         if name is None or name == self._named_in(agent, session):
-            return name
+            return
         main, opens = self._turns.main_of(agent, session, name)
         act = RecordAct(
             what=NAMED,
@@ -302,7 +294,6 @@ class AgentCalls:
             detail=name,
         )
         self._store.commit((*opens, act))
-        return name
 
     # --- a call ---------------------------------------------------------------------------------
 
@@ -324,9 +315,6 @@ class AgentCalls:
         begun = self._turns.begin(request)
         if begun is None:
             return Answer(prompt=call.prompt, is_role=True)
-        return self._answer(call, begun)
-
-    def _answer(self, call: SubAgentCall, begun: Begun) -> Answer:
         line = _line(begun)
         if call.named:
             line += f"; the call named {visible_line(call.named)}, which the agent does not have"
@@ -432,26 +420,22 @@ class AgentCalls:
     def held(self, agent: str, session: str, request: PermissionRequest) -> str:
         """Return why a call must not run, by the guard that `tell` has; empty where it may."""
         from upthread.runtime.permissions import Gate  # noqa: PLC0415  # other events need none
-        from upthread.runtime.record.effects import WorkstreamEffects  # noqa: PLC0415  # as above
 
         self._turns.recover_dead()
         workstream, because = self.workstream_of(agent, session)
-        known = (each.workstream for each in self._store.workstreams(self._project_id))
         # Where none is named, another main session may have been at it.
-        own = [each for each in known if because == NONE and each.startswith(SESSION_PREFIX)]
-        patterns = self._settings.outward_patterns
+        others = self._workstreams() if because == NONE else []
+        own = [each for each in others if each.startswith(SESSION_PREFIX)]
         asking = (turn_id_of(call) for call, child, *_ in self._open_calls() if child == session)
         own_turn = next(asking, None)
-        gate = Gate(tree=self._root, outward_patterns=patterns, redactor=self._redactor)
+        gate = Gate(
+            tree=self._root,
+            outward_patterns=self._settings.outward_patterns,
+            redactor=self._parts.redactor,
+        )
         was_done, in_doubt = dict[str, str](), dict[str, str]()
         for name in dict.fromkeys((workstream, *own)):
-            effects = WorkstreamEffects(
-                store=self._store,
-                project_id=self._project_id,
-                workstream=name,
-                outward_patterns=patterns,
-                apart_from=own_turn,
-            )
+            effects = self._parts.effects_of(name, apart_from=own_turn)
             found = (*effects.in_doubt(), *effects.left_open())
             gate.expect(known=tuple(each.effect for each in found))
             answer, _ = gate.refused(request)
@@ -471,10 +455,8 @@ class AgentCalls:
 
     def interrupted(self, workstream: str) -> Iterator[RoleView]:
         """Yield the roles that were interrupted, of all main sessions' own workstreams if empty."""
-        known = (each.workstream for each in self._store.workstreams(self._project_id))
-        names = [workstream] if workstream else [e for e in known if e.startswith(SESSION_PREFIX)]
-        for name in names:
-            view = self.standing(name)
+        for name in [workstream] if workstream else self._workstreams():
+            view = self.standing(name) if workstream or name.startswith(SESSION_PREFIX) else None
             yield from (each for each in view.roles if each.cut_off) if view else ()
 
     def standing(self, workstream: str) -> WorkstreamView | None:
@@ -538,7 +520,8 @@ class AgentCalls:
             opens_only_within=ELSEWHERE in call.unusable.values()
             or self._is_elsewhere(call, role, workstream, slot),
             session_lost=call.session_lost,
-            holder=call.holder,
+            # The lease is held for the agent's process.
+            holder=process_holder(call.pid, f"a call in {call.agent}"),
         )
 
     def _known_request(self, address: Address, task: Task, call: AgentsCall) -> TellRequest:

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct, structs
 
 from upthread.client.file_permissions import put_key, read_key, secure_home
-from upthread.client.stores import key_of
+from upthread.client.stores import conversations_in, key_of
 from upthread.config import Settings
 from upthread.core.commands import RecordAct, RecordOnce
 from upthread.core.names import shown
@@ -167,16 +167,13 @@ def _mark(
         first = {_home_of(each): each for each in reversed(tuple(_conversations(store)))}
         for home, conversation in first.items():
             if gap is None or home in gap:
-                store.commit(
-                    [
-                        RecordAct(
-                            what="restored",
-                            by_user=user_name(os.environ),
-                            recorded_at_ms=at_ms,
-                            conversation_id=conversation.conversation_id,
-                        )
-                    ]
+                act = RecordAct(
+                    what="restored",
+                    by_user=user_name(os.environ),
+                    recorded_at_ms=at_ms,
+                    conversation_id=conversation.conversation_id,
                 )
+                store.commit([act])
         store.commit(tuple(actions))
         # A gap that an earlier restore left stays until a person has settled it.
         before = (store.restored_at_ms(each.project_id) or 0 for each in store.known_projects())
@@ -195,41 +192,29 @@ def _compared(path: Path, copy: Path, key: bytes | None) -> _Compared:
     """Return what a copy lacks, which must verify, why that cannot be told, and actions."""
     with closing(SqliteStore(copy, key=key)) as there:
         # Before anything is put in place of what may be better.
-        _must_verify(there)
+        for proof in there.proofs():
+            if proof.damage is not None:
+                raise StoreError(
+                    f"the backup was not put in place: {proof.damage.message}",
+                    hint="name another backup",
+                )
         if not path.exists():
             return (), "there is no database to compare it with", ()
-        return _lacking_of(path, there, key)
-
-
-def _lacking_of(path: Path, there: LogStore, key: bytes | None) -> _Compared:
-    try:
-        here = SqliteStore(path, key=key)
-    except StoreError as error:
-        return (), error.message, ()
-    try:
-        _must_rest(here)
-        return tuple(_lacking(here, there)), "", tuple(_actions(here, there))
-    except StoreError as error:
-        return (), error.message, ()
-    finally:
-        # It may be damaged, and was only compared with.
-        with suppress(StoreError):
-            here.close()
-
-
-def _must_rest(store: LogStore) -> None:
-    for project_id in _projects(store):
-        for lease in leases_held(store, project_id):
-            raise in_use(lease, "the database", then="restore")
-
-
-def _must_verify(store: LogStore) -> None:
-    for proof in store.proofs():
-        if proof.damage is not None:
-            raise StoreError(
-                f"the backup was not put in place: {proof.damage.message}",
-                hint="name another backup",
-            )
+        try:
+            here = SqliteStore(path, key=key)
+        except StoreError as error:
+            return (), error.message, ()
+        try:
+            for project_id in _projects(here):
+                for lease in leases_held(here, project_id):
+                    raise in_use(lease, "the database", then="restore")
+            return tuple(_lacking(here, there)), "", tuple(_actions(here, there))
+        except StoreError as error:
+            return (), error.message, ()
+        finally:
+            # It may be damaged, and was only compared with.
+            with suppress(StoreError):
+                here.close()
 
 
 def _lacking(here: LogStore, there: LogStore) -> Iterator[Lacking]:
@@ -273,8 +258,7 @@ def _actions(here: LogStore, there: LogStore) -> Iterator[RecordOnce]:
 
 def _conversations(store: LogStore) -> Iterator[Conversation]:
     for project_id in _projects(store):
-        for workstream in store.workstreams(project_id):
-            yield from store.conversations(project_id, workstream.workstream)
+        yield from conversations_in(store, project_id)
 
 
 def _projects(store: LogStore) -> Iterable[ProjectId]:
@@ -345,12 +329,13 @@ def back_up_daily(settings: Settings, *, today: str | None = None) -> Path | Non
     secure_home(Path(settings.home))
     for directory in (target.parent.parent, target.parent):
         directory.mkdir(mode=0o700, exist_ok=True)
-    if _free_bytes(target.parent) - size_bytes < FREE_BYTES_MIN:
+    disk = os.statvfs(target.parent)
+    if disk.f_bavail * disk.f_frsize - size_bytes < FREE_BYTES_MIN:
         return None
     try:
         with copied(path, beside=target, key=key_of(settings)) as copy:
             # The key first: a backup without it would be put in place with another one.
-            carry_key(key_path(str(path.absolute()), Path(settings.home)), target)
+            carry_key(_key_path(settings, path), target)
             copy.rename(target)
             sync_file(target.parent)
     except FileNotFoundError:
@@ -391,8 +376,3 @@ def _first_name(settings: Settings, path: Path) -> Path:
 def _remove(files: Iterable[Path]) -> None:
     for each in files:
         each.unlink(missing_ok=True)
-
-
-def _free_bytes(directory: Path) -> int:
-    found = os.statvfs(directory)
-    return found.f_bavail * found.f_frsize

@@ -32,7 +32,10 @@ def secure_home(home: Path) -> str:
     """
     # `lexists`: a link that leads nowhere is a link, and is refused below.
     if not os.path.lexists(home):
-        _make_home(home)
+        try:
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise _refused(home, f"cannot be made: {error.strerror}", OTHER_HOME) from error
     found = home.lstat()
     if stat.S_ISLNK(found.st_mode):
         raise _refused(home, "is a symbolic link", "name the place it points to")
@@ -47,13 +50,6 @@ def secure_home(home: Path) -> str:
     return f"{home} could be entered by others (mode {stat.S_IMODE(found.st_mode):04o}); now 0700"
 
 
-def _make_home(home: Path) -> None:
-    try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise _refused(home, f"cannot be made: {error.strerror}", OTHER_HOME) from error
-
-
 def redaction_key(path: Path) -> bytes:
     """Return the key that makes a store's digests, made on first use, 0600.
 
@@ -61,7 +57,7 @@ def redaction_key(path: Path) -> bytes:
     a file that is a link, somebody else's, or no key.
     """
     if not os.path.lexists(path):
-        make_key(path)
+        put_key(path)
     return read_key(path, mend=_MEND_KEY)
 
 
@@ -119,11 +115,9 @@ def logs(home: Path) -> tuple[Log, ...]:
     is refused its log there, and what is listed may be removed.
     """
     directory = home / LOGS
-    is_ours = directory.is_dir() and not directory.is_symlink()
-    found = sorted(directory.glob("*.log")) if is_ours else []
     known = [
         Log(path=path, day=path.stem[-len("2026-11-21") :], size_bytes=path.lstat().st_size)
-        for path in found
+        for path in (() if directory.is_symlink() else directory.glob("*.log"))
         if stat.S_ISREG(path.lstat().st_mode)
     ]
     return tuple(sorted(known, key=lambda log: (log.day, log.path)))
@@ -136,18 +130,13 @@ def remove_logs(found: Iterable[Log]) -> None:
         log.path.unlink()
 
 
-def make_key(path: Path) -> None:
-    """Make a key by chance, 0600, unless there is one."""
-    put_key(path, os.urandom(KEY_BYTES))
-
-
-def put_key(path: Path, key: bytes) -> None:
-    """Write a key down, 0600, unless there is one.
+def put_key(path: Path, key: bytes | None = None) -> None:
+    """Write a key down, one made by chance where none is given; 0600, unless there is one.
 
     Written aside and linked: a file of that name is a whole key from its first moment.
     """
     with suppress(FileExistsError):
-        write_whole(path, key, is_new=True)
+        write_whole(path, key or os.urandom(KEY_BYTES), is_new=True)
 
 
 def _refused(path: Path, problem: str, hint: str) -> ConfigError:

@@ -53,7 +53,6 @@ from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.lease import conversation_request
 from upthread.runtime.record.turn_views import turn_view
 from upthread.runtime.turns.conversation import name_workstream
-from upthread.store.base import Store
 
 
 class ForkPlan(Struct, frozen=True, kw_only=True):
@@ -126,8 +125,10 @@ def plan_fork(parts: ProjectParts, address: str, into: str, at_message: int | No
     at = at_message or max(fork_points(messages), default=0)
     kept = cut(messages, at)
     repaired = repair(history_of(without_children(kept)))
+    newest = store.turns(resolved.conversation.conversation_id, newest=1)
+    ended = [turn_view(store, each.conversation_id, each.turn_id).ended for each in newest]
     # Agents fork a session at its end and nowhere else (ADR 21); half a turn is no end.
-    is_at_end = at == len(messages) and _has_last_turn_ended(store, resolved.conversation)
+    is_at_end = at == len(messages) and any(end and end.outcome is Outcome.OK for end in ended)
     return ForkPlan(
         source=resolved.conversation,
         target=target,
@@ -138,12 +139,6 @@ def plan_fork(parts: ProjectParts, address: str, into: str, at_message: int | No
         children_left=children_in(kept),
         changes=repaired.changes,
     )
-
-
-def _has_last_turn_ended(store: Store, conversation: Conversation) -> bool:
-    (last,) = store.turns(conversation.conversation_id, newest=1)
-    ended = turn_view(store, last.conversation_id, last.turn_id).ended
-    return ended is not None and ended.outcome is Outcome.OK
 
 
 async def _forked_by_agent(parts: ProjectParts, link: Link | None) -> tuple[_Made | None, str]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import RLock
 from typing import Final, Self
 
 from msgspec import Struct
 
+from upthread.client.parts import Environment
 from upthread.client.project_opener import open_parts
 from upthread.core.names import Address, key_of, parse_address, parse_role, parse_workstream
 from upthread.core.types import ConversationKey
@@ -53,7 +54,7 @@ class FrameworkRecord:
         *,
         database: str | None = None,
         project: str | None = None,
-        environment: Mapping[str, str] | None = None,
+        environment: Environment | None = None,
     ) -> None:
         env = dict(os.environ if environment is None else environment)
         self._parts = open_parts(
@@ -79,7 +80,12 @@ class FrameworkRecord:
         ConfigError where the record may keep no text.
         """
         place = parse_address(address) if address else _place(framework, thread)
-        self._require_text(place.role)
+        if self._parts.policy.of_role(place.role) == "index":
+            raise ConfigError(
+                'record = "index" keeps no text, and a framework needs its values back whole',
+                hint=f'say in upthread.toml: [roles.{place.role}] record = "redacted"',
+                role=place.role,
+            )
         return self._log(framework, key_of(self._parts.project_id, place))
 
     def threads(self, framework: str) -> Iterator[KnownThread]:
@@ -121,14 +127,6 @@ class FrameworkRecord:
             while len(self._logs) > LOGS_MAX:
                 del self._logs[next(iter(self._logs))]
         return log
-
-    def _require_text(self, role: str) -> None:
-        if self._parts.policy.of_role(role) == "index":
-            raise ConfigError(
-                'record = "index" keeps no text, and a framework needs its values back whole',
-                hint=f'say in upthread.toml: [roles.{role}] record = "redacted"',
-                role=role,
-            )
 
 
 def _place(framework: str, thread: str) -> Address:

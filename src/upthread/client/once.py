@@ -102,7 +102,12 @@ class DoOnce:
             stands = await self._stands(key)
             if await self._is_in_gap(stands):
                 known = _LOOK_AT_ROLE if is_told(about) else _LOOK
-                raise _maybe_done(key, known if stands else _LOOK_AT_ALL)
+                raise UsageError(
+                    f"the action {shown(key)} has no receipt, and the database was restored from a"
+                    " backup: the action may have been done since the backup",
+                    hint=known if stands else _LOOK_AT_ALL,
+                    key=key,
+                )
             if stands is None:
                 attempt_id = await self._begin(key, fence, about)
                 return await self._attempt(key, attempt_id, action, about)
@@ -116,7 +121,13 @@ class DoOnce:
             # An intent without an end, and its lease was free:
             # whoever began it is dead, or was cancelled.
             if recover is None:
-                raise _unknown(stands)
+                raise UsageError(
+                    f"the outcome of the action {shown(key)} is unknown: attempt"
+                    f" {stands.attempt_id} was begun and has no end",
+                    hint=_LOOK,
+                    key=key,
+                    attempt_id=stands.attempt_id,
+                )
             return await self._done(key, stands.attempt_id, await recover())
 
     async def confirm(self, key: str, receipt: JsonValue) -> None:
@@ -314,23 +325,4 @@ def _begun_otherwise(key: str, about: JsonValue) -> UsageError:
         f"the action {shown(key)} was begun about something else: {shown(told)}",
         hint="give each action a key of its own",
         key=key,
-    )
-
-
-def _maybe_done(key: str, hint: str) -> UsageError:
-    return UsageError(
-        f"the action {shown(key)} has no receipt, and the database was restored from a backup: the"
-        " action may have been done since the backup",
-        hint=hint,
-        key=key,
-    )
-
-
-def _unknown(stands: Once) -> UsageError:
-    return UsageError(
-        f"the outcome of the action {shown(stands.key)} is unknown: attempt {stands.attempt_id}"
-        " was begun and has no end",
-        hint=_LOOK,
-        key=stands.key,
-        attempt_id=stands.attempt_id,
     )

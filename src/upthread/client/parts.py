@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -23,6 +23,7 @@ from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.boundary import own_files
 from upthread.boundary.own_files import installed_path
 from upthread.client.file_permissions import log_path
+from upthread.client.stores import conversations_in
 from upthread.config import Settings, instructions_in
 from upthread.core.actors import Actor
 from upthread.core.agents import ACP, AGENTS, name_of, one_of
@@ -34,7 +35,15 @@ from upthread.core.roles.role import Role
 from upthread.core.sessions import MainSession, OwnInterface, of_link
 from upthread.core.turns.agent_history import Lacked, UndecidedCall
 from upthread.core.turns.turn import Task, TurnView, with_unverified
-from upthread.core.types import ConversationId, Link, ProjectId, RecordMode, UpstreamSessionId
+from upthread.core.types import (
+    ConversationId,
+    Link,
+    ProjectId,
+    RecordMode,
+    RunId,
+    TurnId,
+    UpstreamSessionId,
+)
 from upthread.core.workstreams import callers_in
 from upthread.errors import NotFoundError, SeveralAgentsError, UsageError
 from upthread.runtime.lease import Leases, LeaseTimes
@@ -49,7 +58,19 @@ from upthread.store.address import is_postgres
 from upthread.store.reads import Resolved
 
 if TYPE_CHECKING:
+    from upthread.core.runs.pipeline import RunView
     from upthread.runtime.permissions import AskPerson
+    from upthread.runtime.record.effects import WorkstreamEffects
+
+
+Environment: TypeAlias = Mapping[str, str]
+"""The variables of a process."""
+
+Command: TypeAlias = tuple[str, ...]
+"""The words of a command that a person types."""
+
+Commands: TypeAlias = Mapping[Link, Command | None]
+"""The commands that open sessions in their agents' own interfaces, None where there is none."""
 
 
 class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
@@ -65,7 +86,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
     system: System
     settings: Settings
     project_id: ProjectId
-    environment: Mapping[str, str]
+    environment: Environment
     actor: Actor
     lease_times: LeaseTimes | None
     redactor: Redactor
@@ -114,17 +135,13 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         resolved = self.store.resolve(key_of(self.project_id, address))
         if resolved is None:
             name = f"{address.workstream}/{address.role}"
+            known = (e.key.address for e in conversations_in(self.store, self.project_id))
             raise NotFoundError(
-                f"{shown(name)} has no conversation yet{did_you_mean(name, self._all_addresses())}",
+                f"{shown(name)} has no conversation yet{did_you_mean(name, known)}",
                 hint=f'start one: upthread tell {shlex.quote(name)} "…"',
                 address=name,
             )
         return resolved
-
-    def _all_addresses(self) -> Iterator[str]:
-        for known in self.store.workstreams(self.project_id):
-            for each in self.store.conversations(self.project_id, known.workstream):
-                yield each.key.address
 
     def unknown(self, workstream: str) -> NotFoundError:
         """Return the error for a workstream that nothing was ever done on."""
@@ -134,6 +151,18 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
             f"there is no workstream {shown(workstream)} in this project{like}",
             hint="see `upthread ls`",
             workstream=workstream,
+        )
+
+    def effects_of(self, workstream: str, *, apart_from: TurnId | None = None) -> WorkstreamEffects:
+        """Return what a workstream's turns did, without one turn. A look at it is blocking."""
+        from upthread.runtime.record.effects import WorkstreamEffects  # noqa: PLC0415  # seldom
+
+        return WorkstreamEffects(
+            store=self.store,
+            project_id=self.project_id,
+            workstream=workstream,
+            outward_patterns=self.settings.outward_patterns,
+            apart_from=apart_from,
         )
 
     # --- agents ---------------------------------------------------------------------------------
@@ -223,14 +252,13 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
 
     def lacked(self, role: str, link: Link | None, last: TurnView | None) -> Lacked:
         """Return what the record lacks of a role's session; `last` is its newest turn. Blocking."""
-        redactor = self._redactor_of(role)
-        return look(self.store, self.own_sessions, link, last, redactor=redactor)
+        return look(self.store, self.own_sessions, link, last, redactor=self._redactor_of(role))
 
     def all_of(self, role: str, agent: str, session: UpstreamSessionId) -> Lacked | None:
         """Return all that an agent's store holds of a session, for a role. Blocking. StoreError."""
         return look_at_all(self.own_sessions, agent, session, redactor=self._redactor_of(role))
 
-    def _where(self, agent: str, session: UpstreamSessionId | None = None) -> Mapping[str, str]:
+    def _where(self, agent: str, session: UpstreamSessionId | None = None) -> Environment:
         """Return the environment that an agent is started with; with a session, where that is.
 
         The profile that the agent's own command chose is known by where it ran.
@@ -287,7 +315,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         """Return the request for one delegation. Blocking."""
         role = self.settings.role(address.role, agent)
         place = self.place_of(address.workstream)
-        opening = self._open_request(agent, self.policy.of_role(role.name), place)
+        opening = self.open_request(agent, place=place, mode=self.policy.of_role(role.name))
         if opening.ignores_project:
             task = with_unverified(task, *instructions_in(place, agent))
         request = self._request(address, task, chosen, agent=agent, role=role, opening=opening)
@@ -297,8 +325,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         self, address: Address, task: Task, *, role: Role, call: AgentsCall
     ) -> TellRequest:
         """Return the request for a call that an agent's own tool makes. Blocking."""
-        place = self.settings.working_directory
-        opening = OpenRequest(working_directory=place, stderr_path=None)
+        opening = OpenRequest(working_directory=self.settings.working_directory, stderr_path=None)
         request = self._request(
             address, task, TellOptions(), agent=call.agent, role=role, opening=opening
         )
@@ -340,10 +367,17 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
 
     def condition(self, workstream: str, role: Role) -> str | None:
         """Return the digest that `resume_if` compares, None for a role without the condition."""
-        runs = self.store.runs(self.project_id, workstream) if role.resume_if else ()
-        if not runs or role.resume_if is None:
+        if role.resume_if is None:
             return None
-        return run_view(self.store, runs[-1].run_id).report_digest(role.resume_if)
+        _, run = self.newest_run(workstream)
+        return run.report_digest(role.resume_if) if run else None
+
+    def newest_run(self, workstream: str) -> tuple[RunId, RunView | None]:
+        """Return a workstream's newest run, no view before the first. Blocking."""
+        runs = self.store.runs(self.project_id, workstream)
+        if not runs:
+            return RunId(""), None
+        return runs[-1].run_id, run_view(self.store, runs[-1].run_id)
 
     def place_of(self, workstream: str) -> str:
         """Return the directory a workstream is worked on in: its own working tree's, if it has one.
@@ -358,13 +392,14 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         found = self.worktrees.find(workstream)
         return found.path if found else self.settings.working_directory
 
-    def open_request(self, agent: str, *, place: str | None = None) -> OpenRequest:
-        """Return how to start an agent outside a turn: nobody is there to allow anything."""
-        # No role is known here, so the strictest of all holds.
-        mode = self.policy.strictest
-        return self._open_request(agent, mode, place or self.settings.working_directory)
+    def open_request(
+        self, agent: str, *, place: str | None = None, mode: RecordMode | None = None
+    ) -> OpenRequest:
+        """Return how to start an agent; outside a turn nobody is there to allow anything.
 
-    def _open_request(self, agent: str, mode: RecordMode, place: str) -> OpenRequest:
+        `mode` is what is recorded of the role. Where no role is known, the strictest of all holds.
+        """
+        place, mode = place or self.settings.working_directory, mode or self.policy.strictest
         log = log_path(Path(self.settings.home), agent, self.system.now_ms())
         return OpenRequest(
             working_directory=place,
@@ -396,7 +431,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         is_acp = bool(self.settings.of_agent(agent).command)
         return registry.opens_sub_agents(agent, kind=ACP if is_acp else None)
 
-    def command_of(self, link: Link) -> tuple[str, ...] | None:
+    def command_of(self, link: Link) -> Command | None:
         """Return the agent's own command for a link's session, None if there is no such command.
 
         None also if the configuration no longer names the agent. Blocking.
@@ -422,18 +457,14 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         )
         return of_link(link, command=command, main=within if main else None)
 
-    def _command(self, link: Link, session: UpstreamSessionId) -> tuple[str, ...] | None:
+    def _command(self, link: Link, session: UpstreamSessionId) -> Command | None:
         given = self.settings.of_agent(link.agent).command
         command = registry.resume_command(link.agent, session, given)
-        return (*self._words_before(link), *command) if command else None
-
-    def _words_before(self, link: Link) -> tuple[str, ...]:
-        """Return the prefix that sets a session's profile, empty if the session is here as well.
-
-        For example `env CODEX_HOME=/home/ada/work`.
-        """
+        if command is None:
+            return None
         # Not the configured environment, because a person starts the agent from the shell.
         where = agent_environment(self.environment)
         profile = last_attached(self.store, link).agent_profile
         without = stored.profile_without(where, link.upstream_session_id, profile)
-        return ("env", profile) if without else ()
+        # For example `env CODEX_HOME=/home/ada/work`, unless the session is here as well.
+        return ("env", profile, *command) if without else command

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeVar
@@ -14,7 +14,7 @@ from upthread.client.consent import decide, refuse_models
 from upthread.client.file_permissions import log_path
 from upthread.client.fork import Fork, ForkPlan, make_fork, plan_fork
 from upthread.client.once import DoOnce
-from upthread.client.parts import ProjectParts
+from upthread.client.parts import Command, Commands, ProjectParts
 from upthread.client.runs import Runs
 from upthread.client.why import Why, changes_now, lacked_now, why
 from upthread.client.worktrees import WorktreesOfProject, notice_of
@@ -39,7 +39,6 @@ from upthread.runtime.lease import conversation_request, free
 from upthread.runtime.record.briefing import Briefing, briefing_of, keep_edited
 from upthread.runtime.record.effects import (
     RecordedEffect,
-    WorkstreamEffects,
     recorded_effects,
     the_one_named,
 )
@@ -84,8 +83,7 @@ class Project:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a person should know: what was put right at rest, and what is ignored here."""
-        ignored = ignored_notice(self.settings.pending)
-        return (*self.notices_at_rest, *filter(None, (ignored,)))
+        return (*self.notices_at_rest, *filter(None, (ignored_notice(self.settings.pending),)))
 
     # --- talking -------------------------------------------------------------------------------
 
@@ -97,10 +95,7 @@ class Project:
         """
         if not text.strip():
             raise UsageError("there is nothing to tell", hint="give the prompt as text")
-        request = await self._request(address, text, options)
-        await self._tell_place(request)
-        result = await self._turns.tell(request)
-        return await self._waited_out(result, options)
+        return await self._take_turn(self._turns.tell, address, text, options)
 
     async def go_on(self, address: str, options: TellOptions | None = None) -> TurnResult:
         """Go on with an interrupted or parked turn. Raises UsageError when there is none.
@@ -118,10 +113,7 @@ class Project:
                 hint=f'send a prompt: upthread tell {shlex.quote(name)} "…"',
                 address=name,
             )
-        request = await self._request(address, "", options)
-        await self._tell_place(request)
-        result = await self._turns.go_on(request)
-        return await self._waited_out(result, options)
+        return await self._take_turn(self._turns.go_on, address, "", options)
 
     async def run(
         self, workstream: str, specification: str | None = None, options: RunOptions | None = None
@@ -149,9 +141,12 @@ class Project:
         suggestion, and the question stays open, unless the person's own configuration allows it.
         Raises NotFoundError when there is none, UsageError when it is unclear which is meant.
         """
-        name = parse_workstream(workstream)
-        by = by or self._parts.actor
-        return await self.runs.answer(name, text, question_id=question_id, by=by)
+        return await self.runs.answer(
+            parse_workstream(workstream),
+            text,
+            question_id=question_id,
+            by=by or self._parts.actor,
+        )
 
     @cached_property
     def runs(self) -> Runs:
@@ -202,11 +197,9 @@ class Project:
 
     async def role(self, address: str) -> RoleView:
         """Return how one conversation stands. Raises NotFoundError."""
-
-        def look() -> RoleView:
-            return self._overview.role(self._parts.resolved(address).conversation)
-
-        return await self.read(look)
+        return await self.read(
+            lambda: self._overview.role(self._parts.resolved(address).conversation)
+        )
 
     async def why(self, address: str, *, agent: str | None = None) -> Why:
         """Return the last decision and what would be decided now. Raises NotFoundError."""
@@ -273,9 +266,10 @@ class Project:
 
     async def effects(self, conversations: Sequence[Conversation]) -> tuple[RecordedEffect, ...]:
         """Return what was done to the world in conversations, one after the other."""
-        patterns = self.settings.outward_patterns
         return await self._system.in_thread(
-            lambda: recorded_effects(self.store, conversations, outward_patterns=patterns)
+            lambda: recorded_effects(
+                self.store, conversations, outward_patterns=self.settings.outward_patterns
+            )
         )
 
     async def effects_in_doubt(self, workstream: str) -> tuple[RecordedEffect, ...]:
@@ -284,7 +278,7 @@ class Project:
         By any role of the workstream, in the order of each; nothing of it is done again before.
         """
         name = parse_workstream(workstream)
-        return await self.read(lambda: self._effects_of(name).in_doubt())
+        return await self.read(lambda: self._parts.effects_of(name).in_doubt())
 
     async def effects_held(self, workstream: str) -> tuple[RecordedEffect, ...]:
         """Return what nobody does again before a person has said something of it.
@@ -300,15 +294,13 @@ class Project:
         workstream: str,
         said: Settlement,
         effect_id: str | None = None,
-        *,
-        by: Actor | None = None,
     ) -> RecordedEffect:
         """Keep what a person who has looked says of an action; without an id of the only one.
 
         Raises UsageError where a model says it or it is unclear which is meant, NotFoundError where
         nothing of that id is held back.
         """
-        name, actor = parse_workstream(workstream), by or self._parts.actor
+        name, actor = parse_workstream(workstream), self._parts.actor
 
         # Before anything is looked up: with its own word a model could have its push done again.
         yours = f"look yourself, at your own terminal: {effects_command(name)}"
@@ -334,48 +326,46 @@ class Project:
 
     async def spent(self, conversation: Conversation) -> Tokens:
         """Return the tokens that a conversation's turns took, as its agents reported them."""
-        conversation_id = conversation.conversation_id
-        return await self._system.in_thread(lambda: totals_of(self.store, conversation_id).spent)
+        return await self._system.in_thread(
+            lambda: totals_of(self.store, conversation.conversation_id).spent
+        )
 
     async def spent_on_run(self, workstream: str) -> Tokens:
         """Return the tokens that the newest run on a workstream took, nothing without one."""
         name = parse_workstream(workstream)
 
         def count() -> Tokens:
-            runs = self.store.runs(self.project_id, name)
-            if not runs:
-                return NOTHING_SPENT
-            return spent_on_run(self.store, self.project_id, runs[-1].run_id)
+            run_id, run = self._parts.newest_run(name)
+            return spent_on_run(self.store, self.project_id, run_id) if run else NOTHING_SPENT
 
         return await self._system.in_thread(count)
 
     async def audit(self, workstream: str) -> Timeline:
         """Return all that is kept of a workstream. Raises NotFoundError."""
-        view, patterns = await self.show(workstream), self.settings.outward_patterns
-        return await self._system.in_thread(
-            lambda: open_timeline(self.store, view, outward_patterns=patterns, is_whole=True)
-        )
+        return await self.with_audit(workstream, lambda timeline: timeline, is_whole=True)
 
-    async def with_audit(self, workstream: str, use: Callable[[Timeline], Result]) -> Result:
+    async def with_audit(
+        self, workstream: str, use: Callable[[Timeline], Result], *, is_whole: bool = False
+    ) -> Result:
         """Let `use` go through all that is kept of a workstream, however long that is.
 
-        As `audit`, but turns and messages are read when `use` asks for them, and anew each time:
+        Turns and messages are read when `use` asks for them, and anew each time, unless `is_whole`:
         what it returns must not hold on to them. `use` runs in the store's thread.
         """
         view, patterns = await self.show(workstream), self.settings.outward_patterns
-        return await self._system.in_thread(
-            lambda: use(open_timeline(self.store, view, outward_patterns=patterns))
-        )
 
-    async def resume_command(self, address: str) -> tuple[str, ...] | None:
+        def look() -> Result:
+            timeline = open_timeline(self.store, view, outward_patterns=patterns, is_whole=is_whole)
+            return use(timeline)
+
+        return await self._system.in_thread(look)
+
+    async def resume_command(self, address: str) -> Command | None:
         """Return the agent's own command that opens the session, None where there is none."""
         role = await self.role(address)
-        commands = await self.resume_commands([role])
-        return commands.get(role.link) if role.link else None
+        return (await self.resume_commands([role])).get(role.link) if role.link else None
 
-    async def resume_commands(
-        self, roles: Iterable[RoleView]
-    ) -> Mapping[Link, tuple[str, ...] | None]:
+    async def resume_commands(self, roles: Iterable[RoleView]) -> Commands:
         """Return the agents' own commands that open the sessions of roles, by their links.
 
         None where there is none, and for an agent that the configuration no longer names.
@@ -460,16 +450,14 @@ class Project:
             project_id=self.project_id,
         )
 
-    async def forget(
-        self, selection: Selection, *, by: Actor | None = None
-    ) -> tuple[HeldWorkstream, ...]:
+    async def forget(self, selection: Selection) -> tuple[HeldWorkstream, ...]:
         """Erase what was said; returns what was erased.
 
         Raises LeaseHeldError while a turn or a run is under way there; UsageError where a model
         asks for it, and while an action is held back that would be forgotten with it.
         """
         # Before anything is looked up: what is forgotten nobody brings back.
-        refuse_models(by or self._parts.actor, what=_NOT_ERASED, hint=_ERASE_YOURSELF)
+        refuse_models(self._parts.actor, what=_NOT_ERASED, hint=_ERASE_YOURSELF)
         # Erased, the action would no longer be held back, and whoever goes on would do it again.
         for name in await self.forgotten_in_doubt(selection):
             raise UsageError(
@@ -488,10 +476,9 @@ class Project:
         """Return the workstreams of a selection that would forget an action held back."""
         found: list[str] = []
         for each in await self.forgetting.held(selection):
-            erased = (one.conversation for one in each.conversations if one.held.parts)
-            chosen = {conversation.conversation_id for conversation in erased}
+            erased = [one.conversation for one in each.conversations if one.held.parts]
             doubts = await self.effects_held(each.workstream)
-            if any(doubt.conversation.conversation_id in chosen for doubt in doubts):
+            if any(doubt.conversation in erased for doubt in doubts):
                 found.append(each.workstream)
         return tuple(found)
 
@@ -502,8 +489,7 @@ class Project:
         one that does not start.
         """
         opening = self._parts.open_request(agent)
-        adapter = self._parts.adapter(agent)
-        return await probe(adapter, opening, rate_limit_prompt=rate_limit_prompt)
+        return await probe(self._parts.adapter(agent), opening, rate_limit_prompt=rate_limit_prompt)
 
     async def reset(self, address: str) -> Conversation:
         """Close a conversation and mint a new one under the same key; old rows stay.
@@ -512,12 +498,11 @@ class Project:
         """
         old = await self._system.in_thread(lambda: self._parts.resolved(address).conversation)
         async with self._parts.leases.held(conversation_request(old.key, "reset")) as fence:
-            minting = self._system.in_thread(
+            return await self._system.in_thread(
                 lambda: self._parts.conversations.mint(
                     old.key, fences=(fence,), generation=old.generation + 1
                 )
             )
-            return await minting
 
     async def free(self, address: str) -> None:
         """Free a conversation from an agent on another host that is gone. It continues here.
@@ -539,16 +524,10 @@ class Project:
         """
         # As they were read when the project was opened, which is what the person was shown.
         chosen = [each.item for each in self.settings.pending] if items is None else items
-        now_ms = self.now_ms()
+        # Marks of an agent count more than what a caller says of itself.
+        by = model_of(self._parts.environment) or self._parts.actor
         await self._system.in_thread(
-            lambda: decide(
-                self.settings,
-                chosen,
-                is_given=True,
-                # Marks of an agent count more than what a caller says of itself.
-                by=model_of(self._parts.environment) or self._parts.actor,
-                now_ms=now_ms,
-            )
+            lambda: decide(self.settings, chosen, is_given=True, by=by, now_ms=self.now_ms())
         )
 
     # --- below: how ----------------------------------------------------------------------------
@@ -572,16 +551,8 @@ class Project:
             self.store,
             self._system.is_dead,
             tree_now=lambda workstream: tree_digest(Path(parts.place_if_there(workstream))),
-            doubts_now=lambda workstream: self._effects_of(workstream).in_doubt(),
+            doubts_now=lambda workstream: parts.effects_of(workstream).in_doubt(),
             log_of=lambda agent, at_ms: str(log_path(home, agent, at_ms)),
-        )
-
-    def _effects_of(self, workstream: str) -> WorkstreamEffects:
-        return WorkstreamEffects(
-            store=self.store,
-            project_id=self.project_id,
-            workstream=workstream,
-            outward_patterns=self.settings.outward_patterns,
         )
 
     def _held(self, workstream: str) -> tuple[RecordedEffect, ...]:
@@ -589,7 +560,7 @@ class Project:
         known = self.store.workstream(self.project_id, workstream)
         if not (known or self.store.conversations(self.project_id, workstream)):
             raise self._parts.unknown(workstream)
-        return self._effects_of(workstream).held()
+        return self._parts.effects_of(workstream).held()
 
     async def _request(self, address: str, text: str, options: TellOptions | None) -> TellRequest:
         chosen = options or TellOptions()
@@ -603,8 +574,21 @@ class Project:
 
         return await self._system.in_thread(prepare)
 
-    async def _waited_out(self, result: TurnResult, options: TellOptions | None) -> TurnResult:
-        """Wait for each limit to pass that has an end, where that was asked for, and go on."""
+    async def _take_turn(
+        self,
+        take: Callable[[TellRequest], Awaitable[TurnResult]],
+        address: str,
+        text: str,
+        options: TellOptions | None,
+    ) -> TurnResult:
+        """Take a turn. Wait for each limit to pass that has an end, where that was asked for."""
+        request = await self._request(address, text, options)
+        # In the project's own tree nobody has to be told where.
+        if request.open.working_directory != self.settings.working_directory:
+            workstream = request.address.workstream
+            if (own := await self.worktrees.find(workstream)) is not None:
+                request.listener.notice(notice_of(workstream, own))
+        result = await take(request)
         while options and options.is_waiting and result.parked:
             # No end is known: to wait would be for ever, and a person is told at once instead.
             if result.parked.reset_at_ms is None:
@@ -614,15 +598,6 @@ class Project:
             await self._system.wait_until(result.parked.reset_at_ms)
             result = await self._turns.go_on(request, result.turn_id)
         return result
-
-    async def _tell_place(self, request: TellRequest) -> None:
-        # In the project's own tree nobody has to be told where.
-        if request.open.working_directory == self.settings.working_directory:
-            return
-        workstream = request.address.workstream
-        own = await self.worktrees.find(workstream)
-        if own is not None:
-            request.listener.notice(notice_of(workstream, own))
 
 
 _NOT_SETTLED: Final = "what came of an action nobody says from inside an agent's turn"

@@ -6,7 +6,7 @@ Or only looked at, by whatever reads no more than the agents' own stores: `surro
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from upthread.boundary.own_files import home_directory
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.consent import load_trusting
 from upthread.client.file_permissions import KEY_BYTES, read_key, redaction_key, secure_home
-from upthread.client.parts import ProjectParts
+from upthread.client.parts import Environment, ProjectParts
 from upthread.client.stores import (
     PROJECT_VARIABLE,
     identity_in,
@@ -33,7 +33,6 @@ from upthread.config import Settings, load_settings
 from upthread.core.actors import PROGRAM, Actor
 from upthread.core.agents import AGENTS, name_of
 from upthread.core.redaction.redactor import Redactor
-from upthread.core.types import RecordMode
 from upthread.errors import NotFoundError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.record.project_store import ProjectStore, RecordPolicy
@@ -58,7 +57,7 @@ async def open_project(
     *,
     database: str | None = None,
     project: str | None = None,
-    environment: Mapping[str, str] | None = None,
+    environment: Environment | None = None,
     ask_person: AskPerson | None = None,
     lease_times: LeaseTimes | None = None,
     actor: Actor = PROGRAM,
@@ -99,7 +98,7 @@ async def open_project(
 
 @contextmanager
 def open_agent_calls(
-    directory: Path, *, environment: Mapping[str, str], wait_s: float
+    directory: Path, *, environment: Environment, wait_s: float
 ) -> Generator[AgentCalls]:
     """Open the record behind a directory for one step of an agent's hook. Blocking.
 
@@ -116,7 +115,7 @@ def open_agent_calls(
 def open_parts(
     directory: Path,
     *,
-    environment: Mapping[str, str],
+    environment: Environment,
     database: str | None = None,
     project: str | None = None,
     actor: Actor = PROGRAM,
@@ -139,25 +138,28 @@ def open_parts(
         repository=repository.identity.path,
     )
     settings, ignored = _with_agent_here(settings, environment)
-    if is_known_only and not _is_there(settings):
-        raise _unknown(directory)
+    unknown = NotFoundError(
+        f"nobody has used upthread in {directory}", hint="upthread use NAME there"
+    )
+    # A key without its database tells of one that was lost: opening it says so, with the cure.
+    beside = key_path(settings.database, Path(settings.home))
+    if is_known_only and not (_has_record(settings.database) or os.path.lexists(beside)):
+        raise unknown
     redactor, notices_of_store, store = _open_store(settings, wait_s=wait_s)
     try:
         said = said_project(project, environment.get(PROJECT_VARIABLE))
         identity = identity_in(settings.database, repository.identity)
         if is_known_only and said is None and not store.projects(identity):
-            raise _unknown(directory)
-        known = know_project(
-            store,
-            identity,
-            said,
-            has_commit=partial(has_commit, repository.root),
-        )
+            raise unknown
+        known = know_project(store, identity, said, has_commit=partial(has_commit, repository.root))
     except BaseException:
         store.close()
         raise
     system = structs.replace(system or System(), end_process_group=end_process_group)
-    policy = _record_policy(settings)
+    policy = RecordPolicy(
+        mode=settings.record,
+        roles={name: role.record for name, role in settings.roles.items() if role.record},
+    )
     return ProjectParts(
         store=ProjectStore(
             store,
@@ -179,7 +181,7 @@ def open_parts(
     )
 
 
-def _with_agent_here(settings: Settings, environment: Mapping[str, str]) -> tuple[Settings, str]:
+def _with_agent_here(settings: Settings, environment: Environment) -> tuple[Settings, str]:
     """A repository's word for an agent counts where that is installed; else a line says so."""
     said = settings.agent
     if said is None or said == settings.own_agent or said in settings.agents:
@@ -191,16 +193,8 @@ def _with_agent_here(settings: Settings, environment: Mapping[str, str]) -> tupl
     return structs.replace(settings, agent=settings.own_agent), ignored
 
 
-def _is_there(settings: Settings) -> bool:
-    if is_postgres(settings.database):
-        return True
-    # A key without its database tells of one that was lost: opening it says so, with the cure.
-    beside = key_path(settings.database, Path(settings.home))
-    return file_path(settings.database).exists() or os.path.lexists(beside)
-
-
-def _unknown(directory: Path) -> NotFoundError:
-    return NotFoundError(f"nobody has used upthread in {directory}", hint="upthread use NAME there")
+def _has_record(database: str) -> bool:
+    return is_postgres(database) or file_path(database).exists()
 
 
 def _open_store(
@@ -212,8 +206,8 @@ def _open_store(
     # Before the file is opened, which may make it: never in a directory that others can enter.
     notice = secure_home(home)
     key = key_path(settings.database, home)
-    was_used = not is_postgres(settings.database) and file_path(settings.database).exists()
-    is_lost = was_used and not os.path.lexists(key)
+    is_file = not is_postgres(settings.database)
+    is_lost = is_file and _has_record(settings.database) and not os.path.lexists(key)
     store = open_store(settings.database, key=key_of(settings), wait_s=wait_s)
     try:
         redactor = _redactor_for(settings, redaction_key(key))
@@ -228,14 +222,6 @@ _KEY_LOST: Final = (
     "the key of redaction {} was gone, and a new one is made: a secret that was recorded before no "
     "longer looks equal to the same one now; to undo it, put the old key back (backups have it)"
 )
-
-
-def _record_policy(settings: Settings) -> RecordPolicy:
-    """Return what is recorded in a project, by role."""
-    roles: dict[str, RecordMode] = {
-        name: role.record for name, role in settings.roles.items() if role.record is not None
-    }
-    return RecordPolicy(mode=settings.record, roles=roles)
 
 
 def _redactor_for(settings: Settings, key: bytes) -> Redactor:
@@ -300,7 +286,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
 
 def surroundings(
-    directory: Path, *, environment: Mapping[str, str], database: str | None = None
+    directory: Path, *, environment: Environment, database: str | None = None
 ) -> Surroundings:
     """Return where a directory belongs. Raises ConfigError and UsageError as opening it would."""
     settings = load_trusting(directory, environment=environment, database=database)

@@ -12,13 +12,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct, structs
 
 from upthread.client.parts import ProjectParts
-from upthread.client.worktrees import notice_of, require_no_step_done
+from upthread.client.worktrees import notice_of
 from upthread.core.actors import Actor
 from upthread.core.acts import LIMIT_PASSED
 from upthread.core.commands import EnqueueTransition, OpenRun, RecordRunEvent, Write
@@ -67,7 +67,6 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, ConflictError, NotFoundError, RefusedError, UsageError
 from upthread.runtime.lease import LeaseRequest, workstream_lease
-from upthread.runtime.record.effects import WorkstreamEffects
 from upthread.runtime.record.turn_views import (
     events_by_turn,
     last_attached,
@@ -90,6 +89,9 @@ from upthread.runtime.working_tree.git_worktrees import Worktree
 
 ANSWER_TRIES_MAX: Final = 8
 
+ByRole: TypeAlias = Mapping[str, str]
+"""What each role has, for example its agent or its host."""
+
 CANNOT_RUN: Final = "cannot_run"
 """Why a run is parked that a worker cannot advance: the fault is in its project or on its host."""
 
@@ -107,13 +109,11 @@ class Transition(Struct, frozen=True, kw_only=True):
     run_seq: int
 
 
-class Runs:
+class Runs(Struct):
     """Starts runs of a project, takes them on, and answers their questions."""
 
-    def __init__(self, parts: ProjectParts, turns: Turns) -> None:
-        self._parts = parts
-        self._system = parts.system
-        self._turns = turns
+    parts: ProjectParts
+    turns: Turns
 
     async def run(self, workstream: str, specification: str | None, options: RunOptions) -> RunView:
         """Take a run as far as it goes by itself; returns it ended, waiting, parked or stopped.
@@ -124,13 +124,18 @@ class Runs:
         """
         if specification is not None:
             _check_text(specification, "the specification")
-        # Before the first step is paid for: without reports the second would have nothing to go on.
-        self._require_recorded()
-        agents = await self._system.in_thread(lambda: self._agents(workstream, options))
+        # Before the first step is paid for: each role reads what the one before it reported.
+        for step in self.parts.settings.pipeline.steps:
+            if self.parts.policy.of_role(step.role) == "index":
+                raise ConfigError(
+                    f"a run needs reports and answers, and of {step.role} no text is recorded",
+                    hint=f'say record = "redacted" under [roles.{step.role}], or use upthread tell',
+                )
+        agents = await self.parts.system.in_thread(lambda: self._agents(workstream, options))
         wait_s = None if options.is_waiting else 0.0
         async with self._held(workstream, options, agents, wait_s=wait_s) as live:
             await live.make_ready()
-            await self._system.in_thread(lambda: live.begin(specification))
+            await self.parts.system.in_thread(lambda: live.begin(specification))
             return await live.run_on()
 
     async def advance(
@@ -150,16 +155,16 @@ class Runs:
         options = RunOptions(
             on_event=on_event, listener=listener, is_waiting=True, is_handed_back=True
         )
-        agents = await self._system.in_thread(lambda: self._agents(workstream, options))
+        agents = await self.parts.system.in_thread(lambda: self._agents(workstream, options))
         async with self._held(workstream, options, agents, wait_s=LEASE_WAIT_S) as live:
-            is_due = await self._system.in_thread(lambda: live.take_up(transition))
+            is_due = await self.parts.system.in_thread(lambda: live.take_up(transition))
             return await live.advance_as_worker() if is_due else 0
 
     async def park(self, workstream: str, transition: Transition, *, detail: str) -> None:
         """Park a run at a transition that a worker cannot carry out, unless it has moved on."""
         # No role is looked at: its broken file may be why the run cannot go on.
         async with self._held(workstream, RunOptions(), {}, wait_s=LEASE_WAIT_S) as live:
-            is_due = await self._system.in_thread(lambda: live.take_up(transition))
+            is_due = await self.parts.system.in_thread(lambda: live.take_up(transition))
             if is_due and live.view.parked is None:
                 await live.park(detail)
 
@@ -172,46 +177,50 @@ class Runs:
         """
         _check_text(text, "the answer")
         # A question that is put to a person is answered by one (ADR 65).
-        is_suggestion = by.kind == "model" and not self._parts.settings.models_answer
+        is_suggestion = by.kind == "model" and not self.parts.settings.models_answer
 
         def append() -> RunView:
-            live = LiveRun(self._parts, self._turns, workstream, options=RunOptions(), agents={})
+            live = LiveRun(self.parts, self.turns, workstream, options=RunOptions(), agents={})
             live.find()
             question = _open_question(live.view, workstream, question_id)
             if is_suggestion:
-                _refuse_too_many(live.view, workstream)
+                if live.view.suggestions >= SUGGESTIONS_MAX:
+                    raise UsageError(
+                        f"{live.view.suggestions} answers were suggested to {shown(workstream)},"
+                        " and none was taken",
+                        hint="a person answers: upthread answer WS QUESTION TEXT",
+                    )
                 live.commit_here(AnswerSuggested(question_id=question, text=text, by=by))
             else:
-                answered = QuestionAnswered(question_id=question, text=text, answered_by=by)
-                live.commit_here(answered)
+                live.commit_here(QuestionAnswered(question_id=question, text=text, answered_by=by))
             return live.view
 
         for _ in range(ANSWER_TRIES_MAX):
             with suppress(ConflictError):  # another answer came first: read again, append after it
-                return await self._system.in_thread(append)
-        return await self._system.in_thread(append)
+                return await self.parts.system.in_thread(append)
+        return await self.parts.system.in_thread(append)
 
     @asynccontextmanager
     async def _held(
         self,
         workstream: str,
         options: RunOptions,
-        agents: Mapping[str, str],
+        agents: ByRole,
         *,
         wait_s: float | None,
     ) -> AsyncGenerator[LiveRun]:
         listener = (options.listener or SILENT).telling_once()
         options = structs.replace(options, listener=listener)
         lease = LeaseRequest(
-            name=workstream_lease(self._parts.project_id, workstream),
+            name=workstream_lease(self.parts.project_id, workstream),
             doing=f"run {workstream}",
             wait_s=wait_s,
             on_wait=listener.waiting,
         )
-        async with self._parts.leases.held(lease) as fence:
+        async with self.parts.leases.held(lease) as fence:
             yield LiveRun(
-                self._parts,
-                self._turns,
+                self.parts,
+                self.turns,
                 workstream,
                 options=options,
                 agents=agents,
@@ -220,20 +229,11 @@ class Runs:
 
     # --- before the lease is taken --------------------------------------------------------------
 
-    def _require_recorded(self) -> None:
-        """Refuse a run that could not go on: each role reads what the one before it reported."""
-        for step in self._parts.settings.pipeline.steps:
-            if self._parts.policy.of_role(step.role) == "index":
-                raise ConfigError(
-                    f"a run needs reports and answers, and of {step.role} no text is recorded",
-                    hint=f'say record = "redacted" under [roles.{step.role}], or use upthread tell',
-                )
-
-    def _agents(self, workstream: str, options: RunOptions) -> Mapping[str, str]:
+    def _agents(self, workstream: str, options: RunOptions) -> ByRole:
         """Choose every role's agent before the first one is started."""
-        pipeline = self._parts.settings.pipeline
-        run = newest_run(self._parts, workstream)
-        under_way = run[1] if run and run[1].ended is None else None
+        pipeline = self.parts.settings.pipeline
+        _, run = self.parts.newest_run(workstream)
+        under_way = run if run and run.ended is None else None
         # A run under way follows the pipeline it began with; the file may be another by now.
         steps = under_way.pipeline.steps if under_way else pipeline.steps
         roles = {step.role for step in (*steps, *pipeline.steps)}
@@ -243,10 +243,15 @@ class Runs:
                 raise UsageError(f"no step for the role {shown(role)}", hint=f"roles: {listed}")
         # A role that comes for the first time works with
         # what the others use: none is switched midway.
-        before = self._agent_before(workstream) if under_way else None
+        store = self.parts.store
+        known = store.conversations(self.parts.project_id, workstream) if under_way else ()
+        # The calls of sub-agents are no roles.
+        found = map(store.resolve, {each.key for each in known if each.key.slot != CHILD_SLOT})
+        used = {each.link.agent for each in found if each and each.link}
+        before = used.pop() if len(used) == 1 else None
         began_with = under_way.agents if under_way else dict[str, str]()
         return {
-            role: self._parts.agent_for(
+            role: self.parts.agent_for(
                 Address(workstream=workstream, role=role),
                 named=options.agents.get(role, options.agent),
                 otherwise=began_with.get(role, before),
@@ -254,58 +259,36 @@ class Runs:
             for role in sorted(roles)
         }
 
-    def _agent_before(self, workstream: str) -> str | None:
-        """Return the one agent that a run under way has used so far, None when there were more."""
-        known = self._parts.store.conversations(self._parts.project_id, workstream)
-        # The calls of sub-agents are no roles.
-        keys = {each.key for each in known if each.key.slot != CHILD_SLOT}
-        found = map(self._parts.store.resolve, keys)
-        agents = {each.link.agent for each in found if each and each.link}
-        return agents.pop() if len(agents) == 1 else None
 
-
-class LiveRun:
+class LiveRun(Struct):
     """A run in the hands of this process. `agents` are by role, chosen before it began."""
 
-    def __init__(
-        self,
-        parts: ProjectParts,
-        turns: Turns,
-        workstream: str,
-        *,
-        options: RunOptions,
-        agents: Mapping[str, str],
-        fences: tuple[Fence, ...] = (),
-    ) -> None:
-        self._parts = parts
-        self._store = parts.store
-        self._system = parts.system
-        self._project_id = parts.project_id
-        self._turns = turns
-        self._workstream = workstream
-        self._options = options
-        self._agents = agents
-        self._fences = fences
-        self._steps_done = 0
-        self.run_id = RunId("")
-        self.view = RunView()
+    parts: ProjectParts
+    turns: Turns
+    workstream: str
+    options: RunOptions
+    agents: ByRole
+    fences: tuple[Fence, ...] = ()
+    steps_done: int = 0
+    run_id: RunId = RunId("")
+    view: RunView = RunView()
 
     # --- taking up ------------------------------------------------------------------------------
 
     def find(self) -> None:
         """Take the newest run of the workstream. Raises NotFoundError. Blocking."""
-        found = newest_run(self._parts, self._workstream)
-        if found is None:
+        run_id, view = self.parts.newest_run(self.workstream)
+        if view is None:
             raise NotFoundError(
-                f"no run on {shown(self._workstream)} yet",
-                hint=f"start one: upthread run {shlex.quote(self._workstream)} --spec FILE",
-                workstream=self._workstream,
+                f"no run on {shown(self.workstream)} yet",
+                hint=f"start one: upthread run {shlex.quote(self.workstream)} --spec FILE",
+                workstream=self.workstream,
             )
-        self.run_id, self.view = found
+        self.run_id, self.view = run_id, view
 
     def take_up(self, transition: Transition) -> bool:
         """Take the run a transition belongs to; returns False if that is settled. Blocking."""
-        events = run_events(self._store, transition.run_id)
+        events = run_events(self.parts.store, transition.run_id)
         if any(settles(event) for event in events[transition.run_seq :]):
             return False
         self.run_id, self.view = transition.run_id, pipelines.fold(events)
@@ -313,25 +296,29 @@ class LiveRun:
 
     async def make_ready(self) -> None:
         """Make the tree of the run, and report where it is when it is not the project's."""
-        own = await self._system.in_thread(self._own_tree)
-        if own is not None and self._options.listener is not None:
-            self._options.listener.notice(notice_of(self._workstream, own))
+        own = await self.parts.system.in_thread(self._own_tree)
+        if own is not None and self.options.listener is not None:
+            self.options.listener.notice(notice_of(self.workstream, own))
 
     def _own_tree(self) -> Worktree | None:
-        own = self._parts.worktrees.find(self._workstream)
-        if not self._options.is_worktree:
+        own = self.parts.worktrees.find(self.workstream)
+        if not self.options.is_worktree:
             return own
+        _, run = self.parts.newest_run(self.workstream)
         # Only where the tree would be new: what was done before lies in the other.
-        if own is None:
-            found = newest_run(self._parts, self._workstream)
-            directory = self._parts.settings.working_directory
-            require_no_step_done(self._workstream, found[1] if found else None, directory)
-        return self._parts.worktrees.ensure(self._workstream)
+        if own is None and run is not None and run.ended is None and run.last is not None:
+            raise UsageError(
+                f"the run on {shown(self.workstream)} has begun in"
+                f" {self.parts.settings.working_directory}",
+                hint=f"go on with it there: upthread run {shlex.quote(self.workstream)}; "
+                "a tree of its own is for a new run",
+                workstream=self.workstream,
+            )
+        return self.parts.worktrees.ensure(self.workstream)
 
     def begin(self, specification: str | None) -> None:
         """Start a run, or take the newest one; see `Runs.run`. Blocking."""
-        found = newest_run(self._parts, self._workstream)
-        last = found[1] if found else None
+        _, last = self.parts.newest_run(self.workstream)
         under_way = last if last and last.ended is None else None
         # The same once more is no second run: so a caller goes on whose process was killed.
         if specification is None or (
@@ -340,39 +327,38 @@ class LiveRun:
             self.find()
         elif under_way:
             raise UsageError(
-                f"a run on {shown(self._workstream)} is {under_way.status},"
+                f"a run on {shown(self.workstream)} is {under_way.status},"
                 " on another specification",
-                hint=f"go on with it: upthread run {shlex.quote(self._workstream)}",
-                workstream=self._workstream,
+                hint=f"go on with it: upthread run {shlex.quote(self.workstream)}",
+                workstream=self.workstream,
             )
         else:
             self._start(specification, last)
 
     def _start(self, specification: str, last: RunView | None) -> None:
-        where = (self._project_id, self._workstream)
-        name_workstream(self._store, *where, now_ms=self._system.now_ms)
-        self.run_id = RunId(self._system.new_id("run"))
+        where = (self.parts.project_id, self.workstream)
+        name_workstream(self.parts.store, *where, now_ms=self.parts.system.now_ms)
+        self.run_id = RunId(self.parts.system.new_id("run"))
         started = RunStarted(
             specification=specification,
-            pipeline=pipelines.as_data(self._parts.settings.pipeline),
+            pipeline=pipelines.as_data(self.parts.settings.pipeline),
             iteration=last.iteration + 1 if last else 1,
             told=last.told if last else {},
             # Kept with the run, so that whoever goes on need not name them again.
-            agents=self._agents,
+            agents=self.agents,
         )
         opened = OpenRun(
             run_id=self.run_id,
-            project_id=self._project_id,
-            workstream=self._workstream,
-            opened_at_ms=self._system.now_ms(),
+            project_id=self.parts.project_id,
+            workstream=self.workstream,
+            opened_at_ms=self.parts.system.now_ms(),
         )
         then = pipelines.apply(self.view, started)
-        due = self._enqueue(then, self._hosts(then))
-        writes = (opened, self._record(self.view, started), due)
-        self._store.commit(writes, fences=self._fences)
+        writes = (opened, self._record(self.view, started), self._enqueue(then, self._hosts(then)))
+        self.parts.store.commit(writes, fences=self.fences)
         # As it is kept: every later process reads that, and digests must be of the same text.
-        self.view = run_view(self._store, self.run_id)
-        self._options.on_event(started)
+        self.view = run_view(self.parts.store, self.run_id)
+        self.options.on_event(started)
 
     # --- as a person runs it --------------------------------------------------------------------
 
@@ -382,7 +368,7 @@ class LiveRun:
         await self._resume_if_parked()
         while not self._is_stopped():
             await self._advance()
-            if self._options.is_waiting:
+            if self.options.is_waiting:
                 await self._wait_out()
         return self.view
 
@@ -391,8 +377,8 @@ class LiveRun:
         approval = final_approval(self.view)
         if approval is None:
             return
-        tree = await self._system.in_thread(
-            lambda: tree_digest(Path(self._parts.place_if_there(self._workstream)))
+        tree = await self.parts.system.in_thread(
+            lambda: tree_digest(Path(self.parts.place_if_there(self.workstream)))
         )
         if not holds(self.view, approval, tree_digest=tree):
             because = f"the working tree has changed since {approval.role} approved it"
@@ -407,27 +393,27 @@ class LiveRun:
         last = self.view.last
         if isinstance(command, Park) and last is not None and last.outcome is not Outcome.OK:
             await self._advance()
-        if self._options.is_waiting:
+        if self.options.is_waiting:
             await self._wait_out()
         parked = self.view.parked
         # A limit is left alone while it lasts, but for another agent, which it need not be about.
-        if parked is not None and (self._options.names_an_agent or self._wait_ms(parked) == 0):
+        if parked is not None and (self.options.names_an_agent or self._wait_ms(parked) == 0):
             await self._commit(RunResumed(because="run again"))
 
     async def _wait_out(self) -> None:
         """Let the time pass that the agent asked for, and go on; nothing for any other stop."""
         if self.view.parked is None or self.view.parked.reset_at_ms is None:
             return
-        await self._system.wait_until(self.view.parked.reset_at_ms)
+        await self.parts.system.wait_until(self.view.parked.reset_at_ms)
         await self._commit(RunResumed(because=LIMIT_PASSED))
 
     def _wait_ms(self, parked: RunParked) -> int:
         """Return how long the agent still wants to be left alone; 0 when it did not say."""
-        return max(0, (parked.reset_at_ms or 0) - self._system.now_ms())
+        return max(0, (parked.reset_at_ms or 0) - self.parts.system.now_ms())
 
     def _is_stopped(self) -> bool:
-        steps_max = self._options.steps_max
-        is_enough = steps_max is not None and self._steps_done >= steps_max
+        steps_max = self.options.steps_max
+        is_enough = steps_max is not None and self.steps_done >= steps_max
         command = pipelines.next_command(self.view)
         takes_a_turn = isinstance(command, RunStep | ContinueStep)
         return isinstance(command, Wait) or (is_enough and takes_a_turn)
@@ -454,7 +440,9 @@ class LiveRun:
     async def park(self, detail: str) -> None:
         """Park the run, which cannot go on here."""
         # Read again: what could not go on may have committed something before that.
-        self.view = await self._system.in_thread(lambda: run_view(self._store, self.run_id))
+        self.view = await self.parts.system.in_thread(
+            lambda: run_view(self.parts.store, self.run_id)
+        )
         role = pipelines.next_role(self.view)
         await self._commit(RunParked(reason=CANNOT_RUN, detail=detail, role=role))
 
@@ -480,21 +468,15 @@ class LiveRun:
     async def _run_step(self, command: RunStep) -> None:
         request = await self._request(command)
         # Sent again, the step would do it again where its agent asks nobody.
-        parked = await self._system.in_thread(lambda: self._parked_in_doubt(command.step.role))
+        parked = await self.parts.system.in_thread(lambda: self._parked_in_doubt(command.step.role))
         if parked is not None:
             await self._commit(parked)
         else:
-            await self._take_turn(command.step.role, self._turns.tell(request))
+            await self._take_turn(command.step.role, self.turns.tell(request))
 
     def _parked_in_doubt(self, role: str) -> RunParked | None:
         """Return why a step is not sent: its role's stopped turn did what no person has settled."""
-        effects = WorkstreamEffects(
-            store=self._store,
-            project_id=self._project_id,
-            workstream=self._workstream,
-            outward_patterns=self._parts.settings.outward_patterns,
-        )
-        for each in effects.held():
+        for each in self.parts.effects_of(self.workstream).held():
             # A sub-agent's calls may be those of this role.
             if each.conversation.key.role == role or each.conversation.parent_conversation_id:
                 return RunParked(reason=HELD_BACK, detail=each.effect.in_words, role=role)
@@ -506,12 +488,12 @@ class LiveRun:
         request = await self._request(again)
         turn_id = TurnId(command.turn_id)
         # Before it is gone on with: what a person finished by hand is the step's end.
-        read = partial(events_by_turn, self._store, self._project_id, turn_id)
-        elsewhere = fold_turn(await self._system.in_thread(read)).ended
+        read = partial(events_by_turn, self.parts.store, self.parts.project_id, turn_id)
+        elsewhere = fold_turn(await self.parts.system.in_thread(read)).ended
         if elsewhere is not None:
             await self._commit(_step_ended(again, turn_id, elsewhere))
         else:
-            await self._take_turn(command.role, self._turns.go_on(request, turn_id))
+            await self._take_turn(command.role, self.turns.go_on(request, turn_id))
 
     async def _take_turn(self, role: str, turn: Awaitable[TurnResult]) -> None:
         """Wait for a step's turn; the run parks where it would pass what may be spent."""
@@ -523,23 +505,25 @@ class LiveRun:
             tokens = refused.ids.get("tokens", "")
             await self._commit(RunParked(reason=TOKENS_MAX, detail=tokens, role=role))
             return
-        self._steps_done += 1
+        self.steps_done += 1
         # Read again: the turn's own commits have moved the run on.
         seen = self.view.events
-        events = await self._system.in_thread(lambda: run_events(self._store, self.run_id))
+        events = await self.parts.system.in_thread(
+            lambda: run_events(self.parts.store, self.run_id)
+        )
         self.view = pipelines.fold(events)
         for event in events[seen:]:
-            self._options.on_event(event)
-        if self._options.on_result:
-            await self._options.on_result(role, result)
+            self.options.on_event(event)
+        if self.options.on_result:
+            await self.options.on_result(role, result)
 
     async def _request(self, command: RunStep) -> TellRequest:
         """Return the request for a step, with what its turn writes to the run."""
         view, role = self.view, command.step.role
-        hosts = await self._system.in_thread(lambda: self._hosts(view))
+        hosts = await self.parts.system.in_thread(lambda: self._hosts(view))
         # Said beforehand: what ends a turn is put together on the event loop, where nothing is
         # read.
-        hosts_after = {**hosts, role: self._parts.host} if self._parts.host else hosts
+        hosts_after = {**hosts, role: self.parts.host} if self.parts.host else hosts
 
         def stepped(turn_id: TurnId) -> RunView:
             started = StepStarted(role=role, turn_id=turn_id)
@@ -573,9 +557,9 @@ class LiveRun:
         return structs.replace(
             self._told_step(command),
             run_id=self.run_id,
-            fences=self._fences,
+            fences=self.fences,
             # Counted over all processes of the run.
-            spent=partial(spent_on_run, self._store, self._project_id, self.run_id),
+            spent=partial(spent_on_run, self.parts.store, self.parts.project_id, self.run_id),
             at_intent=at_intent,
             at_end=at_end,
             at_park=at_park,
@@ -583,12 +567,12 @@ class LiveRun:
 
     def _told_step(self, command: RunStep) -> TellRequest:
         """Return what is told in a step, and under which conditions."""
-        step, options = command.step, self._options
-        request = self._parts.tell_request(
-            Address(workstream=self._workstream, role=step.role),
+        step, options = command.step, self.options
+        request = self.parts.tell_request(
+            Address(workstream=self.workstream, role=step.role),
             command.task,
             TellOptions(when_busy="wait", tokens_max=options.tokens_max, listener=options.listener),
-            agent=self._agents[step.role],
+            agent=self.agents[step.role],
         )
         role = request.role
         if options.continuity is not None:
@@ -605,14 +589,14 @@ class LiveRun:
             condition=self.view.report_digest(role.resume_if) if role.resume_if else None,
             is_handed_back=options.is_handed_back,
             # A step that judges the work of a role that writes judges the working tree.
-            is_tree_judged=judged is not None and self._parts.settings.role(judged).is_writing,
+            is_tree_judged=judged is not None and self.parts.settings.role(judged).is_writing,
         )
 
     # --- writing --------------------------------------------------------------------------------
 
     async def _commit(self, event: RunEvent) -> None:
-        await self._system.in_thread(lambda: self.commit_here(event))
-        self._options.on_event(event)
+        await self.parts.system.in_thread(lambda: self.commit_here(event))
+        self.options.on_event(event)
 
     def commit_here(self, event: RunEvent) -> None:
         """Commit an event, with the transition that is due by it. Blocking."""
@@ -620,7 +604,7 @@ class LiveRun:
         writes: tuple[Write, ...] = (self._record(self.view, event, Durability.SYNCED),)
         if _makes_due(event, then):
             writes = (*writes, self._enqueue(then, self._hosts(then)))
-        self._store.commit(writes, fences=self._fences)
+        self.parts.store.commit(writes, fences=self.fences)
         self.view = then
 
     def _record(
@@ -630,11 +614,11 @@ class LiveRun:
             run_id=self.run_id,
             seq=view.events + 1,
             event=event,
-            recorded_at_ms=self._system.now_ms(),
+            recorded_at_ms=self.parts.system.now_ms(),
             durability=durability,
         )
 
-    def _enqueue(self, view: RunView, hosts: Mapping[str, str]) -> Write:
+    def _enqueue(self, view: RunView, hosts: ByRole) -> Write:
         """Return what makes a run's next transition due, as it will stand: now or at its reset."""
         role = pipelines.next_role(view)
         delay_ms = self._wait_ms(view.parked) if view.parked else 0
@@ -642,27 +626,21 @@ class LiveRun:
         return EnqueueTransition(
             run_id=self.run_id,
             run_seq=view.events,
-            due_at_ms=self._system.now_ms() + delay_ms,
+            due_at_ms=self.parts.system.now_ms() + delay_ms,
             delay_ms=delay_ms,
-            queue=queue_of(self._project_id, agent=agent, host=host),
+            queue=queue_of(self.parts.project_id, agent=agent, host=host),
         )
 
-    def _hosts(self, view: RunView) -> Mapping[str, str]:
+    def _hosts(self, view: RunView) -> ByRole:
         """Return the host of each role's session, by role, if hosts share the store. Blocking."""
         hosts: dict[str, str] = {}
-        for step in view.pipeline.steps if self._parts.host else ():
-            address = Address(workstream=self._workstream, role=step.role)
-            resolved = self._store.resolve(key_of(self._project_id, address))
-            host = last_attached(self._store, resolved.link).agent_host if resolved else None
+        for step in view.pipeline.steps if self.parts.host else ():
+            address = Address(workstream=self.workstream, role=step.role)
+            resolved = self.parts.store.resolve(key_of(self.parts.project_id, address))
+            host = last_attached(self.parts.store, resolved.link).agent_host if resolved else None
             if host:
                 hosts[step.role] = host
         return hosts
-
-
-def newest_run(parts: ProjectParts, workstream: str) -> tuple[RunId, RunView] | None:
-    """Return a workstream's newest run, None before the first. Blocking."""
-    runs = parts.store.runs(parts.project_id, workstream)
-    return (runs[-1].run_id, run_view(parts.store, runs[-1].run_id)) if runs else None
 
 
 def _makes_due(event: RunEvent, then: RunView) -> bool:
@@ -688,7 +666,12 @@ def _step_ended(
     report: JsonValue = None
     if ended.outcome is Outcome.OK:
         try:
-            read = _kept_report(ended) if reply is None else read_report(reply)
+            if reply is not None:
+                read = read_report(reply)
+            elif ended.report is not None:
+                read = msgspec.convert(ended.report, ready(Report))
+            else:
+                raise MalformedReportError(ended.detail or "the reply has no report")
             # One that is too long for its step counts as none, so that it is asked for again.
             check_length(read, lines_max=step.report_lines_max)
             report, fault = msgspec.to_builtins(read), ""
@@ -705,12 +688,6 @@ def _step_ended(
     )
 
 
-def _kept_report(ended: TurnEnded) -> Report:
-    if ended.report is None:
-        raise MalformedReportError(ended.detail or "the reply has no report")
-    return msgspec.convert(ended.report, ready(Report))
-
-
 def _open_question(view: RunView, workstream: str, question_id: str | None) -> str:
     """Return the question that is meant. Raises NotFoundError without an open one, UsageError."""
     open_ids = [question.question_id for question in view.open_questions]
@@ -723,15 +700,6 @@ def _open_question(view: RunView, workstream: str, question_id: str | None) -> s
     listed = ", ".join(open_ids)
     problem = "which question?" if question_id is None else f"no open question {shown(question_id)}"
     raise UsageError(f"{problem} open: {listed}", hint="upthread answer WS QUESTION TEXT")
-
-
-def _refuse_too_many(view: RunView, workstream: str) -> None:
-    """Raise UsageError where models have suggested enough."""
-    if view.suggestions >= SUGGESTIONS_MAX:
-        raise UsageError(
-            f"{view.suggestions} answers were suggested to {shown(workstream)}, and none was taken",
-            hint="a person answers: upthread answer WS QUESTION TEXT",
-        )
 
 
 def _check_text(text: str, what: str) -> None:

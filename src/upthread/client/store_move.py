@@ -41,6 +41,7 @@ _MEND_KEY: Final = "put the key back from a copy, else equal secrets no longer l
 class MoveRequest(Struct, frozen=True, kw_only=True):
     """What to move: addresses, and whose: the project of a directory, or with None every one."""
 
+    settings: Settings
     source: str
     target: str
     directory: Path | None
@@ -59,26 +60,24 @@ class MovePlan(Struct, frozen=True, kw_only=True):
     key: KeyState
 
 
-def plan_move(settings: Settings, request: MoveRequest) -> MovePlan:
+def plan_move(request: MoveRequest) -> MovePlan:
     """Return what a move would do, and do nothing. Raises as `make_move` does."""
-    with _ends(settings, request, is_made=False) as (source, target):
-        return _planned(settings, request, source, target)[1]
+    with _ends(request, is_made=False) as (source, target):
+        return _planned(request, source, target)[1]
 
 
-def make_move(
-    settings: Settings, request: MoveRequest, *, on_entries: Callable[[int], None]
-) -> MovePlan:
+def make_move(request: MoveRequest, *, on_entries: Callable[[int], None]) -> MovePlan:
     """Move, prove it, and return what was found before; what is there already is not written again.
 
     Raises UsageError for ends that are none, NotFoundError for a project or file that is not there,
     LeaseHeldError and ConflictError when somebody is at the source or the target holds something
     else, StoreError when it cannot be proved. Then it is not done, and can be done again.
     """
-    with _ends(settings, request, is_made=True) as (source, target):
-        move, plan = _planned(settings, request, source, target, on_entries=on_entries)
+    with _ends(request, is_made=True) as (source, target):
+        move, plan = _planned(request, source, target, on_entries=on_entries)
         # Before the rows: killed between the two, a target
         # without its key would redact with another.
-        key = _carry_key(settings, request, is_dry=False)
+        key = _carry_key(request, is_dry=False)
         for project in plan.projects:
             move.make(project)
             assert target is not None, "a move opens its target"
@@ -95,9 +94,7 @@ def resolved(settings: Settings, address: str) -> str:
 
 
 @contextmanager
-def _ends(
-    settings: Settings, request: MoveRequest, *, is_made: bool
-) -> Generator[tuple[LogStore, LogStore | None]]:
+def _ends(request: MoveRequest, *, is_made: bool) -> Generator[tuple[LogStore, LogStore | None]]:
     """Open both stores. A file that is not there yet is made only where it is to be filled."""
     # Before either is opened: a target that is the source would be compared with itself, and fit.
     if _place(request.source) == _place(request.target):
@@ -107,13 +104,13 @@ def _ends(
             f"there is no database {file_path(request.source)}", hint="name the file after --from"
         )
     if is_made:
-        secure_home(Path(settings.home))
+        secure_home(Path(request.settings.home))
     is_there = is_postgres(request.target) or file_path(request.target).is_file()
     with ExitStack() as stack:
-        source = stack.enter_context(closing(_opened(settings, request.source)))
+        source = stack.enter_context(closing(_opened(request.settings, request.source)))
         target = None
         if is_made or is_there:
-            target = stack.enter_context(closing(_opened(settings, request.target)))
+            target = stack.enter_context(closing(_opened(request.settings, request.target)))
         yield source, target
 
 
@@ -126,7 +123,6 @@ def _place(address: str) -> str:
 
 
 def _planned(
-    settings: Settings,
     request: MoveRequest,
     source: LogStore,
     target: LogStore | None,
@@ -143,7 +139,7 @@ def _planned(
         target=shown_address(request.target),
         projects=tuple(map(move.plan, chosen)),
         others=len(known) - len(chosen),
-        key=_carry_key(settings, request, is_dry=True),
+        key=_carry_key(request, is_dry=True),
     )
     return move, plan
 
@@ -184,24 +180,12 @@ def _must_rest(source: LogStore, address: str, project_id: ProjectId) -> None:
     if found and all(lease.holder and lease.holder.host != host_name() for lease in found):
         # Of a holder on another host nobody knows but by its silence.
         time.sleep((lease_times_for(address) or LeaseTimes()).stale_after_s)
-        found = [now for lease in found if (now := _moved_on(source, lease))]
+        found = [now for lease in found if (now := source.lease(lease.name)) and _lives(now, lease)]
     for lease in found:
         raise in_use(lease, "the source", then="move")
-    if is_postgres(address):
-        _must_not_be_due(source, project_id)
-
-
-def _moved_on(source: LogStore, seen: Lease) -> Lease | None:
-    """Return a lease as it stands when its holder has shown life since, else None."""
-    now = source.lease(seen.name)
-    is_free = now is None or now.holder is None or is_dead(now.holder)
-    if now is None or is_free or (seen.token, seen.heartbeat) == (now.token, now.heartbeat):
-        return None
-    return now
-
-
-def _must_not_be_due(source: LogStore, project_id: ProjectId) -> None:
-    """Raise for a run that a worker may take: it would go on in both places."""
+    if not is_postgres(address):
+        return
+    # A run that a worker may take would go on in both places.
     due = set(due_runs(source, project_id, before_ms=now_ms()))
     for known in source.workstreams(project_id):
         if due & {run.run_id for run in source.runs(project_id, known.workstream)}:
@@ -212,8 +196,14 @@ def _must_not_be_due(source: LogStore, project_id: ProjectId) -> None:
             )
 
 
-def _carry_key(settings: Settings, request: MoveRequest, *, is_dry: bool) -> KeyState:
-    home = Path(settings.home)
+def _lives(now: Lease, seen: Lease) -> bool:
+    """Return whether a lease's holder has shown life since the lease was seen."""
+    has_moved = (seen.token, seen.heartbeat) != (now.token, now.heartbeat)
+    return has_moved and now.holder is not None and not is_dead(now.holder)
+
+
+def _carry_key(request: MoveRequest, *, is_dry: bool) -> KeyState:
+    home = Path(request.settings.home)
     ours, theirs = key_path(request.source, home), key_path(request.target, home)
     if not ours.exists():
         return "none"

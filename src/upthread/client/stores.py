@@ -8,14 +8,15 @@ extra.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct, structs
 
-from upthread.client.file_permissions import make_key, read_key
+from upthread.client.file_permissions import put_key, read_key
 from upthread.config import Settings
 from upthread.core.commands import RecordProject
 from upthread.core.names import shown
@@ -26,12 +27,13 @@ from upthread.core.project import (
     project_id_for,
     roots_before,
 )
-from upthread.core.types import ProjectId, ProjectIdentity
+from upthread.core.types import Conversation, ProjectId, ProjectIdentity
 from upthread.errors import ConfigError, NotFoundError, UsageError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.system import path_owner
 from upthread.runtime.working_tree.repository import find_repository, has_commit
 from upthread.store.address import file_path, is_postgres
+from upthread.store.base import Store
 from upthread.store.log import LogStore
 from upthread.store.sqlite import BUSY_TIMEOUT_S, SqliteStore
 from upthread.store.sqlite.database import KEY_BYTES
@@ -57,6 +59,12 @@ def open_store(database: str, *, key: bytes | None = None, wait_s: float | None 
     return SqliteStore(file_path(database), key=key, busy_timeout_s=busy_s)
 
 
+def conversations_in(store: Store, project_id: ProjectId) -> Iterator[Conversation]:
+    """Yield all conversations of a project, one workstream after the other."""
+    for known in store.workstreams(project_id):
+        yield from store.conversations(project_id, known.workstream)
+
+
 def migrate_store(database: str) -> Migrated:
     """Bring the schema of a PostgreSQL database up to date; raises UsageError and StoreError."""
     if not is_postgres(database):
@@ -78,11 +86,8 @@ def workers_of(database: str) -> tuple[KnownWorker, ...]:
         )
     store = _postgres()
     store.PostgresStore(database).close()  # whose errors say what is wrong with the schema
-    table = store.WorkerTable(database)
-    try:
+    with closing(store.WorkerTable(database)) as table:
         workers: tuple[KnownWorker, ...] = table.workers()
-    finally:
-        table.close()
     return workers
 
 
@@ -141,7 +146,11 @@ def key_of(settings: Settings) -> bytes | None:
     told = _keyring().get_password(SERVICE, name)
     if told is None:
         raise ConfigError(f"the keyring has no key {name!r} of {SERVICE}", hint=_LOST)
-    return _from_hex(told, name)
+    with suppress(ValueError):
+        key = bytes.fromhex(told)
+        if len(key) == KEY_BYTES:
+            return key
+    raise ConfigError(f"what the keyring has under {name!r} is no key", hint=_LOST)
 
 
 def made_key(settings: Settings) -> bytes:
@@ -157,7 +166,7 @@ def made_key(settings: Settings) -> bytes:
         )
     kind, name = _kind_and_name(settings.encryption_key)
     if kind == FILE:
-        make_key(Path(name).expanduser())
+        put_key(Path(name).expanduser())
     elif _keyring().get_password(SERVICE, name) is None:
         _keyring().set_password(SERVICE, name, os.urandom(KEY_BYTES).hex())
     # Read back, so that a key is used only once it is known to be kept.
@@ -173,16 +182,6 @@ def _kind_and_name(source: str) -> tuple[str, str]:
     raise ConfigError(
         f"encryption_key = {source!r} says no place", hint='say "file:PATH" or "keyring:NAME"'
     )
-
-
-def _from_hex(told: str, name: str) -> bytes:
-    try:
-        key = bytes.fromhex(told)
-    except ValueError:
-        key = b""
-    if len(key) != KEY_BYTES:
-        raise ConfigError(f"what the keyring has under {name!r} is no key", hint=_LOST)
-    return key
 
 
 def _keyring() -> ModuleType:
@@ -206,6 +205,10 @@ def _keyring() -> ModuleType:
 PROJECT_VARIABLE: Final = "UPTHREAD_PROJECT"
 NEW: Final = "new"
 """In place of a project's id: none of those that were recorded under the path."""
+
+
+Recorded: TypeAlias = list[tuple[ProjectId, ProjectIdentity]]
+"""The projects that may be a directory's, each by an identity that is on record."""
 
 
 class Known(Struct, frozen=True, kw_only=True):
@@ -280,7 +283,7 @@ def know_project(
 def _match(
     store: LogStore,
     identity: ProjectIdentity,
-    known: list[tuple[ProjectId, ProjectIdentity]],
+    known: Recorded,
     held: frozenset[str],
 ) -> ProjectId | None:
     """As `match_project`; of several, the only one that somebody has worked in.
@@ -290,23 +293,22 @@ def _match(
     try:
         return match_project(identity, known, held=held)
     except UsageError:
-        worked_in = [pair for pair in known if _is_worked_in(store, pair[0])]
+        worked_in: Recorded = []
+        for project_id, other in known:
+            store.act_for(project_id)
+            if store.workstreams(project_id):
+                worked_in.append((project_id, other))
         found = match_project(identity, worked_in, held=held)
         if found is None:
             raise
         return found
 
 
-def _is_worked_in(store: LogStore, project_id: ProjectId) -> bool:
-    store.act_for(project_id)
-    return bool(store.workstreams(project_id))
-
-
 def _said(
     store: LogStore,
     identity: ProjectIdentity,
     said: Said,
-    known: list[tuple[ProjectId, ProjectIdentity]],
+    known: Recorded,
 ) -> Known:
     project_id = ProjectId(said.project)
     store.act_for(project_id)
@@ -327,7 +329,7 @@ def _said(
 def _new(
     store: LogStore,
     identity: ProjectIdentity,
-    known: list[tuple[ProjectId, ProjectIdentity]],
+    known: Recorded,
     *,
     is_said: bool,
 ) -> Known:

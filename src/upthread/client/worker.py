@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import (
-    AsyncGenerator,
     Awaitable,
     Callable,
     Generator,
@@ -21,7 +20,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, TypeAlias
@@ -40,11 +39,11 @@ from psycopg.errors import ForeignKeyViolation
 
 import upthread
 from upthread.agents.registry import REHEARSAL, end_process_group, installed_agents
+from upthread.client.parts import Environment
 from upthread.client.project import Project
 from upthread.client.project_opener import open_project
 from upthread.client.runs import Transition
-from upthread.config import Settings
-from upthread.core.events import RunEvent, kind_of
+from upthread.core.events import kind_of
 from upthread.core.runs.pipeline import ANY_QUEUE, queue_of
 from upthread.core.types import Holder, ProjectId
 from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError, UsageError
@@ -94,7 +93,7 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
     concurrency: int = 1
     grace_s: float = GRACE_S
     metrics_port: int | None = None
-    environment: Mapping[str, str] | None = None
+    environment: Environment | None = None
     tell: Tell = field(default=lambda _: None)
 
 
@@ -118,10 +117,17 @@ async def serve(options: WorkerOptions) -> None:
                 options.tell(Served(what="notice", detail=notice))
             # Before a job is taken: the first permission
             # would park the run, far from anybody to answer.
-            require_policy(project.settings)
+            if not project.settings.permissions:
+                where = project.settings.working_directory
+                raise ConfigError(
+                    f"{where} does not say what agents may do while nobody looks",
+                    hint='write e.g. [permissions] edit = "allow", execute = "deny" into'
+                    " upthread.toml",
+                )
             projects[project.project_id] = project
         agents = await _agents(options, projects)
-        table = await stack.enter_async_context(_opened_table(options.database))
+        table = await anyio.to_thread.run_sync(WorkerTable, options.database)
+        stack.callback(table.close)
         if options.metrics_port is not None:
             options = stack.enter_context(_counted(options, options.metrics_port))
         await Worker(options, projects, agents, table, lost).run()
@@ -143,15 +149,6 @@ def _counted(options: WorkerOptions, port: int) -> Generator[WorkerOptions]:
         yield structs.replace(options, tell=tell)
 
 
-def require_policy(settings: Settings) -> None:
-    """Raise ConfigError unless the project says what agents may do while nobody looks."""
-    if not settings.permissions:
-        raise ConfigError(
-            f"{settings.working_directory} does not say what agents may do while nobody looks",
-            hint='write e.g. [permissions] edit = "allow", execute = "deny" into upthread.toml',
-        )
-
-
 async def _agents(
     options: WorkerOptions, projects: Mapping[ProjectId, Project]
 ) -> Mapping[str, str]:
@@ -168,44 +165,26 @@ async def _agents(
     return {name: here.get(name) or own.get(name, "") for name in names}
 
 
-@asynccontextmanager
-async def _opened_table(database: str) -> AsyncGenerator[WorkerTable]:
-    table = await anyio.to_thread.run_sync(WorkerTable, database)
-    try:
-        yield table
-    finally:
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(table.close)
-
-
-class Worker:
+class Worker(Struct):
     """One process's worker."""
 
-    def __init__(
-        self,
-        options: WorkerOptions,
-        projects: Mapping[ProjectId, Project],
-        agents: Mapping[str, str],
-        table: WorkerTable,
-        lost: LostWorkers,
-    ) -> None:
-        self._options = options
-        self._projects = projects
-        self._agents = agents
-        self._table = table
-        self._lost = lost
-        # Its own turn with the database: what recovers must not wait for what works.
-        self._system = System(end_process_group=end_process_group)
-        self._at_work: set[anyio.CancelScope] = set()
+    options: WorkerOptions
+    projects: Mapping[ProjectId, Project]
+    agents: Mapping[str, str]
+    table: WorkerTable
+    lost: LostWorkers
+    # Its own turn with the database: what recovers must not wait for what works.
+    system: System = field(default_factory=lambda: System(end_process_group=end_process_group))
+    at_work: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
 
     async def run(self) -> None:
         """Work until told to stop, then finish or hand back what is under way."""
-        app = open_app(self._options.database, self._handle, self._registered)
+        app = open_app(self.options.database, self._handle, self._registered)
         async with app.open_async():
             worker = QueueWorker(
                 app=app,
                 queues=self.queues,
-                concurrency=self._options.concurrency,
+                concurrency=self.options.concurrency,
                 fetch_job_polling_interval=POLL_S,
                 # The record has what was done: the table is to hold what is due.
                 delete_jobs="successful",
@@ -217,19 +196,19 @@ class Worker:
             async with task_group() as tasks:
                 tasks.start_soon(self._stop_when_told, worker)
                 tasks.start_soon(
-                    recover_for_ever, self._table, self._lost, self._system, self._tell_recovered
+                    recover_for_ever, self.table, self.lost, self.system, self._tell_recovered
                 )
                 await worker.run()  # type: ignore[no-untyped-call]  # its authors leave it out
                 tasks.cancel_scope.cancel()
-        self._options.tell(Served(what="stopped"))
+        self.options.tell(Served(what="stopped"))
 
     @property
     def queues(self) -> list[str]:
         """Where this worker looks for jobs."""
         own = (
             queue_of(project_id, agent=agent, host=host)
-            for project_id in self._projects
-            for agent in ("", *self._agents)
+            for project_id in self.projects
+            for agent in ("", *self.agents)
             for host in ("", host_name())
         )
         return [ANY_QUEUE, *own]
@@ -239,21 +218,21 @@ class Worker:
     async def _handle(self, context: JobContext) -> None:
         """Carry a job's transition out; raises what brings it back."""
         ids = context.job.task_kwargs
-        run = await self._system.in_thread(lambda: self._table.run_of(int(str(ids["run"]))))
+        run = await self.system.in_thread(lambda: self.table.run_of(int(str(ids["run"]))))
         # Forgotten since, or of a database that was put back: there is nothing to carry out.
         if run is None:
             return
-        project = self._projects.get(run.project_id)
+        project = self.projects.get(run.project_id)
         if project is None:
             # Given back to the project's own queue, where only who has its directory looks.
             raise Again(after_s=NOT_HERE_AGAIN_S, queue=queue_of(run.project_id))
         transition = Transition(run_id=run.run_id, run_seq=int(str(ids["seq"])))
         with anyio.CancelScope() as scope:
-            self._at_work.add(scope)
+            self.at_work.add(scope)
             try:
                 await self._advance(project, run, transition, context.job.attempts)
             finally:
-                self._at_work.discard(scope)
+                self.at_work.discard(scope)
         # After the turn has been left in order: the next
         # worker begins where this one's lease ended.
         if scope.cancelled_caught:
@@ -265,7 +244,13 @@ class Worker:
     ) -> None:
         try:
             wait_ms = await project.runs.advance(
-                run.workstream, transition, partial(self._tell_event, run), self._listener(run)
+                run.workstream,
+                transition,
+                lambda event: self._tell(kind_of(event), run, getattr(event, "role", "")),
+                Listener(
+                    started=lambda started: self._tell("turn_started", run, started.line),
+                    notice=lambda notice: self._tell("notice", run, notice.text),
+                ),
             )
         except FencedError as error:
             # Another worker has it by now, and its agent is stopped; that job is not ours any more.
@@ -289,59 +274,46 @@ class Worker:
 
     async def _registered(self, worker_id: int, before: int | None) -> None:
         registration = Registration(
-            process=self._system.this_process(""),
+            process=self.system.this_process(""),
             version=upthread.__version__,
-            agents=self._agents,
+            agents=self.agents,
             queues=tuple(self.queues),
-            concurrency=self._options.concurrency,
-            registered_at_ms=self._system.now_ms(),
+            concurrency=self.options.concurrency,
+            registered_at_ms=self.system.now_ms(),
         )
-        await self._system.in_thread(
-            lambda: self._table.register(worker_id, registration, before=before)
+        await self.system.in_thread(
+            lambda: self.table.register(worker_id, registration, before=before)
         )
         if before is None:
-            self._options.tell(Served(what="started", detail=", ".join(self._agents)))
+            self.options.tell(Served(what="started", detail=", ".join(self.agents)))
 
     async def _stop_when_told(self, worker: QueueWorker) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with task_group() as tasks:
                 async for _ in signals:
                     worker.stop()  # type: ignore[no-untyped-call]  # as above
-                    tasks.start_soon(self._hand_back_after, self._options.grace_s)
+                    tasks.start_soon(self._hand_back_after, self.options.grace_s)
                     break
                 async for _ in signals:
-                    self._hand_back()
+                    await self._hand_back_after(0)
 
     async def _hand_back_after(self, grace_s: float) -> None:
         await anyio.sleep(grace_s)
-        self._hand_back()
-
-    def _hand_back(self) -> None:
-        for scope in self._at_work:
+        for scope in self.at_work:
             scope.cancel()
 
     # --- telling -------------------------------------------------------------------------------
 
     def _tell(self, what: str, run: Run, detail: str = "") -> None:
         told = Served(what=what, workstream=run.workstream, run_id=run.run_id, detail=detail)
-        self._options.tell(told)
-
-    def _listener(self, run: Run) -> Listener:
-        return Listener(
-            started=lambda started: self._tell("turn_started", run, started.line),
-            notice=lambda notice: self._tell("notice", run, notice.text),
-        )
-
-    def _tell_event(self, run: Run, event: RunEvent) -> None:
-        role = getattr(event, "role", "")
-        self._tell(kind_of(event), run, role)
+        self.options.tell(told)
 
     def _tell_recovered(self, done: Recovered) -> None:
         detail = (
             f"{done.retried} jobs of lost workers, {done.freed} of lost hosts,"
             f" {done.enqueued} lost jobs"
         )
-        self._options.tell(Served(what="recovered", detail=detail))
+        self.options.tell(Served(what="recovered", detail=detail))
 
 
 # --- lost workers ---------------------------------------------------------------------------------
@@ -354,16 +326,15 @@ class Worker:
 RECOVER_EVERY_S: Final = 0.5
 
 
-class LostWorkers:
+class LostWorkers(Struct):
     """Knows which workers are lost. `is_lost` may be asked from any thread."""
 
-    def __init__(self) -> None:
-        self._lost: frozenset[Holder] = frozenset()
+    lost: frozenset[Holder] = frozenset()
 
     def is_lost(self, holder: Holder) -> bool:
         """Return whether a lease's holder is dead, or a worker that has fallen silent."""
         # Without what it is doing: a lease names that, and a registration does not.
-        return is_dead(holder) or structs.replace(holder, doing="") in self._lost
+        return is_dead(holder) or structs.replace(holder, doing="") in self.lost
 
     def see(self, workers: tuple[KnownWorker, ...]) -> list[int]:
         """Learn how the workers stand; returns the ids of those that are known to be dead."""
@@ -371,7 +342,7 @@ class LostWorkers:
         silent = [each for each in workers if each.worker_id in dead or each.is_silent]
         # A worker that had to take a new place is there twice, and lives.
         living = {each.registration.process for each in workers if each not in silent}
-        self._lost = frozenset(each.registration.process for each in silent) - living
+        self.lost = frozenset(each.registration.process for each in silent) - living
         return dead
 
 
@@ -543,7 +514,13 @@ class LastingJobs(JobManager):
             try:
                 # Asked each time: Procrastinate 3.10 lets a
                 # worker that was taken for dead acknowledge.
-                if await self._is_ours(job):
+                is_ours = await self.connector.execute_query_all_async(
+                    "SELECT 1 FROM procrastinate_jobs"
+                    " WHERE id = %(id)s AND status = 'doing' AND worker_id = %(worker_id)s",
+                    id=job.id,
+                    worker_id=job.worker_id,
+                )
+                if is_ours:
                     await call()
             except exceptions.UniqueViolation:
                 # Its transition has another job by now.
@@ -554,15 +531,6 @@ class LastingJobs(JobManager):
                 await anyio.sleep(_LOST_AGAIN_S)
             else:
                 return
-
-    async def _is_ours(self, job: Job) -> bool:
-        found = await self.connector.execute_query_all_async(
-            "SELECT 1 FROM procrastinate_jobs"
-            " WHERE id = %(id)s AND status = 'doing' AND worker_id = %(worker_id)s",
-            id=job.id,
-            worker_id=job.worker_id,
-        )
-        return bool(found)
 
 
 def _is_passing(error: BaseException) -> bool:

@@ -8,7 +8,7 @@ and each new one would be a series for ever. `/healthz` answers 200 while the da
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, contextmanager
 from socketserver import ThreadingMixIn
 from threading import Thread
@@ -58,37 +58,44 @@ class Metrics(Collector):
         version = InfoMetricFamily("upthread", "The version of this worker.")
         version.add_metric([], {"version": upthread.__version__})
         yield version
+        up = "upthread_database_up", "Whether the database answers."
         try:
             known, backlog = self.looked_up()
         except StoreError:
-            yield _gauge("upthread_database_up", "Whether the database answers.", 0)
+            yield GaugeMetricFamily(*up, value=0)
             return
-        yield _gauge("upthread_database_up", "Whether the database answers.", 1)
-        yield from _measured(known, backlog)
+        yield GaugeMetricFamily(*up, value=1)
+        workers = GaugeMetricFamily(
+            "upthread_workers", "Workers that registered.", labels=["state"]
+        )
+        silent = [each.is_silent for each in known]
+        workers.add_metric(["living"], silent.count(False))
+        workers.add_metric(["silent"], silent.count(True))
+        yield workers
+        for name, what, value in (
+            (
+                "upthread_transitions_at_work",
+                "Transitions a worker has now.",
+                sum(each.jobs for each in known),
+            ),
+            (
+                "upthread_transitions_waiting",
+                "Transitions that are due and that no worker has.",
+                backlog.waiting,
+            ),
+            (
+                "upthread_transitions_waiting_seconds",
+                "How long the oldest of them has been due, 0 without any.",
+                backlog.oldest_ms / 1000,
+            ),
+        ):
+            yield GaugeMetricFamily(name, what, value=value)
 
     def looked_up(self) -> tuple[tuple[KnownWorker, ...], Backlog]:
         """Return the workers and what waits for them. Raises StoreError."""
         # A connection of its own for each reading: what is measured must not wait for what works.
         with closing(WorkerTable(self._address)) as table:
             return table.workers(), table.backlog()
-
-
-def _measured(known: Iterable[KnownWorker], backlog: Backlog) -> Iterator[Metric]:
-    workers = GaugeMetricFamily("upthread_workers", "Workers that registered.", labels=["state"])
-    silent = [each.is_silent for each in known]
-    workers.add_metric(["living"], silent.count(False))
-    workers.add_metric(["silent"], silent.count(True))
-    yield workers
-    at_work = sum(each.jobs for each in known)
-    yield _gauge("upthread_transitions_at_work", "Transitions a worker has now.", at_work)
-    what = "Transitions that are due and that no worker has."
-    yield _gauge("upthread_transitions_waiting", what, backlog.waiting)
-    what = "How long the oldest of them has been due, 0 without any."
-    yield _gauge("upthread_transitions_waiting_seconds", what, backlog.oldest_ms / 1000)
-
-
-def _gauge(name: str, what: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, what, value=value)
 
 
 @contextmanager

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Awaitable, Callable, Mapping
 
 from upthread.client.parts import ProjectParts
-from upthread.core.names import parse_workstream, shown
-from upthread.core.runs.pipeline import RunView
-from upthread.errors import LeaseHeldError, UsageError
+from upthread.core.names import parse_workstream
+from upthread.errors import LeaseHeldError
 from upthread.runtime.lease import LeaseRequest, tree_lease, workstream_lease
-from upthread.runtime.record.workstream_views import WorkstreamView
+from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.turns.delegation import Notice
 from upthread.runtime.working_tree.git_worktrees import Worktree
 
@@ -60,7 +58,10 @@ class WorktreesOfProject:
         )
         async with self._leases.held(run):
             # The run's lease keeps runs off, and a prompt by `tell` has none of it.
-            await self._refuse_running(name)
+            for view in await self._workstreams():
+                if view.workstream.workstream == name:
+                    for role in view.roles:
+                        refuse_running(role, "remove the working tree when the turn has ended")
             found = await self.find(name)
             if found is None:
                 return await self._removed(name)
@@ -71,28 +72,15 @@ class WorktreesOfProject:
     async def _removed(self, workstream: str) -> Worktree:
         return await self._system.in_thread(lambda: self._worktrees.remove(workstream))
 
-    async def _refuse_running(self, workstream: str) -> None:
-        for view in await self._workstreams():
-            for role in view.roles if view.workstream.workstream == workstream else ():
-                if role.holder is not None:
-                    raise LeaseHeldError(
-                        f"{role.conversation.key.address} is in a turn, held by "
-                        f"{role.holder.in_words()}",
-                        holder=role.holder.in_words(),
-                        hint="remove the working tree when the turn has ended",
-                        address=role.conversation.key.address,
-                    )
 
-
-def require_no_step_done(workstream: str, run: RunView | None, directory: str) -> None:
-    """Refuse a tree of its own to a run that has begun its work elsewhere."""
-    if run is not None and run.ended is None and run.last is not None:
-        raise UsageError(
-            f"the run on {shown(workstream)} has begun in {directory}",
-            hint=f"go on with it there: upthread run {shlex.quote(workstream)}; "
-            "a tree of its own is for a new run",
-            workstream=workstream,
-        )
+def refuse_running(role: RoleView, hint: str) -> None:
+    """Raise LeaseHeldError where a role is in a turn."""
+    if role.holder is None:
+        return
+    address, holder = role.conversation.key.address, role.holder.in_words()
+    raise LeaseHeldError(
+        f"{address} is in a turn, held by {holder}", holder=holder, hint=hint, address=address
+    )
 
 
 def notice_of(workstream: str, worktree: Worktree) -> Notice:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hmac
 import socket
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import quote, urlencode
 
+import uvicorn
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
@@ -34,6 +35,14 @@ def listening_socket(port: int) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+async def serve(guard: Guard, listener: socket.socket, *, lifespan: Literal["on", "off"]) -> None:
+    """Serve what is behind a guard until interrupted."""
+    config = uvicorn.Config(
+        guard, log_level="error", timeout_graceful_shutdown=CLOSE_S_MAX, lifespan=lifespan
+    )
+    await uvicorn.Server(config).serve(sockets=[listener])
 
 
 class Guard:

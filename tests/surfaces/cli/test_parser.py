@@ -25,7 +25,7 @@ GIVEN: dict[str, Any] = {}
 @options.yes
 def verb(call: Call, **given: Any) -> int:
     """Do it."""
-    usual = {"form": "md", "is_yes": False}
+    usual = {"form": "md"}
     GIVEN.clear()
     GIVEN.update({name: v for name, v in given.items() if v is not None and v != usual.get(name)})
     GIVEN["call"] = call
@@ -36,7 +36,7 @@ def typed(*words: str) -> dict[str, Any]:
     with verb.make_context("verb", [*words], obj=Call(output=Output())) as context:
         assert verb.invoke(context) == 0
     call = GIVEN.pop("call")
-    for name in ("database", "project"):
+    for name in ("database", "project", "is_yes"):
         if getattr(call, name):
             GIVEN[name] = getattr(call, name)
     return dict(GIVEN)

@@ -14,8 +14,7 @@ from tests.support.sets import EXTENDED, spread
 
 from upthread.core.types import Outcome, TurnId, UpstreamSessionId
 from upthread.runtime.turns.delegation import TurnResult
-from upthread.surfaces.cli.call import EndedBySignalError, ended_by_signals
-from upthread.surfaces.cli.failures import failure_of
+from upthread.surfaces.cli.failures import EndedBySignalError, failure_of
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.screen import Screen
 from upthread.testing.store_conformance import samples
@@ -92,7 +91,7 @@ def test_a_signal_after_a_turn_has_ended_well_says_that_it_is_done(shared, outco
     listener = screen.listener()
 
     def is_ended():
-        with ended_by_signals(screen.ids, screen.has_ended):
+        with screen.ended_by_signals():
             listener.cancelled(cancelled)
             signal.raise_signal(signal.SIGINT)
 

@@ -1,23 +1,14 @@
-"""A call: one invocation of a verb, its project, and how a signal ends it.
-
-Gives verbs their project and their output; knows no verb.
-
-Signals: a verb that talks to agents is ended by each as by Ctrl-C, and says what it was at. The
-turn is cancelled and committed first, by the runtime. SIGTERM and SIGHUP are what supervisors and
-closed terminals send; one that our caller ignores (nohup) stays ignored.
-"""
+"""A call: one invocation of a verb, with its project and its output. Knows no verb."""
 
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from msgspec import Struct
 
@@ -39,7 +30,7 @@ class Call(Struct, kw_only=True):
     """The options every verb takes, and where its words go.
 
     `is_stream` says that the verb's JSON is several objects, one on each line. `verb` is the name
-    of the verb, empty before the line was read.
+    of the verb, empty before the line was read. `is_yes` and `is_dry_run` are of verbs that ask.
     """
 
     output: Output
@@ -47,6 +38,8 @@ class Call(Struct, kw_only=True):
     database: str | None = None
     project: str | None = None
     is_stream: bool = False
+    is_yes: bool = False
+    is_dry_run: bool = False
 
     def settings(self) -> Settings:
         """Return the settings of the working directory, without what needs consent."""
@@ -87,7 +80,7 @@ class Call(Struct, kw_only=True):
         from upthread.surfaces.cli.setup.changes import Installed
         from upthread.surfaces.cli.terminal.input import who_acts
 
-        by = actor or who_acts(os.environ)
+        by = actor or who_acts()
         unasked: list[Settings] = []
 
         async def opened(*, may_ask: bool) -> Result | None:
@@ -139,15 +132,6 @@ def extra(what: str, name: str) -> Generator[None]:
         ) from error
 
 
-def enter_directory(directory: str) -> None:
-    """Go where `-C` says, as `git -C` does: every path after it is seen from there."""
-    try:
-        os.chdir(Path(directory))
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"cannot enter {directory!r}: {reason}", hint="-C DIRECTORY") from error
-
-
 def require_person(doing: str, *words: str) -> None:
     """Raise UsageError where a model runs a verb that only a person may; `words` are theirs."""
     from upthread.client.consent import refuse_models
@@ -155,48 +139,4 @@ def require_person(doing: str, *words: str) -> None:
     from upthread.surfaces.cli.terminal.phrases import command
 
     hint = f"ask the person to do it, at their own terminal: {command('upthread', *words)}"
-    refuse_models(who_acts(os.environ), what=f"{doing} from inside an agent's turn", hint=hint)
-
-
-ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
-
-EXIT_OF_SIGNALS: Final = 128
-"""A shell's way: the exit code is this and the number of the signal."""
-
-
-class EndedBySignalError(Exception):
-    """A signal ended the verb; `ids` name the turn that was running, if any.
-
-    `has_ended` is whether that turn was done already, and only its agent's end was waited for.
-    """
-
-    def __init__(self, number: int, ids: Mapping[str, str], *, has_ended: bool = False) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.number = number
-        self.ids = ids
-        self.has_ended = has_ended
-
-
-@contextmanager
-def ended_by_signals(
-    ids: Callable[[], Mapping[str, str]], has_ended: Callable[[], bool]
-) -> Generator[None]:
-    """Let signals end a block as Ctrl-C does. Raises EndedBySignalError where one did."""
-    # Ctrl-C needs no handler of ours: the interpreter raises for it.
-    received: list[int] = [signal.SIGINT]
-
-    def pass_on(number: int, _frame: FrameType | None) -> None:
-        received[0] = number
-        signal.raise_signal(signal.SIGINT)  # which the event loop knows how to end for
-
-    # Only those at their default: what nohup or our caller has set is not ours to undo.
-    usual = [each for each in ENDING if signal.getsignal(each) is signal.SIG_DFL]
-    for each in usual:
-        signal.signal(each, pass_on)
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise EndedBySignalError(received[0], ids(), has_ended=has_ended()) from None
-    finally:
-        for each in usual:
-            signal.signal(each, signal.SIG_DFL)
+    refuse_models(who_acts(), what=f"{doing} from inside an agent's turn", hint=hint)

@@ -92,7 +92,8 @@ class Needs(Struct, frozen=True, kw_only=True):
         """Return whether a person is there, and has not said no to all of it before."""
         missing = await self.missing(project)
         is_new = any(not each.is_declined for each in missing)
-        return is_new and can_ask(output) and _is_short(project.settings.pending)
+        lines = sum(each.item.text.count("\n") + 2 for each in project.settings.pending)
+        return is_new and can_ask(output) and lines <= SHOWN_LINES_MAX
 
     async def tell(self, project: Project, output: Output) -> None:
         """Say what is ignored."""
@@ -130,7 +131,7 @@ def decide_now(settings: Settings, *, is_given: bool) -> None:
         settings,
         [each.item for each in settings.pending],
         is_given=is_given,
-        by=who_acts(os.environ),
+        by=who_acts(),
         now_ms=time.time_ns() // 1_000_000,
     )
 
@@ -138,7 +139,10 @@ def decide_now(settings: Settings, *, is_given: bool) -> None:
 def show(pending: Sequence[Pending], write: Callable[[str, str], None]) -> None:
     """Show each as a change against what was agreed to before."""
     for each in pending:
-        write(f"  {one_line(each.item.name)}{_how(each)}", "bold")
+        changed = ", changed since you agreed" if each.was is not None else ""
+        declined = ", which you declined" if each.is_declined else ""
+        instead = f"; until then {each.instead}" if each.instead else ""
+        write(f"  {one_line(each.item.name)}{changed}{declined}{instead}", "bold")
         for line in change_of(each):
             write(f"    {line}", DIFF_STYLES.get(line[:1], ""))
 
@@ -155,14 +159,3 @@ def change_of(pending: Pending) -> Iterator[str]:
 
     compared = unified_diff(was, now, lineterm="", n=3)
     yield from (line for number, line in enumerate(compared) if number > 1)
-
-
-def _how(pending: Pending) -> str:
-    changed = ", changed since you agreed" if pending.was is not None else ""
-    declined = ", which you declined" if pending.is_declined else ""
-    instead = f"; until then {pending.instead}" if pending.instead else ""
-    return f"{changed}{declined}{instead}"
-
-
-def _is_short(pending: Sequence[Pending]) -> bool:
-    return sum(each.item.text.count("\n") + 2 for each in pending) <= SHOWN_LINES_MAX

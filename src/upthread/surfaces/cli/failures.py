@@ -27,15 +27,16 @@ from upthread.errors import (
     UpthreadError,
     UsageError,
 )
-from upthread.surfaces.cli.call import EXIT_OF_SIGNALS, EndedBySignalError
-from upthread.surfaces.cli.terminal.output import Output, members
+from upthread.surfaces.cli.terminal.output import Output, Shape, members
 
 EXIT_ERROR: Final = 1
 EXIT_WAITING: Final = 4
 EXIT_INTERRUPTED: Final = 130
+EXIT_OF_SIGNALS: Final = 128
+"""A shell's way: the exit code is this and the number of the signal."""
 
 # The narrower before the wider: some of these are kinds of others.
-KINDS: Final[tuple[tuple[type[UpthreadError], str], ...]] = (
+KINDS: Final = (
     (NotFoundError, "not_found"),
     (UsageError, "usage"),
     (ConfigError, "config"),
@@ -62,6 +63,19 @@ _WRITABLE: Final = "make room there that you may write to, or set UPTHREAD_HOME 
 _ISSUES: Final = "this is a bug in upthread, not yours: please report it with the lines above"
 
 
+class EndedBySignalError(Exception):
+    """A signal ended the verb; `ids` name the turn that was running, if any.
+
+    `has_ended` is whether that turn was done already, and only its agent's end was waited for.
+    """
+
+    def __init__(self, number: int, ids: Mapping[str, str], *, has_ended: bool) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+        self.ids = ids
+        self.has_ended = has_ended
+
+
 class Failure(Struct, frozen=True, kw_only=True):
     """What a person or a script is told. `refused` is the line of a refusal, without its hint."""
 
@@ -80,31 +94,32 @@ HAD_ENDED: Final = (
 INTERRUPTED: Final = Failure(kind="interrupted", message="interrupted", exit_code=EXIT_INTERRUPTED)
 
 
-def _of_a_signal(error: EndedBySignalError) -> Failure:
-    is_by_hand = error.number == signal.SIGINT
-    message = INTERRUPTED.message if is_by_hand else f"{INTERRUPTED.message} by {error}"
-    if error.has_ended:
-        message += HAD_ENDED
-    code = EXIT_OF_SIGNALS + error.number
-    return structs.replace(INTERRUPTED, message=message, exit_code=code, ids=error.ids)
-
-
 def failure_of(error: BaseException) -> Failure | None:
     """Return what to say about an error; None for a bug of ours."""
     # The second is what Python 3.11 makes of a Ctrl-C while a class is made.
     if isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt):
         return INTERRUPTED
     if isinstance(error, EndedBySignalError):
-        return _of_a_signal(error)
+        by = "" if error.number == signal.SIGINT else f" by {error}"
+        return structs.replace(
+            INTERRUPTED,
+            message=INTERRUPTED.message + by + (HAD_ENDED if error.has_ended else ""),
+            exit_code=EXIT_OF_SIGNALS + error.number,
+            ids=error.ids,
+        )
     # Task groups wrap the one error there is; of several none speaks for the others.
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return failure_of(group.exceptions[0]) if len(group.exceptions) == 1 else None
+    # A place where nothing can be written is no bug of ours, whichever step met it first.
     if isinstance(error, OSError) and error.errno in (_OF_THE_MACHINE if error.filename else _FULL):
-        return _of_the_machine(error)
+        where = visible_line(f"{error.filename or 'the disk'}: {error.strerror}")
+        return Failure(
+            kind="error", message=without_secrets(where), exit_code=EXIT_ERROR, hint=_WRITABLE
+        )
     if isinstance(error, UpthreadError):
         return Failure(
-            kind=_kind_of(error),
+            kind=next((word for kind, word in KINDS if isinstance(error, kind)), "error"),
             message=without_secrets(error.message),
             exit_code=error.exit_code,
             hint=without_secrets(error.hint),
@@ -114,19 +129,9 @@ def failure_of(error: BaseException) -> Failure | None:
     return None
 
 
-def _of_the_machine(error: OSError) -> Failure:
-    """A place where nothing can be written is no bug of ours, whichever step met it first."""
-    return Failure(
-        kind="error",
-        message=without_secrets(visible_line(f"{error.filename or 'the disk'}: {error.strerror}")),
-        exit_code=EXIT_ERROR,
-        hint=_WRITABLE,
-    )
-
-
-def shape(failure: Failure, *, is_stream: bool = False) -> dict[str, object]:
+def shape(failure: Failure, *, is_stream: bool = False) -> Shape:
     """Return the failure as JSON; in a stream it is the result."""
-    told: dict[str, object] = {
+    told: Shape = {
         "error": members(failure, "kind message hint ids"),
         "exit_code": failure.exit_code,
     }
@@ -151,14 +156,14 @@ def tell(failure: Failure, output: Output, *, is_stream: bool = False) -> int:
         first, _, more = f"error: {_bounded(failure.message)}{hint}".partition("\n")
         output.note(first, "red")
         if more:  # an agent's stderr, or a line of a file: none of it can pose as ours
-            output.quote_beside(more)
+            output.quote(more, is_beside=True)
     return failure.exit_code
 
 
 def tell_bug(error: BaseException, output: Output, *, is_stream: bool = False) -> int:
     """Show the traceback of a bug of ours, on standard error."""
     told = without_secrets("".join(traceback.format_exception(error)))
-    output.quote_beside("\n".join(told.splitlines()[-TRACEBACK_LINES_MAX:]))
+    output.quote("\n".join(told.splitlines()[-TRACEBACK_LINES_MAX:]), is_beside=True)
     message = without_secrets(visible_line(f"{type(error).__name__}: {error}"))
     failure = Failure(kind="bug", message=message, hint=_ISSUES, exit_code=EXIT_ERROR)
     return tell(failure, output, is_stream=is_stream)
@@ -171,10 +176,6 @@ def without_secrets(text: str) -> str:
     from upthread.core.redaction.redactor import Redactor
 
     return Redactor(secrets.token_bytes(16)).redact(text)
-
-
-def _kind_of(error: UpthreadError) -> str:
-    return next((word for kind, word in KINDS if isinstance(error, kind)), "error")
 
 
 def _refused(error: UpthreadError) -> str:

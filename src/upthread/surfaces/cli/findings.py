@@ -16,6 +16,7 @@ from upthread.agent_stores.base import VendorHistory
 from upthread.agents.registry import find_agent
 from upthread.client.file_permissions import day_of, logs
 from upthread.client.project import Project
+from upthread.config import Settings
 from upthread.core.agents import AGENTS
 from upthread.core.history.model import CURES, Fault, faults
 from upthread.core.types import RecordMode
@@ -110,19 +111,9 @@ OLDER_FILES: Final = ("places", "projects", "runs")
 """Below upthread's home, in `hooks/`: what an earlier version kept there."""
 
 
-def hook_findings(project: Project) -> Iterator[Finding]:
-    """Yield what is wrong with hooks on this machine. Blocking."""
+def hook_findings(project: Project, states: tuple[HookState, ...]) -> Iterator[Finding]:
+    """Yield what is wrong with hooks on this machine, whose agents are set up so. Blocking."""
     home = Path(project.settings.home)
-    yield from _installation(home)
-    yield from _left_over(home)
-
-
-def state_findings(states: tuple[HookState, ...]) -> list[Finding]:
-    """Return what is wrong with the hooks of agents that are set up."""
-    return [_finding(each.agent, "", each.fault, each.cure) for each in states if each.fault]
-
-
-def _installation(home: Path) -> Iterator[Finding]:
     installed = Installed(home)
     for told in installed.outdated():
         what, _, cure = told.partition(": ")
@@ -135,16 +126,15 @@ def _installation(home: Path) -> Iterator[Finding]:
             what = "has been changed since" if content else "is gone"
             cure = f"if that was not you: {command('upthread', 'setup', agent)}"
             yield _finding(agent, str(path), f"what setup wrote {what}", cure)
-
-
-def _left_over(home: Path) -> Iterator[Finding]:
-    """Yield the files of hooks of an earlier version, which nothing reads any more."""
     for name in OLDER_FILES:
         path = home / "hooks" / name
         if path.exists():
             what = "files of an earlier version's hooks, which nothing reads any more"
             cure = "python -m tools.import_hook_files takes in what they hold; then delete them"
             yield _finding(name, str(path), what, cure)
+    for each in states:
+        if each.fault:
+            yield _finding(each.agent, "", each.fault, each.cure)
 
 
 def _finding(history: str, path: str, what: str, cure: str) -> Finding:
@@ -178,22 +168,23 @@ class HookState(Struct, frozen=True, kw_only=True):
         return ", ".join(said)
 
 
-async def hook_states(home: Path, working_directory: str) -> tuple[HookState, ...]:
+async def hook_states(settings: Settings) -> tuple[HookState, ...]:
     """Return how the hooks of each agent are that can be set up; those set up are really asked."""
+    home = Path(settings.home)
     set_up = await anyio.to_thread.run_sync(lambda: Installed(home).agents())
     fault = await anyio.to_thread.run_sync(launcher.probe, home) if set_up else ""
     return tuple(
         [
-            await _set_up(agent, working_directory, fault) if agent in set_up else _state(agent)
+            await _set_up(agent, settings, fault) if agent in set_up else _state(agent)
             for agent in TARGETS
         ]
     )
 
 
-async def _set_up(agent: str, working_directory: str, fault: str) -> HookState:
+async def _set_up(agent: str, settings: Settings, fault: str) -> HookState:
     """Return how the hooks are that a launcher calls which has this fault, or none."""
     asked = TARGETS[agent].trust
-    trust = await asked(working_directory) if asked else Trust()
+    trust = await asked(settings.working_directory) if asked else Trust()
     return structs.replace(
         _state(agent),
         is_set_up=True,
@@ -215,7 +206,7 @@ def _state(agent: str) -> HookState:
 _STYLES: Final = {"good": "green", "quirk": "yellow"}
 
 
-def probe(call: Call, agent: str, *, rate_limit_prompt: str | None, is_yes: bool) -> None:
+def probe(call: Call, agent: str, *, rate_limit_prompt: str | None) -> None:
     """Probe an agent, after asking: it costs two prompts, and leaves a session with the agent."""
     output = call.output
     prompts = "two short prompts" if rate_limit_prompt is None else "three prompts"
@@ -224,7 +215,7 @@ def probe(call: Call, agent: str, *, rate_limit_prompt: str | None, is_yes: bool
             f"{agent} is started several times and killed once, in an empty directory; {prompts} "
             "go to its model, and its sessions stay with it."
         )
-    confirm(output, f"Probe {agent}?", is_yes=is_yes, declined="nothing was done")
+    confirm(call, f"Probe {agent}?", declined="nothing was done")
     probed = call.with_project(
         lambda project: project.probe(agent, rate_limit_prompt=rate_limit_prompt),
         needs=Needs(tables=STARTING),
@@ -259,10 +250,10 @@ def _show(call: Call, agent: str, probed: Probed) -> None:
         mark = each.verdict.replace("_", " ")
         output.row(
             (f"{mark:<12}", _STYLES.get(each.verdict, "dim")),
-            (f"{each.check}: {one_line(each.seen)}", ""),
+            f"{each.check}: {one_line(each.seen)}",
         )
         if each.verdict == "quirk":
-            output.row((" " * 12, ""), (f"good would be: {CHECKS[each.check]}", "dim"))
+            output.row(" " * 12, (f"good would be: {CHECKS[each.check]}", "dim"))
     output.line(counted(len(quirks), "quirk"), "yellow" if quirks else "green")
 
 

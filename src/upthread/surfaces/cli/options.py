@@ -4,7 +4,7 @@ A verb is a function `main` in a file of its own in `verbs/`, with one line in `
 
     @verb
     @address
-    @click.option("--turn", "is_turn", is_flag=True, help="Only free the conversation.")
+    @options.flag("--turn", "is_turn", "Only free the conversation.")
     def main(call: Call, *, address: str, is_turn: bool) -> int:
         '''Say what the verb does. Its help page shows this text.'''
 
@@ -15,15 +15,19 @@ from the record for completion.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
 from upthread.core.agents import AGENTS, WITH_A_STORE
-from upthread.surfaces.cli.call import Call, enter_directory
+from upthread.errors import UsageError
+from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import Output
+
+Main = TypeVar("Main", bound=Callable[..., int | None])
 
 OFFERED_MAX: Final = 500
 HELP: Final = ("-h", "--help")
@@ -110,7 +114,13 @@ def show(ctx: click.Context, text: str) -> None:
 def _enter(_ctx: click.Context, _option: click.Parameter, directories: Sequence[str]) -> None:
     # One after the other, as git does: the second is relative to the first.
     for directory in directories:
-        enter_directory(directory)
+        try:
+            os.chdir(directory)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(
+                f"cannot enter {directory!r}: {reason}", hint="-C DIRECTORY"
+            ) from error
 
 
 def _print_json(ctx: click.Context, _option: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001  # by click
@@ -118,9 +128,9 @@ def _print_json(ctx: click.Context, _option: click.Parameter, is_asked: bool) ->
         call.output = Output(is_json=True)
 
 
-def _keep(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
+def _keep(ctx: click.Context, option: click.Parameter, value: str | bool | None) -> None:  # noqa: FBT001  # by click
     if value is not None and option.name:
-        if value.startswith("-"):  # before a verb, where `_texts_last` does not read
+        if isinstance(value, str) and value.startswith("-"):  # before a verb: not read by us
             raise click.BadParameter(f"{value!r} looks like an option.", ctx, option)
         setattr(ctx.find_object(Call), option.name, value)
 
@@ -133,7 +143,7 @@ HELP_OPTION: Final = click.Option(
     callback=_show_help,
     help="Show this and end.",
 )
-COMMON: Final[Sequence[click.Parameter]] = (
+COMMON: Final = (
     click.Option(
         ["--json"],
         is_flag=True,
@@ -201,19 +211,15 @@ def addresses(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[s
     return _offered((name for pair in known for name in (pair[0], *pair[1])), incomplete)
 
 
-def agents(_ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return the agents that begin like this."""
-    return _offered(AGENTS, incomplete)
+def _offering(*names: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    return lambda _ctx, _option, incomplete: _offered(names, incomplete)
 
 
-def agents_to_set_up(_ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return the agents that begin like this, as `upthread setup` calls them."""
-    return _offered((each.setup_name for each in AGENTS.values()), incomplete)
-
-
-def stores(_ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return the agents whose own store upthread reads, and upthread."""
-    return _offered(("upthread", *WITH_A_STORE), incomplete)
+agents: Final = _offering(*AGENTS)
+agents_to_set_up: Final = _offering(*(each.setup_name for each in AGENTS.values()))
+"""The agents as `upthread setup` calls them."""
+stores: Final = _offering("upthread", *WITH_A_STORE)
+"""The agents whose own store upthread reads, and upthread."""
 
 
 # --- parameters of several verbs ---------------------------------------------------------------
@@ -257,6 +263,18 @@ port = click.option(
     help="The port to listen on; 0 for any free port.",
 )
 dry_run = click.option(
-    "--dry-run", "is_dry_run", is_flag=True, help="Only show what would be done."
+    "--dry-run",
+    "is_dry_run",
+    is_flag=True,
+    expose_value=False,
+    callback=_keep,
+    help="Only show what would be done.",
 )
-yes = click.option("-y", "--yes", "is_yes", is_flag=True, help="Do not ask.")
+yes = click.option(
+    "-y", "--yes", "is_yes", is_flag=True, expose_value=False, callback=_keep, help="Do not ask."
+)
+
+
+def flag(name: str, parameter: str, text: str) -> Callable[[Main], Main]:
+    """Declare an option without a value; `text` is its help."""
+    return click.option(name, parameter, is_flag=True, help=text)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
 
 from upthread import __version__
 from upthread.agent_stores.base import Look, SessionOutline, look
 from upthread.agent_stores.homes import home_of
 from upthread.agents.stored import stored_outlines, writers_of
+from upthread.client.parts import Commands
 from upthread.client.project import Project
 from upthread.client.project_opener import Surroundings
 from upthread.core.decision.words import Tokens, cache_state
@@ -24,9 +28,11 @@ from upthread.surfaces.cli.sessions import (
     SOON_DAYS,
     Numbers,
     Opening,
+    Redact,
     Totals,
     can_be_adopted,
     opening_of,
+    outline_shape,
 )
 from upthread.surfaces.cli.terminal.output import Output, StatusLine, members
 from upthread.surfaces.cli.terminal.phrases import (
@@ -100,7 +106,7 @@ class _Record(NamedTuple):
     """What our own record has; `fault` says why it could not be read, empty where it could."""
 
     views: tuple[WorkstreamView, ...] = ()
-    commands: shapes.Commands = MappingProxyType({})
+    commands: Commands = MappingProxyType({})
     fault: str = ""
 
     @property
@@ -169,29 +175,20 @@ NEEDING: Final = frozenset(State) - {State.APPROVED, State.DONE, State.IDLE}
 
 NAME_CHARACTERS_MAX: Final = 24
 
-Redact = Callable[[str], str]
+_WORD: Final = re.compile(r"[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
-class Lines:
+class Lines(Struct):
     """Writes the overview. `most` is how many of each kind are told, None for all.
 
     `held` has the sessions that are in our own record, by their address there.
     """
 
-    def __init__(
-        self,
-        output: Output,
-        redact: Redact,
-        *,
-        now_ms: int,
-        most: int | None,
-        held: Mapping[str, str],
-    ) -> None:
-        self._output = output
-        self._redact = redact
-        self._now_ms = now_ms
-        self._most = most
-        self._held = held
+    output: Output
+    redact: Redact
+    now_ms: int
+    most: int | None
+    held: Mapping[str, str]
 
     # --- our own record ------------------------------------------------------------------------
 
@@ -200,45 +197,45 @@ class Lines:
         needing = [view for view in views if view.standing.state in NEEDING]
         if not needing:
             return
-        told = needing[: self._most]
+        told = needing[: self.most]
         number = f"{len(told)} of {counted(len(views), 'workstream')}: upthread ls"
-        self._output.row(("In upthread's own record", "bold"), (f"  {number}", "dim"))
+        self.output.row(("In upthread's own record", "bold"), (f"  {number}", "dim"))
         for view in told:
             standing = view.standing
             name = one_line(view.workstream.workstream)
             said = f"{standing.state}: {standing_in_words(standing)}"
-            self._output.row(("  ", ""), (name, "cyan"), (f"  {said}", "yellow"))
+            self.output.row("  ", (name, "cyan"), (f"  {said}", "yellow"))
             if standing.command:
-                self._output.command("    ", standing.command)
+                self.output.command("    ", standing.command)
 
     # --- the agents' stores --------------------------------------------------------------------
 
     def write_all(self, totals: Totals, look: Look, open_in: Mapping[str, int]) -> None:
         """Write all that was found, what is here first."""
-        if not totals.agents:
-            if look.passed_over or totals.foreign:
-                self._write_unread()
-            else:
-                self._write_nothing()
-            self._write_losses(totals, look)
-            return
-        self._write_totals(totals)
-        self._write_roles(totals)
-        self._write_newest(totals, open_in)
-        self._write_elsewhere(totals)
+        if totals.agents:
+            self._write_totals(totals)
+            self._write_roles(totals)
+            self._write_newest(totals, open_in)
+            self._write_elsewhere(totals)
+        elif look.passed_over or totals.foreign:
+            self.output.line("What agents have stored here could not be read:", "bold")
+        else:
+            for text, style in _NOTHING:
+                self.output.line(text, style)
         self._write_losses(totals, look)
-        self._write_next(totals)
+        if totals.agents:
+            more = ", --all" if self.most is not None and totals.sessions > self.most else ""
+            next_words = f"upthread search WORDS, upthread setup AGENT{more}, --help"
+            self.output.row(("Next: ", "bold"), next_words)
 
     def _write_totals(self, totals: Totals) -> None:
         """Write how many sessions each agent has, here first."""
         width = max(map(len, totals.agents))
         for agent, everywhere in totals.agents.items():
             here = totals.agents_here.get(agent, Numbers())
-            last = ago(here.used_at_ms or everywhere.used_at_ms, now_ms=self._now_ms)
+            last = ago(here.used_at_ms or everywhere.used_at_ms, now_ms=self.now_ms)
             told = f"{_both(here)} here · {_both(everywhere)} in all"
-            self._output.row(
-                (f"  {agent:<{width}}", "cyan"), (f"  {told}", ""), (f" · {last}", "dim")
-            )
+            self.output.row((f"  {agent:<{width}}", "cyan"), f"  {told}", (f" · {last}", "dim"))
 
     def _write_newest(self, totals: Totals, open_in: Mapping[str, int]) -> None:
         """Write the sessions open here, those that look cut off, then those gone on with last.
@@ -253,13 +250,13 @@ class Lines:
         free = [each for each in totals.sessions_here if each.session_id not in open_in]
         cut_off = [each for each in free if each.ending == "interrupted"]
         ended = [each for each in free if each.ending != "interrupted"]
-        most = None if self._most is None else self._most - 1
+        most = None if self.most is None else self.most - 1
         self._write_sessions("Cut off here", len(cut_off), cut_off[:most])
         self._write_sessions("Gone on with last here", len(ended), ended[:most])
 
     def _write_sessions(self, title: str, number: int, told: Sequence[SessionOutline]) -> None:
         if told:
-            self._output.row((title, "bold"), (f"  {len(told)} of {number}", "dim"))
+            self.output.row((title, "bold"), (f"  {len(told)} of {number}", "dim"))
         for outline in told:
             self._write_session(outline, outline.agent)
             self._write_opening(opening_of(outline))
@@ -268,43 +265,41 @@ class Lines:
         lead = "    in its main session: " if opening.is_by_main else "    "
         for words in (opening.unarchive_command, opening.resume_command):
             if words:
-                self._output.command(lead, quoted(*words))
+                self.output.command(lead, quoted(*words))
 
     def _write_session(self, outline: SessionOutline, name: str) -> None:
         known = self._known(outline)
-        columns = max(self._output.columns or COLUMNS, COLUMNS)
+        columns = max(self.output.columns or COLUMNS, COLUMNS)
         room = columns - len(name) - len(known) - len("  “”    ")
-        title = one_line(
-            outline.title(self._redact), characters_max=max(room, TITLE_CHARACTERS_MIN)
-        )
+        title = one_line(outline.title(self.redact), characters_max=max(room, TITLE_CHARACTERS_MIN))
         said = f"“{title}”" if title else "without a title"
-        self._output.row((f"  {name}", "cyan"), (f"  {said}", ""), (f"  {known}", "dim"))
+        self.output.row((f"  {name}", "cyan"), f"  {said}", (f"  {known}", "dim"))
 
     def _write_roles(self, totals: Totals) -> None:
         """Write the roles here whose sub-agents can be gone on with, and what that takes."""
         if not totals.sub_agents_here:
             return
         told = counted(len(totals.sub_agents_here), "sub-agent")
-        self._output.row(("Roles here that can be gone on with", "bold"), (f"  {told}", "dim"))
-        for role in totals.roles_here[: self._most]:
+        self.output.row(("Roles here that can be gone on with", "bold"), (f"  {told}", "dim"))
+        for role in totals.roles_here[: self.most]:
             newest = role[0]
-            name = one_line(self._redact(newest.role), characters_max=NAME_CHARACTERS_MAX)
+            name = one_line(self.redact(newest.role), characters_max=NAME_CHARACTERS_MAX)
             number = f" ×{len(role)}" if len(role) > 1 else ""  # noqa: RUF001  # times
             self._write_session(newest, f"{name}{number}  {newest.agent}")
             self._write_way(newest)
 
     def _write_way(self, outline: SessionOutline) -> None:
-        address = self._held.get(outline.session_id)
+        address = self.held.get(outline.session_id)
         if address:
-            self._output.command("    ", f'{quoted("upthread", "tell", address)} "…"')
+            self.output.command("    ", f'{quoted("upthread", "tell", address)} "…"')
             return
         if not can_be_adopted(outline):
             self._write_opening(opening_of(outline))
             return
         session = one_line(outline.session_id)
-        role = outline.role if _is_word(outline.role) else "ROLE"
+        role = outline.role if _WORD.fullmatch(outline.role) else "ROLE"
         words = ("upthread", "adopt", f"WORKSTREAM/{role}", session, "--agent", outline.agent)
-        self._output.command("    ", quoted(*words))
+        self.output.command("    ", quoted(*words))
 
     def _write_elsewhere(self, totals: Totals) -> None:
         """Write which other directories there are, the newest first."""
@@ -312,11 +307,11 @@ class Lines:
             return
         newest = sorted(totals.elsewhere.items(), key=lambda each: -each[1].used_at_ms)
         number = counted(len(newest), "directory", "directories")
-        self._output.row(("Elsewhere", "bold"), (f"  {number}, the newest", "dim"))
-        for directory, numbers in newest[: self._most]:
-            place = one_line(self._redact(directory)) or "no directory"
-            last = ago(numbers.used_at_ms, now_ms=self._now_ms)
-            self._output.row((f"  {place}", "cyan"), (f"  {_numbers(numbers)}, {last}", ""))
+        self.output.row(("Elsewhere", "bold"), (f"  {number}, the newest", "dim"))
+        for directory, numbers in newest[: self.most]:
+            place = one_line(self.redact(directory)) or "no directory"
+            last = ago(numbers.used_at_ms, now_ms=self.now_ms)
+            self.output.row((f"  {place}", "cyan"), f"  {_numbers(numbers)}, {last}")
 
     # --- what may be lost ----------------------------------------------------------------------
 
@@ -324,9 +319,9 @@ class Lines:
         """Write what will be deleted soon, what is damaged, and what was not reached."""
         for agent, soon in totals.soon.items():
             day = time.strftime("%Y-%m-%d", time.localtime(soon.first_at_ms // 1000))
-            when = f"on {day}" if soon.first_at_ms > self._now_ms else "at any time now"
+            when = f"on {day}" if soon.first_at_ms > self.now_ms else "at any time now"
             here = f", {soon.here} of them here and not kept" if soon.here else ""
-            self._output.line(
+            self.output.line(
                 f"{agent} deletes {counted(soon.sessions, 'session')} within {SOON_DAYS} days"
                 f"{here}, the first {when}",
                 "yellow",
@@ -334,44 +329,30 @@ class Lines:
             ways = ["upthread keep --soon copies those here"] if soon.here else []
             home = one_line(short_path(home_of(agent, os.environ)))
             ways += [_KEPT_BY[agent].format(home)] if agent in _KEPT_BY else []
-            self._output.line(f"  {'; '.join(ways)}", "dim")
-        for line in _passed_over(look):
-            self._output.line(line, "yellow")
+            self.output.line(f"  {'; '.join(ways)}", "dim")
+        for agent in dict.fromkeys(agent for agent, _ in look.passed_over):
+            reasons = {why: n for (whose, why), n in look.passed_over.items() if whose == agent}
+            why = ", ".join(f"{number} {one_line(why)}" for why, number in reasons.items())
+            said = f"{agent}: {counted(sum(reasons.values()), 'file')} not read ({why})"
+            self.output.line(f"{said}: {quoted('upthread', 'doctor', agent)}", "yellow")
         foreign = sum(totals.foreign.values())
         if foreign:
-            self._output.line(
+            self.output.line(
                 f"{counted(foreign, 'file')} of a form this upthread does not know: left alone",
                 "dim",
             )
         if look.is_cut_short:
-            self._output.line(
+            self.output.line(
                 f"not all were read: {look.sessions} sessions in the time there is", "yellow"
             )
-
-    def _write_next(self, totals: Totals) -> None:
-        """Write what to type next."""
-        is_more = self._most is not None and totals.sessions > self._most
-        more = ["--all"] if is_more else []
-        words = ", ".join(["upthread search WORDS", "upthread setup AGENT", *more, "--help"])
-        self._output.row(("Next: ", "bold"), (words, ""))
-
-    def _write_unread(self) -> None:
-        """Write that there is something, and that none of it could be read."""
-        self._output.line("What agents have stored here could not be read:", "bold")
-
-    def _write_nothing(self) -> None:
-        """Write what to do where no agent has stored anything: three lines."""
-        self._output.line("No sessions of Claude Code, OpenCode or Codex were found here.", "bold")
-        self._output.line('Try it without any: upthread tell demo/planner "hi" --agent rehearsal')
-        self._output.line("Which agents are here: upthread agents; what else there is: --help")
 
     # --- words ---------------------------------------------------------------------------------
 
     def _known(self, outline: SessionOutline) -> str:
-        told = [ago(outline.used_at_ms, now_ms=self._now_ms)]
+        told = [ago(outline.used_at_ms, now_ms=self.now_ms)]
         if outline.tokens is not None:
             held = Tokens(count=outline.tokens, is_estimate=False)
-            idle_s = (self._now_ms - outline.used_at_ms) / 1000
+            idle_s = (self.now_ms - outline.used_at_ms) / 1000
             cache = cache_state(outline.agent, idle_s=idle_s)
             told.append(
                 f"{held.in_words} tokens" + ("" if cache == "unknown" else f", cache {cache}")
@@ -379,7 +360,14 @@ class Lines:
         return " · ".join(told)
 
 
-_KEPT_BY: Final[Mapping[str, str]] = {
+_NOTHING: Final = (
+    ("No sessions of Claude Code, OpenCode or Codex were found here.", "bold"),
+    ('Try it without any: upthread tell demo/planner "hi" --agent rehearsal', ""),
+    ("Which agents are here: upthread agents; what else there is: --help", ""),
+)
+"""What to do where no agent has stored anything."""
+
+_KEPT_BY: Final = {
     "claude-code": '"cleanupPeriodDays": 365 in {}/settings.json keeps all',
 }
 """What keeps an agent from deleting sessions, in its home."""
@@ -395,22 +383,6 @@ def _numbers(numbers: Numbers) -> str:
     told = [counted(numbers.sessions, "session")] if numbers.sessions else []
     told += [counted(numbers.sub_agents, "sub-agent")] if numbers.sub_agents else []
     return ", ".join(told) or "none"
-
-
-def _passed_over(look: Look) -> list[str]:
-    """Return one line for each agent: how many files were passed over, and why."""
-    agents = dict.fromkeys(agent for agent, _ in look.passed_over)
-    told: list[str] = []
-    for agent in agents:
-        reasons = {why: n for (whose, why), n in look.passed_over.items() if whose == agent}
-        why = ", ".join(f"{number} {one_line(why)}" for why, number in reasons.items())
-        closer = quoted("upthread", "doctor", agent)
-        told.append(f"{agent}: {counted(sum(reasons.values()), 'file')} not read ({why}): {closer}")
-    return told
-
-
-def _is_word(role: str) -> bool:
-    return bool(role) and role.isascii() and role.replace("-", "").replace("_", "").isalnum()
 
 
 def _shaped(
@@ -429,8 +401,8 @@ def _shaped(
         "agents": [
             {
                 "agent": agent,
-                "here": _number_members(totals.agents_here.get(agent, Numbers())),
-                "everywhere": _number_members(everywhere),
+                "here": totals.agents_here.get(agent, Numbers()).shape,
+                "everywhere": everywhere.shape,
             }
             for agent, everywhere in totals.agents.items()
         ],
@@ -442,14 +414,11 @@ def _shaped(
         ],
         "interrupted": sum(each.session_id not in open_in for each in totals.interrupted_here),
         "elsewhere": [
-            {"directory": redact(directory), **_number_members(numbers)}
+            {"directory": redact(directory), **numbers.shape}
             for directory, numbers in totals.elsewhere.items()
         ],
         "deleted_soon": [
-            {
-                "agent": agent,
-                **members(soon, "sessions here first_at_ms"),
-            }
+            {"agent": agent, **members(soon, "sessions here first_at_ms")}
             for agent, soon in totals.soon.items()
         ],
         "passed_over": [
@@ -461,13 +430,6 @@ def _shaped(
     }
 
 
-def _number_members(numbers: Numbers) -> dict[str, object]:
-    return {
-        **members(numbers, "sessions sub_agents"),
-        "used_at_ms": numbers.used_at_ms or None,
-    }
-
-
 def _session(
     outline: SessionOutline, redact: Redact, now_ms: int, open_in: Mapping[str, int]
 ) -> dict[str, Any]:
@@ -475,18 +437,12 @@ def _session(
     opening, open_in_pid = opening_of(outline), open_in.get(outline.session_id)
     is_opened = open_in_pid is None and not opening.is_by_main
     return {
-        **members(outline, "agent session_id"),
+        **outline_shape(outline, redact),
         "parent_session_id": outline.parent_session_id or None,
-        "role": redact(outline.role) or None,
-        "title": outline.title(redact),
-        "directory": redact(outline.directory),
-        "branch": redact(outline.branch) or None,
-        **members(outline, "begun_at_ms used_at_ms"),
         "model": outline.model or None,
-        "tokens": outline.tokens,
         "cache": cache_state(outline.agent, idle_s=(now_ms - outline.used_at_ms) / 1000),
         "version": outline.version or None,
-        **members(outline, "ending is_archived deleted_at_ms"),
+        **members(outline, "begun_at_ms tokens ending is_archived"),
         "open_in_pid": open_in_pid,
         "resume_command": opening.resume_command if is_opened else None,
         "unarchive_command": opening.unarchive_command,

@@ -215,7 +215,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A disk that was full while lines were written is an error of the verb, not found at exit.
         call.output.close()
         if call.verb in WRITING:
-            _back_up(call)
+            from upthread.client.database_files import back_up_daily
+
+            # A verb that has replied has not failed where no backup can be made.
+            try:
+                back_up_daily(call.settings())
+            except (UpthreadError, OSError) as error:
+                call.output.note(f"No backup was made today: {error}", "yellow")
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # told, with its exit code
         code = _tell(error, call)
     gc.freeze()
@@ -246,16 +252,6 @@ def _run(words: list[str], call: Call) -> int:
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else NAME
         raise UsageError(error.format_message(), hint=f"see {path} --help") from None
-
-
-def _back_up(call: Call) -> None:
-    """Make the backup of the day. A verb that has replied has not failed where none can be made."""
-    from upthread.client.database_files import back_up_daily
-
-    try:
-        back_up_daily(call.settings())
-    except (UpthreadError, OSError) as error:
-        call.output.note(f"No backup was made today: {error}", "yellow")
 
 
 def _tell(error: BaseException, call: Call) -> int:

@@ -11,16 +11,21 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from upthread.agent_stores.base import DAY_MS, SessionOutline, look
 from upthread.agent_stores.homes import store_of
 from upthread.agents.stored import stored_outlines
+from upthread.client.parts import Command
 from upthread.client.project import Project
 from upthread.client.project_opener import Surroundings
 from upthread.core.agents import AGENTS
+from upthread.surfaces.cli.terminal.output import Shape, members
+
+Redact: TypeAlias = Callable[[str], str]
+"""Takes the secrets out of a text."""
 
 SECONDS_MAX: Final = 60.0
 WORKSTREAM_CHARACTERS_MAX: Final = 40
@@ -70,7 +75,7 @@ def free_address(project: Project, outline: SessionOutline, taken: Collection[st
         number += 1
 
 
-def workstream_of(outline: SessionOutline, redact: Callable[[str], str]) -> str:
+def workstream_of(outline: SessionOutline, redact: Redact) -> str:
     """Return the workstream that a session's branch names, else its title, else its id."""
     branch = "" if outline.branch in _DEFAULT_BRANCHES else outline.branch
     for text in (redact(branch), outline.title(redact), redact(outline.session_id)):
@@ -78,6 +83,18 @@ def workstream_of(outline: SessionOutline, redact: Callable[[str], str]) -> str:
         if plain:
             return plain
     return "session"
+
+
+def outline_shape(outline: SessionOutline, redact: Redact) -> Shape:
+    """Return what JSON says of a session."""
+    return {
+        **members(outline, "agent session_id"),
+        "role": redact(outline.role) or None,
+        "title": outline.title(redact),
+        "directory": redact(outline.directory),
+        "branch": redact(outline.branch) or None,
+        **members(outline, "used_at_ms deleted_at_ms"),
+    }
 
 
 # --- how one is opened ----------------------------------------------------------------------------
@@ -90,8 +107,8 @@ class Opening(NamedTuple):
     None where there is none. `is_by_main` says that its main session is opened instead.
     """
 
-    resume_command: tuple[str, ...] | None
-    unarchive_command: tuple[str, ...] | None
+    resume_command: Command | None
+    unarchive_command: Command | None
     is_by_main: bool
 
 
@@ -127,6 +144,12 @@ class Numbers(Struct):
     sessions: int = 0
     sub_agents: int = 0
     used_at_ms: int = 0
+
+    @property
+    def shape(self) -> Shape:
+        """Return the numbers as JSON has them."""
+        at_ms = self.used_at_ms or None
+        return {**members(self, "sessions sub_agents"), "used_at_ms": at_ms}
 
     def add(self, outline: SessionOutline) -> None:
         """Count a session."""

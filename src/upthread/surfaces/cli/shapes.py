@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec import structs
 
+from upthread.client.parts import Commands
 from upthread.client.why import Why
 from upthread.core import events
 from upthread.core.decision.handshake import reasons_in_words
@@ -26,10 +27,7 @@ from upthread.runtime.record.turn_views import CutOffTurn, Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.turns.delegation import Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING
-from upthread.surfaces.cli.terminal.output import members
-
-Commands: TypeAlias = Mapping[Link, tuple[str, ...] | None]
-Shape: TypeAlias = dict[str, object]
+from upthread.surfaces.cli.terminal.output import Shape, members
 
 PART_KINDS: Final[Mapping[type[AgentEvent], str]] = {
     events.TextReceived: "text",
@@ -83,8 +81,7 @@ def role(view: RoleView, commands: Commands) -> Shape:
     return {
         **members(view.conversation.key, "role slot address"),
         **members(view.conversation, "instance_name conversation_id"),
-        "agent": link.agent if link else None,
-        "upstream_session_id": link.upstream_session_id if link else None,
+        **members(link, "agent upstream_session_id"),
         "resume_command": shlex.join(command) if command else None,
         "chain": chain(view.chain),
         "state": view.state,
@@ -121,14 +118,12 @@ def questions(asked: Sequence[Question], suggested: Mapping[str, AnswerSuggested
         {
             "id": each.question_id,
             **members(each, "role text"),
-            "suggested": _suggestion(suggested.get(each.question_id)),
+            "suggested": {"text": by.text, "by": by.by.in_words}
+            if (by := suggested.get(each.question_id))
+            else None,
         }
         for each in asked
     ]
-
-
-def _suggestion(suggested: AnswerSuggested | None) -> Shape | None:
-    return None if suggested is None else {"text": suggested.text, "by": suggested.by.in_words}
 
 
 def _last_turn(view: RoleView) -> Shape | None:
@@ -138,7 +133,7 @@ def _last_turn(view: RoleView) -> Shape | None:
     return {
         "turn_id": view.last_turn_id,
         **members(last.intended, "decision reasons"),
-        "outcome": last.ended.outcome if last.ended else None,
+        **members(last.ended, "outcome"),
         "parked": _parked(last.parked if last.ended is None else None),
         "cut_off": _cut_off(view.cut_off),
         "is_finished": view.ending.is_finished,
@@ -147,9 +142,7 @@ def _last_turn(view: RoleView) -> Shape | None:
 
 
 def _cut_off(stopped: CutOffTurn | None) -> Shape | None:
-    if stopped is None:
-        return None
-    return members(stopped, "detail prompt actions")
+    return members(stopped, "detail prompt actions") if stopped else None
 
 
 def _verdict(verdict: VerdictView | None) -> Shape | None:
@@ -163,9 +156,7 @@ def _verdict(verdict: VerdictView | None) -> Shape | None:
 
 
 def _parked(parked: TurnParked | None) -> Shape | None:
-    if parked is None:
-        return None
-    return members(parked, "reason detail reset_at_ms")
+    return members(parked, "reason detail reset_at_ms") if parked else None
 
 
 def effect(recorded: RecordedEffect) -> Shape:
@@ -235,10 +226,17 @@ def tokens(price: Price) -> Shape:
     """
     counted = (price.resume, price.fixed)
     return {
-        "tokens_to_resume": price.resume.count if price.resume else None,
-        "tokens_to_brief": price.briefing.count if price.briefing else None,
+        **tokens_expected(price),
         "tokens_fixed": price.fixed.count if price.fixed else None,
         "tokens_are_estimated": any(each is None or each.is_estimate for each in counted),
+    }
+
+
+def tokens_expected(price: Price) -> Shape:
+    """What each way would cost, null where nothing is known of it."""
+    return {
+        "tokens_to_resume": price.resume.count if price.resume else None,
+        "tokens_to_brief": price.briefing.count if price.briefing else None,
     }
 
 
@@ -264,16 +262,15 @@ def notice(told: Notice) -> Shape:
 
 def part(event: AgentEvent) -> Shape:
     """Something the agent said or did; `upstream_session_id` tells a child's from its parent's."""
-    members = structs.asdict(event)
+    told = structs.asdict(event)
     for name in ("implied_kinds", "did_run"):  # for the judgement alone
-        members.pop(name, None)
-    kind = PART_KINDS.get(type(event), "unknown")
+        told.pop(name, None)
     if isinstance(event, events.UnknownReceived):
-        members = {"unknown_kind": event.kind, "raw": event.raw}
+        told = {"unknown_kind": event.kind, "raw": event.raw}
     if isinstance(event, events.PlanChanged):
-        members = {"entries": [{"text": text, "status": state} for text, state in event.entries]}
-    session = {"upstream_session_id": event.upstream_session_id}
-    return {"type": "part", "kind": kind, **session, **members}
+        told = {"entries": [{"text": text, "status": state} for text, state in event.entries]}
+    kind = PART_KINDS.get(type(event), "unknown")
+    return {"type": "part", "kind": kind, "upstream_session_id": event.upstream_session_id, **told}
 
 
 def turn_ended(result: TurnResult) -> Shape:
@@ -324,12 +321,10 @@ def told_status(result: TurnResult) -> str:
 def ids(result: TurnResult) -> dict[str, str]:
     """The address and the ids of a turn, for an error about it; what is empty is left out."""
     named = {
-        "address": result.conversation.address,
-        "conversation_id": result.conversation.conversation_id,
-        "turn_id": result.turn_id,
-        "upstream_session_id": result.upstream_session_id,
+        **members(result.conversation, "address conversation_id"),
+        **members(result, "turn_id upstream_session_id"),
     }
-    return {name: value for name, value in named.items() if value}
+    return {name: str(value) for name, value in named.items() if value}
 
 
 def _where(conversation: Conversation) -> Shape:
@@ -343,8 +338,7 @@ def _became(result: TurnResult) -> Shape:
     return {
         **members(result, "turn_id turn_number decision reasons upstream_session_id"),
         "outcome": None if result.parked else result.outcome,
-        **members(result, "detail reset_at_ms reply"),
-        "report": result.report,
+        **members(result, "detail reset_at_ms reply report"),
         "parked": _parked(result.parked),
         "tokens_spent": result.spent.count,
         "tokens_spent_are_estimated": result.spent.is_estimate,

@@ -9,7 +9,7 @@ from upthread.core.decision.words import UNDECIDED
 from upthread.core.types import ConversationId
 from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, TurnNode
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.terminal.output import Output, members
+from upthread.surfaces.cli.terminal.output import Output, Shape, members
 from upthread.surfaces.cli.terminal.phrases import counted, one_line, since
 
 INDENT = "  "
@@ -28,7 +28,7 @@ def write_tree(output: Output, timeline: Timeline, only: ConversationId | None) 
         return
     view = timeline.workstream
     name = f" ({view.workstream.base_name})" if view.workstream.base_name else ""
-    output.row((timeline.name, "bold"), (f"{name}: {view.state}", ""))
+    output.row((timeline.name, "bold"), f"{name}: {view.state}")
     for branch in branches:
         _write_branch(output, branch, INDENT)
 
@@ -45,7 +45,7 @@ def _write_branch(output: Output, branch: Branch, indent: str) -> None:
         state = branch.standing.state if branch.standing else "closed"
         generation = branch.conversation.generation
         again = f", generation {generation}" if generation > 1 else ""
-        output.row((f"{indent}{one_line(name)}", "bold"), (f": {state}{again}", ""))
+        output.row((f"{indent}{one_line(name)}", "bold"), f": {state}{again}")
         verdict = branch.verdict
         if verdict is not None:
             output.line(f"{indent}{INDENT}verdict: {verdict.in_words}")
@@ -102,14 +102,14 @@ def _children_outside_turns(branch: Branch) -> tuple[Branch, ...]:
 # --- for programs ------------------------------------------------------------------------------
 
 
-def _branch_shape(branch: Branch) -> shapes.Shape:
+def _branch_shape(branch: Branch) -> Shape:
     conversation = branch.conversation
     return {
         "conversation_id": conversation.conversation_id,
         "address": None if branch.is_child else conversation.address,
         "role": conversation.key.role,
         **members(conversation, "instance_name generation"),
-        "state": branch.standing.state if branch.standing else None,
+        **members(branch.standing, "state"),
         "call_id": branch.call_id,
         "chain": shapes.chain(branch.chain),
         "turns": [_turn_shape(turn, branch) for turn in branch.turns],
@@ -117,14 +117,12 @@ def _branch_shape(branch: Branch) -> shapes.Shape:
     }
 
 
-def _turn_shape(turn: TurnNode, branch: Branch) -> shapes.Shape:
-    found_decision = turn.decision
-    attached = turn.view.attached
+def _turn_shape(turn: TurnNode, branch: Branch) -> Shape:
     return {
         **members(turn, "turn_id number run_id opened_at_ms"),
-        "decision": found_decision.decision if found_decision else None,
-        "reasons": found_decision.reasons if found_decision else (),
-        "upstream_session_id": attached.upstream_session_id if attached else None,
+        **members(turn.decision, "decision"),
+        "reasons": turn.decision.reasons if turn.decision else (),
+        **members(turn.view.attached, "upstream_session_id"),
         "outcome": turn.outcome,
         "tokens_spent": turn.spent.count if turn.spent else None,
         "tokens_spent_are_estimated": bool(turn.spent and turn.spent.is_estimate),

@@ -16,17 +16,18 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Final, assert_never, cast
 
+from msgspec import Struct, field
+
 from upthread.core import types
 from upthread.core.events import Usage
 from upthread.core.turns.spent_tokens import together
 from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, ToolCall, TurnNode
-from upthread.surfaces.cli.terminal.output import plain
+from upthread.surfaces.cli.terminal.output import Shape, members, plain
 from upthread.surfaces.formats import Asked, json_line
 
 SCHEMA: Final = "ATIF-v1.8"
 UNKNOWN: Final = "unknown"
 
-Shape = dict[str, object]
 
 _SOURCES: Final = {
     types.Speaker.USER: "user",
@@ -51,7 +52,7 @@ def _segments(branch: Branch, workstream: str) -> Iterator[Shape]:
     """Yield a conversation's trajectories, one for each session it went on in."""
     conversation_id = branch.conversation.conversation_id
     told_of: set[str] = set()
-    segment = _Segment(branch, workstream, str(conversation_id), told_of=told_of)
+    segment = _Segment(branch, workstream, str(conversation_id), told_of)
     number = 1
     for turn in branch.turns:
         session = turn.view.attached.upstream_session_id if turn.view.attached else None
@@ -60,43 +61,42 @@ def _segments(branch: Branch, workstream: str) -> Iterator[Shape]:
             number += 1
             following = f"{conversation_id}/{number}"
             yield segment.document(continued=following)
-            segment = _Segment(branch, workstream, following, told_of=told_of)
+            segment = _Segment(branch, workstream, following, told_of)
         segment.session = session or segment.session
         segment.add_turn(turn)
     for item in branch.items():
         segment.add_item(item)
-    segment.add_other_children()
+    # The sub-agents whose call is not on record.
+    for child in branch.children:
+        if str(child.conversation.conversation_id) not in told_of:
+            segment.embed(child)
     yield segment.document()
 
 
-class _Segment:
+class _Segment(Struct):
     """One trajectory while it is put together.
 
     `told_of` are the sub-agents that are in one of the conversation's trajectories already.
     """
 
-    def __init__(
-        self, branch: Branch, workstream: str, trajectory_id: str, *, told_of: set[str]
-    ) -> None:
-        self.session: types.UpstreamSessionId | None = None
-        self._branch = branch
-        self._workstream = workstream
-        self._id = trajectory_id
-        self._told_of = told_of
-        self._steps: list[Shape] = []
-        self._children: dict[str, Shape] = {}
-        self._usage: Usage | None = None
-        self._last_agent_step: Shape | None = None
-        self._called_in = 0
+    branch: Branch
+    workstream: str
+    trajectory_id: str
+    told_of: set[str]
+    session: types.UpstreamSessionId | None = None
+    steps: list[Shape] = field(default_factory=list[Shape])
+    children: dict[str, Shape] = field(default_factory=dict[str, Shape])
+    usage: Usage | None = None
+    last_agent_step: Shape | None = None
+    called_in: int = 0
 
     def add_turn(self, turn: TurnNode) -> None:
         """Add a turn: what was decided, what was told and said, and how it ended."""
-        self._last_agent_step = None
+        self.last_agent_step = None
         for found in turn.decisions:
             reasons, changes = list(found.reasons), list(found.changes)
             told: Shape = {
-                "turn_id": turn.turn_id,
-                "run_id": turn.run_id,
+                **members(turn, "turn_id run_id"),
                 "decision": found.decision,
                 "reasons": reasons,
                 "changes": changes,
@@ -106,11 +106,11 @@ class _Segment:
             self.add_item(item)
         self._count(turn.usage, turn)
         stop, ended = turn.stop, turn.view.ended
-        told = {"turn_id": turn.turn_id, "outcome": turn.outcome}
+        told = members(turn, "turn_id outcome")
         if ended is not None and ended.report is not None:
             told["report"] = plain(ended.report)
         self._step("system", turn.last_at_ms, stop.said if stop else "it has no end", told)
-        self._last_agent_step = None
+        self.last_agent_step = None
 
     def add_item(self, item: Item) -> None:
         """Add what was said or done."""
@@ -125,44 +125,36 @@ class _Segment:
             step = self._step("agent", item.at_ms, "", {"message": item.seq, **_known_of(item)})
         result = self._result(item)
         if result is not None:
-            observation = cast("Shape", step.setdefault("observation", {}))
-            _appended(observation, "results", result)
-
-    def add_other_children(self) -> None:
-        """Add the sub-agents whose call is not on record."""
-        for child in self._branch.children:
-            if str(child.conversation.conversation_id) not in self._told_of:
-                self._embed(child)
+            _appended(cast("Shape", step.setdefault("observation", {})), "results", result)
 
     def document(self, *, continued: str | None = None) -> Shape:
         """Return the trajectory as it is."""
-        conversation = self._branch.conversation
+        conversation = self.branch.conversation
         link = next(
-            (each for each in self._branch.chain if each.upstream_session_id == self.session), None
+            (each for each in self.branch.chain if each.upstream_session_id == self.session), None
         )
         told = {
-            "workstream": self._workstream,
+            "workstream": self.workstream,
             "conversation_id": conversation.conversation_id,
-            "address": None if self._branch.is_child else conversation.address,
+            "address": None if self.branch.is_child else conversation.address,
             "upstream_session_id": self.session,
-            "opened_because": link.opened_because if link else None,
-            "ended_because": link.ended_because if link else None,
+            **members(link, "opened_because ended_because"),
         }
         document: Shape = {
             "schema_version": SCHEMA,
-            "session_id": self._workstream,
-            "trajectory_id": self._id,
+            "session_id": self.workstream,
+            "trajectory_id": self.trajectory_id,
             "agent": {
                 "name": link.agent if link else UNKNOWN,
                 "version": (link.agent_version if link else "") or UNKNOWN,
                 "extra": {"role": conversation.key.role, "instance": conversation.instance_name},
             },
-            "steps": self._steps,
-            "final_metrics": {"total_steps": len(self._steps), **_totals(self._usage or Usage())},
+            "steps": self.steps,
+            "final_metrics": {"total_steps": len(self.steps), **_totals(self.usage or Usage())},
             "extra": {"upthread": told},
         }
-        if self._children:
-            document["subagent_trajectories"] = list(self._children.values())
+        if self.children:
+            document["subagent_trajectories"] = list(self.children.values())
         if continued is not None:
             document["continued_trajectory_ref"] = continued
         return document
@@ -171,33 +163,33 @@ class _Segment:
 
     def _step(self, source: str, at_ms: int, message: str, told: Mapping[str, object]) -> Shape:
         step: Shape = {
-            "step_id": len(self._steps) + 1,
+            "step_id": len(self.steps) + 1,
             "timestamp": _timestamp(at_ms),
             "source": source,
             "message": message,
             "extra": {"upthread": dict(told)},
         }
-        self._steps.append(step)
+        self.steps.append(step)
         if source == "agent":
-            self._last_agent_step = step
+            self.last_agent_step = step
         return step
 
     def _agent_step(self, at_ms: int, seq: int) -> Shape:
         """Return the step of a call: that of the words before it, or of the calls beside it."""
-        last = self._last_agent_step
-        is_newest = last is not None and last is self._steps[-1]
+        last = self.last_agent_step
+        is_newest = last is not None and last is self.steps[-1]
         if last is not None and is_newest:
             # Results without their calls, or the calls of another answer, are a step of their own.
             if "tool_calls" not in last and "observation" not in last:
-                self._called_in = seq
+                self.called_in = seq
                 return last
-            if "tool_calls" in last and self._called_in == seq:
+            if "tool_calls" in last and self.called_in == seq:
                 return last
-        self._called_in = seq
+        self.called_in = seq
         return self._step("agent", at_ms, "", {"message": seq})
 
     def _say(self, said: Said) -> None:
-        told: dict[str, object] = {"message": said.seq}
+        told: Shape = {"message": said.seq}
         source = _SOURCES[said.speaker]
         match said.part:
             case types.TextPart(text=text):
@@ -220,12 +212,12 @@ class _Segment:
                 assert_never(said.part)
 
     def _result(self, call: ToolCall) -> Shape | None:
-        children = self._branch.children_of(call)
+        children = self.branch.children_of(call)
         for child in children:
-            self._embed(child)
+            self.embed(child)
         if call.result is None and not children:
             return None
-        result: Shape = {"extra": {"upthread": {"status": call.status}}}
+        result: Shape = {"extra": {"upthread": members(call, "status")}}
         if call.call_id:
             result["source_call_id"] = call.call_id
         if isinstance(call.result, types.ToolResultPart):
@@ -236,25 +228,25 @@ class _Segment:
             ]
         return result
 
-    def _embed(self, child: Branch) -> None:
-        self._told_of.add(str(child.conversation.conversation_id))
-        for document in _segments(child, self._workstream):
-            self._children[str(document["trajectory_id"])] = document
+    def embed(self, child: Branch) -> None:
+        """Put a sub-agent's trajectories into this one."""
+        self.told_of.add(str(child.conversation.conversation_id))
+        for document in _segments(child, self.workstream):
+            self.children[str(document["trajectory_id"])] = document
 
     def _count(self, usage: Usage | None, turn: TurnNode) -> None:
         if usage is None:
             return
-        self._usage = together(self._usage, usage)
-        step = self._last_agent_step or self._step(
-            "agent", turn.last_at_ms, "", {"turn_id": turn.turn_id}
+        self.usage = together(self.usage, usage)
+        step = self.last_agent_step or self._step(
+            "agent", turn.last_at_ms, "", members(turn, "turn_id")
         )
-        told = {
-            "prompt_tokens": usage.read,
-            "completion_tokens": usage.written,
-            "cached_tokens": usage.cached,
-        }
         step["metrics"] = {
-            **{name: count for name, count in told.items() if count is not None},
+            **_known(
+                prompt_tokens=usage.read,
+                completion_tokens=usage.written,
+                cached_tokens=usage.cached,
+            ),
             "extra": {"cache_written_tokens": usage.cache_written, "of": "the turn"},
         }
         if usage.requests:
@@ -289,7 +281,7 @@ def _named(arguments: object) -> Shape:
 
 def _known_of(call: ToolCall) -> Shape:
     effect = call.effect
-    told: Shape = {"call_id": call.call_id, "status": call.status}
+    told = members(call, "call_id status")
     if isinstance(call.asked, types.ErasedPart):
         told["erased"] = call.asked.kind
     if call.answer:
@@ -304,12 +296,15 @@ def _known_of(call: ToolCall) -> Shape:
 
 
 def _totals(usage: Usage) -> Shape:
-    told = {
-        "total_prompt_tokens": usage.read,
-        "total_completion_tokens": usage.written,
-        "total_cached_tokens": usage.cached,
-    }
-    return {name: count for name, count in told.items() if count is not None}
+    return _known(
+        total_prompt_tokens=usage.read,
+        total_completion_tokens=usage.written,
+        total_cached_tokens=usage.cached,
+    )
+
+
+def _known(**counts: int | None) -> Shape:
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def _timestamp(at_ms: int) -> str:

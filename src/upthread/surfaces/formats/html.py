@@ -65,14 +65,13 @@ def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:
 def _head(html: Html, timeline: Timeline) -> Markup:
     # Neither is a text to be redacted: nothing there is anybody's, and nothing in `style` escaped.
     sheet, allowed = Markup(f"<style>{style()}</style>"), Markup(escape(policy()))
-    meta = Markup(f'<meta http-equiv="Content-Security-Policy" content="{allowed}">')
     return html(
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{}'
         '<meta name="referrer" content="no-referrer">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><title>{}</title>{}</head>'
         '<body><a href="#record" class="skip">Skip to the record</a>',
-        meta,
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{allowed}">'),
         f"{timeline.name} · upthread",
         sheet,
     )

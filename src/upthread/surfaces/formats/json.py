@@ -13,10 +13,8 @@ from upthread.core.turns.recorder import ALARM
 from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
 from upthread.runtime.record.timeline import Branch, RunNode, Timeline, TurnNode
 from upthread.surfaces.cli.shapes import run_status, standing
-from upthread.surfaces.cli.terminal.output import SCHEMA, members, plain
+from upthread.surfaces.cli.terminal.output import SCHEMA, Shape, members, plain
 from upthread.surfaces.formats import Asked
-
-Shape = dict[str, object]
 
 
 def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:
@@ -96,7 +94,7 @@ def _conversation(audited: Branch) -> Shape:
             conversation,
             "generation instance_name opened_at_ms parent_conversation_id parent_call_id",
         ),
-        "state": audited.standing.state if audited.standing else None,
+        **members(audited.standing, "state"),
         "standing": standing(audited.standing) if audited.standing else None,
         "first_unverified_seq": audited.first_unverified_seq,
         "chain": [_members(link, "conversation_id") for link in audited.chain],
@@ -115,11 +113,11 @@ def _turn(turn: TurnNode) -> Shape:
     return {
         **members(turn, "turn_id number run_id opened_at_ms"),
         "state": view.state,
-        "decision": view.intended.decision if view.intended else None,
+        **members(view.intended, "decision"),
         "reasons": view.intended.reasons if view.intended else [],
-        "outcome": ended.outcome if ended else None,
+        **members(ended, "outcome"),
         "detail": ended.detail if ended else view.parked.detail if view.parked else "",
-        "upstream_session_id": view.attached.upstream_session_id if view.attached else None,
+        **members(view.attached, "upstream_session_id"),
         "events": [_event(event) for event in turn.events],
         "messages": [_message(each) for each in turn.messages],
         "permissions": noted(turn.messages, PERMISSION),
@@ -161,7 +159,7 @@ def _run(audited: RunNode) -> Shape:
         "number": audited.number,
         "opened_at_ms": audited.run.opened_at_ms,
         "status": run_status(audited.view),
-        "state": audited.standing.state if audited.standing else None,
+        **members(audited.standing, "state"),
         "iteration": audited.view.iteration,
         "events": [_event(event) for event in audited.events],
         "acts": [_act(each) for each in audited.acts],

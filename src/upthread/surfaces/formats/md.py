@@ -7,7 +7,7 @@ fence longer than any inside it, or in a code span: it cannot forge a heading or
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, assert_never
 
 from upthread.core import events, types
@@ -80,7 +80,11 @@ def _integrity(record: Timeline) -> str:
 def _conversation_lines(audited: Branch) -> Iterator[str]:
     conversation = audited.conversation
     yield ""
-    yield _heading(conversation)
+    name = f"({code(conversation.instance_name)})"
+    if conversation.key.slot != types.CHILD_SLOT:
+        yield f"## {code(conversation.address)} {name}"
+    else:
+        yield f"## Child {code(conversation.key.role)} {name}"  # it has no address: none finds it
     yield ""
     generation = f", generation {conversation.generation}" if conversation.generation > 1 else ""
     opened = moment(conversation.opened_at_ms)
@@ -100,13 +104,6 @@ def _conversation_lines(audited: Branch) -> Iterator[str]:
     yield from _act_lines(audited.acts)
 
 
-def _heading(conversation: types.Conversation) -> str:
-    name = f"({code(conversation.instance_name)})"
-    if conversation.key.slot != types.CHILD_SLOT:
-        return f"## {code(conversation.address)} {name}"
-    return f"## Child {code(conversation.key.role)} {name}"  # it has no address: none finds it
-
-
 def _chain_lines(audited: Branch) -> Iterator[str]:
     yield ""
     if not audited.chain:
@@ -116,11 +113,10 @@ def _chain_lines(audited: Branch) -> Iterator[str]:
     yield "|--:|---|---|---|---|---|---|"
     for link in audited.chain:
         ended = moment(link.ended_at_ms) if link.ended_at_ms is not None else "—"
-        agent = _cell(f"{link.agent} {link.agent_version}".strip())
         cells = (
             str(link.seq),
             _cell(link.upstream_session_id),
-            agent,
+            _cell(f"{link.agent} {link.agent_version}".strip()),
             moment(link.opened_at_ms),
             _because(link.opened_because),
             ended,
@@ -245,7 +241,7 @@ def _alarm(raw: types.JsonValue) -> str:
     return f"alarm: {said}, at depth {code(str(raw.get('depth', '')))}: {session}"
 
 
-_NOTES: Final[Mapping[str, Callable[[types.JsonValue], str]]] = {
+_NOTES: Final = {
     types.PERMISSION: _permission,
     ALARM: _alarm,
 }

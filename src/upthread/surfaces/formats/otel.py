@@ -19,9 +19,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 import upthread
 from upthread.core import types
@@ -37,7 +37,7 @@ from upthread.runtime.record.timeline import (
     TurnNode,
 )
 from upthread.surfaces.cli.shapes import run_status
-from upthread.surfaces.cli.terminal.output import plain
+from upthread.surfaces.cli.terminal.output import Shape, plain
 from upthread.surfaces.formats import Asked, json_line
 
 COMMIT: Final = "002c8a6ea1c8a42b14a4527db83b3cabcded610a"
@@ -46,7 +46,7 @@ STATUS_ERROR: Final = 2
 WORKFLOW: Final = "pipeline"
 """Every run's workflow: the convention asks for few names, and a workstream's is one of many."""
 
-RESOURCE: Final[Mapping[str, str]] = {
+RESOURCE: Final = {
     "service.name": "upthread",
     "service.version": upthread.__version__,
 }
@@ -55,7 +55,6 @@ SPAN_ID_BYTES: Final = 8
 MS_NS: Final = 1_000_000
 _WELL: Final = frozenset({"approved", "done", "running", "idle"})
 
-Shape = dict[str, object]
 Known = str | int | bool | Sequence[str]
 Value = Known | None
 
@@ -76,7 +75,7 @@ class Span(Struct, frozen=True, kw_only=True):
     fault: str | None
 
 
-class SpanParent(Struct, frozen=True, kw_only=True):
+class SpanParent(NamedTuple):
     """Where a span hangs; `parent` is empty for the root of a trace."""
 
     trace: str
@@ -106,25 +105,24 @@ def ended_spans(
     yield from (each for each in spans.all() if each.span_id not in sent)
 
 
-class _Spans:
+class _Spans(Struct):
     """The spans of a workstream, in the order of its conversations, those of its runs last.
 
     Only what has ended; with `is_whole` all, also what goes on.
     """
 
-    def __init__(self, timeline: Timeline, *, with_content: bool, is_whole: bool) -> None:
-        self._timeline = timeline
-        self._with_content = with_content
-        self._is_whole = is_whole
-        self._ends: dict[str, int] = {}
+    timeline: Timeline
+    with_content: bool
+    is_whole: bool
+    ends: dict[str, int] = field(default_factory=dict[str, int])
 
     def all(self) -> Iterator[Span]:
         """Yield them all."""
-        for branch in self._timeline.branches:
+        for branch in self.timeline.branches:
             yield from self._branch(branch, None)
         # Last: a run ends with the last of its turns.
-        for run in self._timeline.runs:
-            if self._is_whole or run.view.ended:
+        for run in self.timeline.runs:
+            if self.is_whole or run.view.ended:
                 yield self._run(run)
 
     def _run(self, audited: RunNode) -> Span:
@@ -132,13 +130,13 @@ class _Spans:
         started = audited.run.opened_at_ms
         return self._span(
             f"invoke_workflow {WORKFLOW}",
-            SpanParent(trace=trace_id(run_id)),
+            SpanParent(trace_id(run_id)),
             span_id(run_id),
-            between=(started, max(started, self._ends.get(run_id, started))),
+            between=(started, max(started, self.ends.get(run_id, started))),
             told={
                 "gen_ai.operation.name": "invoke_workflow",
                 "gen_ai.workflow.name": WORKFLOW,
-                "upthread.workstream": self._timeline.name,
+                "upthread.workstream": self.timeline.name,
                 "upthread.run_id": run_id,
                 "upthread.status": status,
                 "error.type": None if status in _WELL else status,
@@ -152,31 +150,27 @@ class _Spans:
         for turn in branch.turns:
             # A turn that a newer turn has followed never continues.
             is_over = turn.view.ended is not None or turn.number < len(branch.turns)
-            if not self._is_whole and not is_over:
+            if not self.is_whole and not is_over:
                 return  # the calls of the turn that goes on are not known yet
             calls += (call.call_id for call in turn.calls)
-            place = under or self._place_of(turn)
-            within = SpanParent(trace=place.trace, parent=span_id(turn.turn_id))
+            trace = trace_id(turn.run_id or turn.turn_id)
+            parent = span_id(turn.run_id) if turn.run_id is not None else ""
+            place = under or SpanParent(trace, parent)
+            within = SpanParent(place.trace, span_id(turn.turn_id))
             yield self._turn(turn, branch, place)
             yield from self._calls(turn.items, branch, within)
             if turn.run_id is not None:
-                self._ends[turn.run_id] = max(self._ends.get(turn.run_id, 0), turn.last_at_ms)
-        place = under or SpanParent(trace=trace_id(conversation_id))
+                self.ends[turn.run_id] = max(self.ends.get(turn.run_id, 0), turn.last_at_ms)
+        place = under or SpanParent(trace_id(conversation_id))
         # What is recorded of the conversation in turns of the one that called it.
         beside = branch.items()
         if beside or branch.is_child:
             yield self._child(beside, branch, place)
-            own = SpanParent(trace=place.trace, parent=span_id(conversation_id))
+            own = SpanParent(place.trace, span_id(conversation_id))
             yield from self._calls(beside, branch, own)
         calls += (each.call_id for each in beside if isinstance(each, ToolCall))
         for child in branch.other_children(calls):
             yield from self._branch(child, place)
-
-    @staticmethod
-    def _place_of(turn: TurnNode) -> SpanParent:
-        if turn.run_id is None:
-            return SpanParent(trace=trace_id(turn.turn_id))
-        return SpanParent(trace=trace_id(turn.run_id), parent=span_id(turn.run_id))
 
     def _turn(self, turn: TurnNode, branch: Branch, place: SpanParent) -> Span:
         usage = turn.usage or Usage()
@@ -206,16 +200,9 @@ class _Spans:
         )
 
     def _child(self, items: Sequence[Item], branch: Branch, place: SpanParent) -> Span:
-        started = branch.conversation.opened_at_ms
-        ended = max(
-            [
-                started,
-                *(
-                    (i.ended_at_ms or i.at_ms) if isinstance(i, ToolCall) else i.at_ms
-                    for i in items
-                ),
-            ]
-        )
+        started = ended = branch.conversation.opened_at_ms
+        for item in items:
+            ended = max(ended, item.at_ms, (isinstance(item, ToolCall) and item.ended_at_ms) or 0)
         session = branch.chain[-1].upstream_session_id if branch.chain else None
         return self._span(
             f"invoke_agent {branch.conversation.key.role}",
@@ -236,7 +223,7 @@ class _Spans:
             "gen_ai.agent.version": (link.agent_version if link else "") or None,
             "gen_ai.conversation.id": conversation.conversation_id,
             "session.id": conversation.conversation_id,
-            "upthread.workstream": self._timeline.name,
+            "upthread.workstream": self.timeline.name,
             "upthread.address": None if branch.is_child else conversation.address,
             "upthread.role": conversation.key.role,
             "upthread.upstream_session_id": session,
@@ -248,7 +235,7 @@ class _Spans:
                 own = span_id(f"{branch.conversation.conversation_id}\0{item.seq}\0{item.call_id}")
                 yield self._call(item, branch, place, own)
                 for child in branch.children_of(item):
-                    yield from self._branch(child, SpanParent(trace=place.trace, parent=own))
+                    yield from self._branch(child, SpanParent(place.trace, own))
 
     def _call(self, call: ToolCall, branch: Branch, place: SpanParent, own: str) -> Span:
         effect = call.effect
@@ -263,10 +250,10 @@ class _Spans:
             "error.type": None if call.status == "completed" else call.status,
         }
         # A title has the command in it, which is as much content as its arguments are.
-        if self._with_content and isinstance(call.asked, types.ToolCallPart):
+        if self.with_content and isinstance(call.asked, types.ToolCallPart):
             told["upthread.tool.title"] = call.title
             told["gen_ai.tool.call.arguments"] = _json(call.asked.arguments)
-        if self._with_content and isinstance(call.result, types.ToolResultPart):
+        if self.with_content and isinstance(call.result, types.ToolResultPart):
             told["gen_ai.tool.call.result"] = call.result.text
         return self._span(
             f"execute_tool {call.tool_kind}",
@@ -278,7 +265,7 @@ class _Spans:
 
     def _said(self, items: Sequence[Item]) -> dict[str, Value]:
         """Return what was said, in the form that the conventions give messages; only if asked."""
-        if not self._with_content:
+        if not self.with_content:
             return {}
         spoken = [
             (item.speaker is types.Speaker.USER, item.part.text)
@@ -346,7 +333,7 @@ def _digest(identity: str, size: int) -> str:
     return hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
 
 
-def _message(role: str, text: str) -> dict[str, object]:
+def _message(role: str, text: str) -> Shape:
     return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 

@@ -11,7 +11,7 @@ https://code.claude.com/docs/en/hooks
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -26,6 +26,7 @@ from upthread.client.agent_calls import AgentCalls, SubAgentCall
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.turns.external_turn import CallEnded, ended_with
 from upthread.surfaces.hook import main_session
+from upthread.surfaces.hook.main_session import Told
 
 AGENT: Final = "claude-code"
 WRITING: Final = "SendMessage"
@@ -95,7 +96,7 @@ class Event(main_session.Event, frozen=True):
         return msgspec.convert(self.tool_response, Answered) if is_object else Answered()
 
 
-def understand(request: Mapping[str, Any]) -> main_session.Step | None:
+def understand(request: Told) -> main_session.Step | None:
     """Return what an event has done in the record, None for an event that is none of ours."""
     event = msgspec.convert(request, Event)
     session, is_main = event.session_id, not event.agent_id
@@ -141,7 +142,7 @@ def _call(event: Event) -> SubAgentCall:
     )
 
 
-def _guarded(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+def _guarded(calls: AgentCalls, event: Event) -> Told:
     from upthread.agents.claude_code.translation import request_of  # other events need none
 
     told = {"tool_name": event.tool_name, "input": event.tool_input}
@@ -154,25 +155,20 @@ def _of_child(event: Event, call_id: str) -> SubAgentCall:
     return structs.replace(_call(event), call_id=call_id, role=event.agent_type.lower())
 
 
-def _ended(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+def _ended(calls: AgentCalls, event: Event) -> Told:
     call, answered = _call(event), event.answered
     has_failed = event.hook_event_name == "PostToolUseFailure"
     # Explore agents leave their id out of the answer, and are continued by it all the same.
     child = answered.agent_id or answered.resumed_agent_id or event.given.to
+    is_behind = bool(answered.resumed_agent_id) and answered.inline_handback is None
     # An answer that comes at once is no end: freed now, the next call would meet a busy session.
-    if not has_failed and _works_on(answered):
+    if not has_failed and (answered.is_async or is_behind):
         calls.started(call, child, is_background=True)
     elif has_failed:
         calls.ended(call, _failure(event, child))
     else:
         calls.ended(call, CallEnded(session=child, reply=_reply(answered)))
     return {}
-
-
-def _works_on(answered: Answered) -> bool:
-    """Return whether a call was answered and its sub-agent works on in the background."""
-    is_behind = bool(answered.resumed_agent_id) and answered.inline_handback is None
-    return answered.is_async or is_behind
 
 
 def _failure(event: Event, child: str) -> CallEnded:
@@ -195,7 +191,7 @@ def _reply(answered: Answered) -> str:
     return "\n".join(each for each in texts if isinstance(each, str) and each)
 
 
-def _started_or_stopped(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+def _started_or_stopped(calls: AgentCalls, event: Event) -> Told:
     """Record which sub-agent a call has, and the end of one that works in the background.
 
     A call that waits for its sub-agent ends with its own answer. The file that names the call is
@@ -217,7 +213,7 @@ def _started_or_stopped(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
     return {}
 
 
-def _prompted(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+def _prompted(calls: AgentCalls, event: Event) -> Told:
     continuing = _continuing(event.transcript_path)
     # A notification quotes the sub-agent. Taken for a person's words it could name a workstream,
     # and free the other calls that the main session is waiting for.

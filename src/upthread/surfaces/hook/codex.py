@@ -10,7 +10,6 @@ https://developers.openai.com/codex/hooks
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, cast
 
@@ -22,6 +21,7 @@ from upthread.client.agent_calls import AgentCalls, SubAgentCall
 from upthread.core.types import Outcome
 from upthread.runtime.turns.external_turn import CallEnded
 from upthread.surfaces.hook import main_session
+from upthread.surfaces.hook.main_session import Told
 
 AGENT: Final = "codex"
 SPAWNING: Final = "spawn_agent"
@@ -65,7 +65,7 @@ class Event(main_session.Event, frozen=True):
         return msgspec.convert(self.tool_input, Given)
 
 
-def understand(request: Mapping[str, Any]) -> main_session.Step | None:
+def understand(request: Told) -> main_session.Step | None:
     """Return what an event has done in the record, None for an event that is none of ours."""
     event = msgspec.convert(request, Event)
     session = event.session_id
@@ -111,7 +111,7 @@ def _call(event: Event) -> SubAgentCall:
     )
 
 
-def _spawned(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+def _spawned(calls: AgentCalls, event: Event) -> Told:
     child = _child_in(event.tool_response)
     if child:
         # The call is over at once, the sub-agent's work is not.
@@ -123,7 +123,7 @@ def _spawned(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
     return {}
 
 
-def _guarded(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+def _guarded(calls: AgentCalls, event: Event) -> Told:
     """Hold a call that may do again what may have been done, until a person has settled it."""
     told = {
         "session": event.agent_id or event.session_id,
@@ -146,7 +146,7 @@ def _child_in(response: object) -> str:
     return child if isinstance(child, str) else ""
 
 
-def _stopped(calls: AgentCalls, event: Event) -> Mapping[str, Any]:
+def _stopped(calls: AgentCalls, event: Event) -> Told:
     """Keep how a sub-agent's work went: that it stops is its call's end.
 
     Codex's own work, such as a review, belongs to no call.

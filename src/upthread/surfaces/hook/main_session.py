@@ -27,7 +27,10 @@ ACTIONS_TOLD_MAX: Final = 3
 DAY_S: Final = 24 * 60 * 60
 
 
-Step: TypeAlias = Callable[[AgentCalls], Mapping[str, Any]]
+Told: TypeAlias = Mapping[str, Any]
+"""An object that a hook is given, or answers."""
+
+Step: TypeAlias = Callable[[AgentCalls], Told]
 
 
 class Event(Struct, frozen=True):
@@ -60,7 +63,7 @@ class Continuing(Struct, frozen=True, kw_only=True):
     reached: Callable[[Sequence[tuple[str, str]]], frozenset[str]] | None = None
 
 
-def session_started(calls: AgentCalls, session: str, continuing: Continuing) -> Mapping[str, Any]:
+def session_started(calls: AgentCalls, session: str, continuing: Continuing) -> Told:
     """Answer that a main session starts: how its workstream stands, and whom it can continue."""
     calls.read_back()
     workstream, because = calls.workstream_of(continuing.agent, session)
@@ -76,30 +79,28 @@ def session_started(calls: AgentCalls, session: str, continuing: Continuing) -> 
     return told | _context("SessionStart", text[:CONTEXT_CHARACTERS_MAX])
 
 
-def session_ended(calls: AgentCalls, session: str) -> Mapping[str, Any]:
+def session_ended(calls: AgentCalls, session: str) -> Told:
     """Record that a main session has ended."""
     calls.taken_back(session, living_parent(), has_ended=True)
     return {}
 
 
-def prompted(
-    calls: AgentCalls, session: str, prompt: str, continuing: Continuing
-) -> Mapping[str, Any]:
+def prompted(calls: AgentCalls, session: str, prompt: str, continuing: Continuing) -> Told:
     """Answer that a person has written to a main session: whom it can continue."""
     calls.taken_back(session, living_parent())
     calls.hear_prompt(continuing.agent, session, prompt)
     return whom_to_continue(calls, session, continuing)
 
 
-def whom_to_continue(calls: AgentCalls, session: str, continuing: Continuing) -> Mapping[str, Any]:
+def whom_to_continue(calls: AgentCalls, session: str, continuing: Continuing) -> Told:
     """Answer a prompt: whom the main session can continue."""
     workstream, _ = calls.workstream_of(continuing.agent, session)
     return _context("UserPromptSubmit", _whom(calls, workstream, session, continuing))
 
 
 def delegating(
-    calls: AgentCalls, call: SubAgentCall, given: Mapping[str, Any], field: str, decision: str = ""
-) -> Mapping[str, Any]:
+    calls: AgentCalls, call: SubAgentCall, given: Told, field: str, decision: str = ""
+) -> Told:
     """Answer a call that starts a sub-agent. `given` has the prompt in `field`.
 
     `decision` is what the agent needs with other arguments.
@@ -114,7 +115,7 @@ def delegating(
     return told
 
 
-def writing(calls: AgentCalls, call: SubAgentCall, session: str) -> Mapping[str, Any]:
+def writing(calls: AgentCalls, call: SubAgentCall, session: str) -> Told:
     """Answer a call that writes to a sub-agent."""
     line = calls.named(call, session).line
     return {"systemMessage": line} if line else {}
@@ -122,7 +123,7 @@ def writing(calls: AgentCalls, call: SubAgentCall, session: str) -> Mapping[str,
 
 def guarded(
     calls: AgentCalls, agent: str, session: str, asked: PermissionRequest, decision: str
-) -> Mapping[str, Any]:
+) -> Told:
     """Answer a call that may do again what may have been done, with `ask` or `deny`, and why."""
     held = calls.held(agent, session, asked)
     line = f"upthread: {held}"
@@ -130,7 +131,7 @@ def guarded(
 
 
 def _about_to_use(
-    *, decision: str = "", why: str = "", updated: Mapping[str, Any] | None = None
+    *, decision: str = "", why: str = "", updated: Told | None = None
 ) -> dict[str, Any]:
     """Return what a hook says of a call before it is made: deny, with why, or other arguments."""
     said: dict[str, Any] = {"hookEventName": "PreToolUse"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -20,6 +20,10 @@ REPLACED: Final = (
     "the session that was named is not the one OpenCode used: does another plug-in replace `args` "
     "of `task`?"
 )
+
+
+Told: TypeAlias = Mapping[str, Any]
+"""An object that the plug-in hands over, or is answered."""
 
 
 class Request(Struct, frozen=True):
@@ -59,7 +63,7 @@ class Request(Struct, frozen=True):
         )
 
 
-def understand(request: Mapping[str, Any]) -> Callable[[AgentCalls], Mapping[str, Any]]:
+def understand(request: Told) -> Callable[[AgentCalls], Told]:
     """Return what a request has done in the record."""
     asked = msgspec.convert(request, Request, strict=False)
     if asked.event not in STEPS:
@@ -67,7 +71,7 @@ def understand(request: Mapping[str, Any]) -> Callable[[AgentCalls], Mapping[str
     return lambda calls: STEPS[asked.event](calls, asked)
 
 
-def _before(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
+def _before(calls: AgentCalls, asked: Request) -> Told:
     answer = calls.before(asked.call)
     told = {
         "line": answer.line,
@@ -78,16 +82,16 @@ def _before(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
     return {**told, "refused": answer.refusal} if answer.refusal else told
 
 
-def _named(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
+def _named(calls: AgentCalls, asked: Request) -> Told:
     return {"line": calls.named(asked.call, asked.child).line, "is_traced": True}
 
 
-def _started(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
+def _started(calls: AgentCalls, asked: Request) -> Told:
     calls.started(asked.call, asked.child, is_background=asked.is_background)
     return {}
 
 
-def _ended(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
+def _ended(calls: AgentCalls, asked: Request) -> Told:
     outcome = Outcome(asked.outcome) if asked.outcome in set(Outcome) else Outcome.UNKNOWN
     # What OpenCode writes of a task that was cancelled is not the sub-agent's.
     said = "" if outcome is Outcome.CANCELLED else asked.reply
@@ -96,7 +100,7 @@ def _ended(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
     return {}
 
 
-def _guarded(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
+def _guarded(calls: AgentCalls, asked: Request) -> Told:
     """Hold a call that may do again what may have been done, until a person has settled it."""
     # Late: it loads the adapter with its HTTP client, and only a call in doubt comes here.
     from upthread.agents.opencode.server import call_request
@@ -107,13 +111,13 @@ def _guarded(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
     return {"held": f"upthread: {held}", "line": f"upthread: {held}"} if held else {}
 
 
-def _prompted(calls: AgentCalls, asked: Request) -> Mapping[str, Any]:
+def _prompted(calls: AgentCalls, asked: Request) -> Told:
     calls.taken_back(asked.session, asked.call.pid)
     calls.hear_prompt(AGENT, asked.session, asked.prompt)
     return {}
 
 
-STEPS: Final[Mapping[str, Callable[[AgentCalls, Request], Mapping[str, Any]]]] = {
+STEPS: Final[Mapping[str, Callable[[AgentCalls, Request], Told]]] = {
     "before": _before,
     "named": _named,  # the model has filled in `task_id` itself, as OpenCode's results offer it
     "started": _started,

@@ -14,7 +14,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import FrameType
-    from typing import Any
+    from typing import Any, TypeAlias
+
+    Told: TypeAlias = Mapping[str, Any]
 
 STORE_WAIT_S = 2.0
 """How long a record that is in use, or a server that does not answer, is waited for."""
@@ -38,12 +40,8 @@ BEGINNINGS = frozenset({"PreToolUse", "before", "named", "guard"})
 """The events that tell of a database that cannot be reached; the others of a call are silent."""
 
 
-class TookTooLongError(Exception):
-    """The hook's time is over; the agent must not wait."""
-
-
-class TooLargeError(Exception):
-    """More was handed over than is read."""
+class TooMuchError(Exception):
+    """The hook took too long, and the agent must not wait; or it was handed more than it reads."""
 
 
 def main(arguments: list[str]) -> None:
@@ -58,7 +56,7 @@ def main(arguments: list[str]) -> None:
     try:
         request = _request(until)
         home = home_of_hooks(os.environ, home)
-        told: Mapping[str, Any] = {}
+        told: Told = {}
         if event != EVENT or not is_clear(home, request, os.environ):
             told = _in_time(agent, home, request, until)
     except Exception as error:  # noqa: BLE001  # the agent continues and a person is told
@@ -66,11 +64,11 @@ def main(arguments: list[str]) -> None:
     _tell(told)
 
 
-def _in_time(agent: str, home: str, raw: bytes, until: float) -> Mapping[str, Any]:
+def _in_time(agent: str, home: str, raw: bytes, until: float) -> Told:
     import signal  # from here on all that takes long to load
 
     def over(_signal: int, _frame: FrameType | None) -> None:
-        raise TookTooLongError(TOOK_TOO_LONG)
+        raise TooMuchError(TOOK_TOO_LONG)
 
     signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, max(until - time.monotonic(), 0.001))
@@ -80,7 +78,7 @@ def _in_time(agent: str, home: str, raw: bytes, until: float) -> Mapping[str, An
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _answer(agent: str, home: str, raw: bytes) -> Mapping[str, Any]:
+def _answer(agent: str, home: str, raw: bytes) -> Told:
     import signal
     from pathlib import Path
     from typing import cast
@@ -117,7 +115,7 @@ def _answer(agent: str, home: str, raw: bytes) -> Mapping[str, Any]:
         with open_agent_calls(directory, environment=environment, wait_s=STORE_WAIT_S) as calls:
             # What is decided is on record: the agent must not be told something else after it.
             signal.setitimer(signal.ITIMER_REAL, 0)
-            told: Mapping[str, Any] = step(calls)
+            told: Told = step(calls)
     except NotFoundError:
         return {}  # a place that nobody has used upthread in is left alone
     except (StoreError, ConfigError) as error:
@@ -127,7 +125,7 @@ def _answer(agent: str, home: str, raw: bytes) -> Mapping[str, Any]:
         event = request.get("hook_event_name") or request.get("event")
         if is_server and event not in BEGINNINGS:
             return {}
-        unheard: Mapping[str, Any] = _undecided(agent, error)
+        unheard: Told = _undecided(agent, error)
         # The next command finds the call by this line. Codex stores only what the model is given.
         if agent == "codex" and "spawn_agent" in str(request.get("tool_name")):
             context = {"hookEventName": event, "additionalContext": unheard["systemMessage"]}
@@ -151,15 +149,15 @@ def _request(until: float) -> bytes:
     while left > 0:
         # An agent that never closes the pipe would else be waited for.
         if not select.select((0,), (), (), max(until - time.monotonic(), 0))[0]:
-            raise TookTooLongError(TOOK_TOO_LONG)
+            raise TooMuchError(TOOK_TOO_LONG)
         if not (piece := os.read(0, min(left, 1024 * 1024))):
             return b"".join(pieces)
         left -= len(piece)
         pieces.append(piece)
-    raise TooLargeError(f"it was handed more than {REQUEST_BYTES_MAX // 2**20} MiB")
+    raise TooMuchError(f"it was handed more than {REQUEST_BYTES_MAX // 2**20} MiB")
 
 
-def _undecided(agent: str, error: Exception) -> Mapping[str, Any]:
+def _undecided(agent: str, error: Exception) -> Told:
     from upthread.core.decision.words import UNDECIDED_LINE
     from upthread.core.text import visible_line
 
@@ -182,7 +180,7 @@ def _why(error: Exception) -> str:
     return f"{kind}{line}"[:WHY_CHARACTERS_MAX]
 
 
-def _tell(told: Mapping[str, Any]) -> None:
+def _tell(told: Told) -> None:
     if not told:
         return
     import msgspec

@@ -94,28 +94,28 @@ class _Delegation(Struct):
     over: anyio.Event = field(default_factory=anyio.Event)
 
 
-class Delegations:
+class Delegations(Struct):
     """Runs turns in a task group of the server's, so that none ends with the call that began it."""
 
-    def __init__(
-        self, current: CurrentProject, tasks: TaskGroup, *, answer_s_max: float = ANSWER_S_MAX
-    ) -> None:
-        self._current = current
-        self._tasks = tasks
-        self._answer_s_max = answer_s_max
-        self._known: dict[str, _Delegation] = {}
+    current: CurrentProject
+    tasks: TaskGroup
+    answer_s_max: float = ANSWER_S_MAX
+    known: dict[str, _Delegation] = field(default_factory=dict[str, _Delegation])
 
     async def begin(
         self, address: str, prompt: str, *, is_fresh: bool, when_busy: WhenBusy
     ) -> Delegated:
         """Delegate, and return how it stands when it is over or the time for an answer is."""
         # Each is a process of its agent; a model that delegates in a loop must be told to stop.
-        underway = sum(not each.over.is_set() for each in self._known.values())
+        underway = sum(not each.over.is_set() for each in self.known.values())
         if underway >= UNDERWAY_MAX:
             raise UsageError(f"{underway} delegations are under way", hint="wait for one of them")
         handle = new_id("dlg")
         self._start(handle, address, prompt, is_fresh=is_fresh, when_busy=when_busy)
-        self._forget_oldest()
+        over = [each for each, delegation in self.known.items() if delegation.over.is_set()]
+        # Never one that is under way: its client would have nothing left to ask by.
+        for oldest in over[: max(0, len(self.known) - KEPT_MAX)]:
+            del self.known[oldest]
         return await self.wait(handle)
 
     async def answer(self, handle: str, answers: Mapping[str, str]) -> Delegated:
@@ -139,7 +139,7 @@ class Delegations:
 
         KeyError for a handle that is not known.
         """
-        delegation = self._known[handle]
+        delegation = self.known[handle]
         started = delegation.started
         return started.conversation.address if started else delegation.address
 
@@ -147,21 +147,21 @@ class Delegations:
         self, handle: str, address: str, prompt: str, *, is_fresh: bool, when_busy: WhenBusy
     ) -> None:
         delegation = _Delegation(address)
-        self._known[handle] = delegation
+        self.known[handle] = delegation
         listener = Listener(started=lambda started: setattr(delegation, "started", started))
         options = TellOptions(is_fresh=is_fresh, when_busy=when_busy, listener=listener)
-        self._tasks.start_soon(self._run, delegation, address, prompt, options)
+        self.tasks.start_soon(self._run, delegation, address, prompt, options)
 
     async def wait(self, handle: str) -> Delegated:
         """Return how a delegation stands, after waiting for its end. Raises NotFoundError."""
-        delegation = self._known.get(handle)
+        delegation = self.known.get(handle)
         if delegation is None:
             raise NotFoundError(
                 f"there is no delegation {handle[:60]!r} in this server",
                 hint="its conversation is kept all the same: see `status`",
             )
         # Only the wait ends: the turn belongs to the server's task group, and goes on.
-        with anyio.move_on_after(self._answer_s_max):
+        with anyio.move_on_after(self.answer_s_max):
             await delegation.over.wait()
         return _stands(handle, delegation)
 
@@ -169,7 +169,7 @@ class Delegations:
         self, delegation: _Delegation, address: str, prompt: str, options: TellOptions
     ) -> None:
         try:
-            project = await self._current.now()
+            project = await self.current.now()
             result = await project.tell(address, without_mentions(prompt), options)
             workstream = result.conversation.key.workstream
             # Before the result is set, so that nobody is told of a result without what is in doubt.
@@ -179,12 +179,6 @@ class Delegations:
             delegation.error = error
         finally:
             delegation.over.set()
-
-    def _forget_oldest(self) -> None:
-        over = [handle for handle, each in self._known.items() if each.over.is_set()]
-        # Never one that is under way: its client would have nothing left to ask by.
-        for handle in over[: max(0, len(self._known) - KEPT_MAX)]:
-            del self._known[handle]
 
 
 def _stands(handle: str, delegation: _Delegation) -> Delegated:
@@ -257,7 +251,8 @@ async def with_answers(
     if stands.status != WAITING or not _can_ask(context) or is_declined:
         return stands
     whose = delegations.address(stands.handle)
-    if _is_called_again(context):
+    version = context.protocol_version
+    if version is not None and is_version_at_least(version, INPUT_REQUIRED_SINCE):
         asked = ElicitRequest(params=_form(whose, stands))
         return InputRequiredResult(input_requests={KEY: asked}, request_state=stands.handle)
     for _ in range(ROUNDS_MAX):
@@ -298,11 +293,6 @@ def _can_ask(context: AnyContext) -> bool:
     return asking is not None and (asking.form is not None or asking.url is None)
 
 
-def _is_called_again(context: AnyContext) -> bool:
-    version = context.protocol_version
-    return version is not None and is_version_at_least(version, INPUT_REQUIRED_SINCE)
-
-
 def _brought(context: AnyContext) -> Mapping[str, str] | None:
     """Return the answers that a call has brought; None when a person gave none."""
     return _answers((context.input_responses or cast("InputResponses", {})).get(KEY))
@@ -332,23 +322,22 @@ def _answers(told: object) -> Mapping[str, str] | None:
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Project]]
 
 
-class CurrentProject:
+class CurrentProject(Struct):
     """Made by `current_project`. `now` is asked at the beginning of each call, and kept for it."""
 
-    def __init__(self, opened: Project, opening: Opening, stack: AsyncExitStack) -> None:
-        self._opened = opened
-        self._opening = opening
-        self._stack = stack
-        self._lock = anyio.Lock()
+    opened: Project
+    opening: Opening
+    stack: AsyncExitStack
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def now(self) -> Project:
         """Return the project with its settings as they are. Raises ConfigError, as opening does."""
-        async with self._lock:
-            stamps = self._opened.settings.stamps
+        async with self.lock:
+            stamps = self.opened.settings.stamps
             if await anyio.to_thread.run_sync(changed_since, stamps):
                 # The one before stays open as well: a delegation may still be at work on it.
-                self._opened = await self._stack.enter_async_context(self._opening())
-            return self._opened
+                self.opened = await self.stack.enter_async_context(self.opening())
+            return self.opened
 
 
 @asynccontextmanager

@@ -10,11 +10,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from io import BufferedReader, RawIOBase, TextIOWrapper
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, ParamSpec, TypeVar, cast
 
-import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
@@ -29,10 +28,11 @@ from upthread.core.actors import Actor
 from upthread.core.codec import object_at
 from upthread.core.text import visible_text
 from upthread.errors import UpthreadError
+from upthread.surfaces import loopback
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.failures import without_secrets
 from upthread.surfaces.cli.terminal.output import plain
-from upthread.surfaces.loopback import CLOSE_S_MAX, LOOPBACK, Guard, listening_socket
+from upthread.surfaces.loopback import LOOPBACK, Guard, listening_socket
 from upthread.surfaces.mcp_server.delegations import (
     CurrentProject,
     Delegated,
@@ -161,7 +161,7 @@ def _add_looking(server: MCPServer[Any], current: CurrentProject) -> None:
         return _plain(told)
 
 
-def _plain(shape: shapes.Shape) -> Shape:
+def _plain(shape: Mapping[str, object]) -> Shape:
     """Return a shape as MCP can say it: halves of characters, which UTF-8 has not, as escapes."""
     return {name: _sayable(plain(value)) for name, value in shape.items()}
 
@@ -255,8 +255,7 @@ def _refused(line: bytes) -> bytes:
     identity = object_at(found).get("id")
     if isinstance(identity, bool) or not isinstance(identity, int | str):
         return line
-    refused = {"jsonrpc": "2.0", "id": identity, "method": UNREADABLE}
-    return json.dumps(refused).encode() + b"\n"
+    return json.dumps({"jsonrpc": "2.0", "id": identity, "method": UNREADABLE}).encode() + b"\n"
 
 
 async def serve_http(
@@ -275,16 +274,11 @@ async def serve_http(
         bound = int(listener.getsockname()[1])
         async with current_project(project, opening) as current, task_group() as tasks:
             server = server_of(current, Delegations(current, tasks))
-            guard = Guard(_application(server), token=token, port=bound)
+            # The guard has checked Host and Origin already; the SDK's own check knows no port in
+            # advance.
+            off = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+            application: Any = server.streamable_http_app(transport_security=off)
+            guard = Guard(application, token=token, port=bound)
             listening(f"http://{LOOPBACK}:{bound}/mcp")
-            config = uvicorn.Config(
-                guard, log_level="error", timeout_graceful_shutdown=CLOSE_S_MAX, lifespan="on"
-            )
-            await uvicorn.Server(config).serve(sockets=[listener])
+            await loopback.serve(guard, listener, lifespan="on")
             tasks.cancel_scope.cancel()
-
-
-def _application(server: MCPServer[Any]) -> Any:
-    # The guard has checked Host and Origin already; the SDK's own check knows no port in advance.
-    off = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    return server.streamable_http_app(transport_security=off)

@@ -257,14 +257,15 @@ def _followed(turn: TurnNode) -> Iterator[str]:
         yield f"{spaced(attached.how)} session {attached.upstream_session_id}"
     if turn.spent is not None:
         yield spent_in_words(turn)
-    if ended is not None and ended.tokens_used is not None:
-        yield f"the session then held {ended.tokens_used} tokens"
-    if ended is not None and ended.was_compacted:
-        yield "the agent replaced what it held by a summary"
-    if ended is not None and ended.adopted:
-        yield "the reply was taken over from the agent's own history"
-    if ended is not None and ended.calls_open:
-        yield f"{counted(ended.calls_open, 'call')} had no end"
+    if ended is not None:
+        if ended.tokens_used is not None:
+            yield f"the session then held {ended.tokens_used} tokens"
+        if ended.was_compacted:
+            yield "the agent replaced what it held by a summary"
+        if ended.adopted:
+            yield "the reply was taken over from the agent's own history"
+        if ended.calls_open:
+            yield f"{counted(ended.calls_open, 'call')} had no end"
     stop = turn.stop
     if stop is not None and turn.outcome != "ok":
         yield stop.said + (f": {stop.detail}" if stop.detail else "")
@@ -388,8 +389,7 @@ def _effect(html: Html, call: ToolCall) -> Markup | None:
 
 
 def _call_body(html: Html, call: ToolCall) -> Iterator[Markup]:
-    when = moment(call.at_ms)
-    yield html('<p class="quiet"><code>{}</code> · {}</p>', call.call_id, when)
+    yield html('<p class="quiet"><code>{}</code> · {}</p>', call.call_id, moment(call.at_ms))
     if call.answer:
         yield html("<p>Permission: {}</p>", _answered(html, call.answer, call.answered_by))
     asked = call.asked

@@ -185,18 +185,17 @@ def live(
             '<div class="now"><h2 class="label">{}</h2><p>{}</p>{}{}</div>',
             role.conversation.address,
             standing(html, role.standing),
-            _copied(html, command) if command else None,
+            # Without scripts it can be marked and copied.
+            html(
+                '<p class="command"><code>{}</code> '
+                '<button type="button" data-copy="{}">Copy</button></p>',
+                command,
+                command,
+            )
+            if command
+            else None,
             [_said(html, each) for each in tail],
         )
-
-
-def _copied(html: SiteHtml, command: str) -> Markup:
-    """Return a command with what copies it; without scripts it can be marked and copied."""
-    return html(
-        '<p class="command"><code>{}</code> <button type="button" data-copy="{}">Copy</button></p>',
-        command,
-        command,
-    )
 
 
 def _said(html: SiteHtml, message: Message) -> Markup | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import anyio
-import uvicorn
+from msgspec import Struct, field
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -22,9 +22,10 @@ from upthread.core.types import Message
 from upthread.errors import NotFoundError, UpthreadError, UsageError
 from upthread.runtime.record.timeline import Timeline
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
+from upthread.surfaces import loopback
 from upthread.surfaces.cli.terminal.state_lines import opening_command
 from upthread.surfaces.cli.verbs.search import own_hits
-from upthread.surfaces.loopback import CLOSE_S_MAX, LOOPBACK, BrowserGuard, listening_socket
+from upthread.surfaces.loopback import LOOPBACK, BrowserGuard, listening_socket
 from upthread.surfaces.web import pages
 from upthread.surfaces.web.pages import SiteHtml
 
@@ -66,34 +67,30 @@ async def serve(
         bound = int(listener.getsockname()[1])
         guard = BrowserGuard(Site(project).application(), token=token, port=bound)
         listening(f"http://{LOOPBACK}:{bound}/?token={token}")
-        config = uvicorn.Config(
-            guard, log_level="error", timeout_graceful_shutdown=CLOSE_S_MAX, lifespan="off"
-        )
-        await uvicorn.Server(config).serve(sockets=[listener])
+        await loopback.serve(guard, listener, lifespan="off")
 
 
-class Recent:
+class Recent(Struct):
     """Answers of the last moment: whoever asks the same meanwhile gets the same.
 
     However many windows look, the record is read for each page no more often than this.
     """
 
-    def __init__(self) -> None:
-        self._given: dict[str, _Given] = {}
+    given: dict[str, _Given] = field(default_factory=dict[str, "_Given"])
 
     async def answer(self, asked: str, make: Callable[[], Awaitable[Response]]) -> Response:
         """Return what was answered a moment ago, else make it. An error is nobody else's."""
         now_s = anyio.current_time()
-        for old in [each for each, given in self._given.items() if given.is_over(now_s)]:
-            del self._given[old]
-        given = self._given.get(asked)
+        for old in [each for each, given in self.given.items() if given.is_over(now_s)]:
+            del self.given[old]
+        given = self.given.get(asked)
         if given is not None:
             given.asked += 1
             await given.done.wait()
             if given.response is not None:
                 return given.response
         given = _Given()
-        self._given[asked] = given
+        self.given[asked] = given
         try:
             given.response = await make()
         finally:
@@ -103,14 +100,14 @@ class Recent:
         return given.response
 
 
-class _Given:
+class _Given(Struct):
     """An answer, None while it is made or where it could not be; for how long others get it."""
 
-    def __init__(self) -> None:
-        self.asked = 1
-        self.ended_s = self.took_s = 0.0
-        self.done = anyio.Event()
-        self.response: Response | None = None
+    asked: int = 1
+    ended_s: float = 0.0
+    took_s: float = 0.0
+    done: anyio.Event = field(default_factory=anyio.Event)
+    response: Response | None = None
 
     def is_over(self, now_s: float) -> bool:
         holds_s = max(RECENT_S, self.took_s * min(self.asked, RECENT_TIMES_MAX))
@@ -185,8 +182,7 @@ class Site:
     async def _live(self, request: Request) -> Response:
         view = await self._project.show(request.query_params.get("name", ""))
         roles = [await self._role(each) for each in view.roles]
-        shown = _number(request, "turns")
-        return _page(pages.live(self._html, view, roles, shown=shown))
+        return _page(pages.live(self._html, view, roles, shown=_number(request, "turns")))
 
     async def _role(self, view: RoleView) -> pages.Role:
         opened = await self._project.own_interface(view.link)

@@ -14,10 +14,10 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from msgspec import Struct, convert, field, to_builtins
 
@@ -39,14 +39,12 @@ class Change(Struct, frozen=True, kw_only=True):
     after: bytes | None
     what: str = ""
 
-    @property
-    def is_needed(self) -> bool:
-        """Whether anything would change."""
-        return self.before != self.after
-
     def diff(self) -> Iterator[str]:
         """Yield the lines of a unified diff."""
-        old, new = (_lines(content) for content in (self.before, self.after))
+        old, new = (
+            (content or b"").decode("utf-8", "replace").splitlines(keepends=True)
+            for content in (self.before, self.after)
+        )
         names = [
             str(self.path) if each is not None else os.devnull for each in (self.before, self.after)
         ]
@@ -55,12 +53,27 @@ class Change(Struct, frozen=True, kw_only=True):
 
     def make(self) -> None:
         """Bring the file to what it shall be, in one step. Raises UpthreadError."""
+        # A link of the person's own, to a file kept elsewhere, stays one.
+        target = self.path if is_of_repository(self.path) else self.path.resolve()
         try:
-            _replace(self.path, self.after)
+            if self.after is None:
+                self.path.unlink(missing_ok=True)
+                return
+            target.parent.mkdir(parents=True, exist_ok=True)
+            mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else NEW_FILE_MODE
+            opener.write_whole(target, self.after, mode=mode)
         except OSError as error:
             raise UpthreadError(
                 f"{self.path} cannot be written: {error.strerror}", hint="nothing else was changed"
             ) from error
+
+
+Changes: TypeAlias = tuple[Change, ...]
+
+Environment: TypeAlias = Mapping[str, str]
+
+TakeOut: TypeAlias = Callable[[Path, bytes], bytes | None]
+"""Takes our part out of a file; returns what is left of it, None for nothing."""
 
 
 def read_file(path: Path) -> bytes | None:
@@ -86,21 +99,6 @@ def read_file(path: Path) -> bytes | None:
 def is_of_repository(path: Path) -> bool:
     """Return whether a file is a repository's: its links are nobody's we know, and not followed."""
     return path.name == PROJECT_FILE
-
-
-def _lines(content: bytes | None) -> list[str]:
-    return [] if content is None else content.decode("utf-8", "replace").splitlines(keepends=True)
-
-
-def _replace(path: Path, content: bytes | None) -> None:
-    if content is None:
-        path.unlink(missing_ok=True)
-        return
-    # A link of the person's own, to a file kept elsewhere, stays one.
-    target = path if is_of_repository(path) else path.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else NEW_FILE_MODE
-    opener.write_whole(target, content, mode=mode)
 
 
 # --- what was installed, written down ----------------------------------------------------------
@@ -142,7 +140,7 @@ class Installed:
             if self._written.forms.get(agent, 0) < FORM:
                 yield f"the hooks of {agent} are of an earlier version: upthread setup {agent}"
 
-    def write_down(self, agent: str, changes: tuple[Change, ...]) -> None:
+    def write_down(self, agent: str, changes: Iterable[Change]) -> None:
         """Remember changes before they are made; the first `before` of a file stands."""
         kept = self._written.agents.setdefault(agent, {})
         for change in changes:
@@ -158,9 +156,7 @@ class Installed:
         self._written.forms[agent] = FORM
         own_files.replace(self._path, to_builtins(self._written))
 
-    def undoing(
-        self, agent: str, taken_out: Callable[[Path, bytes], bytes | None]
-    ) -> tuple[Change, ...]:
+    def undoing(self, agent: str, taken_out: TakeOut) -> Changes:
         """Return the changes that undo an agent's set-up; `taken_out` takes our part of a file."""
         return tuple(
             _undone(Path(path), kept, taken_out)
@@ -184,7 +180,7 @@ class Installed:
             yield Path(path), kept.after
 
 
-def _undone(path: Path, kept: _Kept, taken_out: Callable[[Path, bytes], bytes | None]) -> Change:
+def _undone(path: Path, kept: _Kept, taken_out: TakeOut) -> Change:
     now = read_file(path)
     # Somebody took it away: to put it back would undo what they did.
     if now is None:
@@ -193,7 +189,8 @@ def _undone(path: Path, kept: _Kept, taken_out: Callable[[Path, bytes], bytes | 
         what = "as it was before" if kept.before is not None else "taken away"
         return Change(path=path, before=now, after=kept.before, what=what)
     what = "changed since, so only what is upthread's is taken out"
-    return Change(path=path, before=now, after=taken_out(path, now), what=what)
+    left = without_block(now) if is_of_repository(path) else taken_out(path, now)
+    return Change(path=path, before=now, after=left, what=what)
 
 
 def as_json_object(path: Path, content: bytes | None) -> dict[str, Any]:
@@ -227,8 +224,8 @@ class Target(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    changes: Callable[..., tuple[Change, ...]]
-    taken_out: Callable[[Path, bytes], bytes | None]
+    changes: Callable[..., Changes]
+    taken_out: TakeOut
     then: str = ""
     trust: Callable[[str], Awaitable[Trust]] | None = None
 
@@ -270,8 +267,3 @@ def block_of(content: bytes) -> bytes:
 def without_block(content: bytes) -> bytes:
     """Return a file without our block, everything else as it is."""
     return _BLOCK.sub(b"", content)
-
-
-def file_without_block(_path: Path, content: bytes) -> bytes | None:
-    """Return a file that somebody has changed since without our block."""
-    return without_block(content)

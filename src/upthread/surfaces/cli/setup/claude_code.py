@@ -13,7 +13,14 @@ from upthread.agent_stores.homes import home_of
 from upthread.core.agents import AGENTS
 from upthread.errors import UsageError
 from upthread.surfaces.cli.setup import launcher
-from upthread.surfaces.cli.setup.changes import Change, Target, as_json_object, read_file
+from upthread.surfaces.cli.setup.changes import (
+    Change,
+    Changes,
+    Environment,
+    Target,
+    as_json_object,
+    read_file,
+)
 from upthread.surfaces.cli.setup.launcher import with_hooks, without_hooks, written
 
 HOOK_AGENT: Final = "claude-code"
@@ -23,7 +30,7 @@ SETTINGS: Final = "settings.json"
 STATUS_LINE: Final = "statusLine"
 TOOLS: Final = "Agent|Task|SendMessage"
 
-EVENTS: Final[Mapping[str, str]] = {
+EVENTS: Final = {
     "SessionStart": "",
     "UserPromptSubmit": "",
     "PreToolUse": TOOLS,
@@ -40,9 +47,7 @@ GUARDED: Final = "Bash|PowerShell|WebFetch|WebSearch|mcp__.*"
 """The tools that may act beyond this machine; none that only reads or edits."""
 
 
-def changes(
-    environment: Mapping[str, str], home: Path, *, has_status_line: bool = False
-) -> tuple[Change, ...]:
+def changes(environment: Environment, home: Path, *, has_status_line: bool = False) -> Changes:
     """Return what setting Claude Code up changes. A status line of ours stays where it is."""
     folder = home_of(HOOK_AGENT, environment)
     path, skill = folder / SETTINGS, folder / SKILL
@@ -52,9 +57,10 @@ def changes(
     if has_status_line:
         what += " and the status line"
         after = _with_status_line(path, after, home)
+    text = resources.files("upthread").joinpath("surfaces/hook/SKILL.md").read_bytes()
     return (
         Change(path=path, before=before, after=after, what=what),
-        Change(path=skill, before=read_file(skill), after=_skill(), what="a skill"),
+        Change(path=skill, before=read_file(skill), after=text, what="a skill"),
     )
 
 
@@ -69,7 +75,7 @@ def taken_out(path: Path, content: bytes) -> bytes | None:
     return written(settings, like=content)
 
 
-def has_status_line(environment: Mapping[str, str]) -> bool:
+def has_status_line(environment: Environment) -> bool:
     """Return whether Claude Code shows a status line already, whosever it is."""
     path = home_of(HOOK_AGENT, environment) / SETTINGS
     return STATUS_LINE in as_json_object(path, read_file(path))
@@ -93,10 +99,6 @@ def _with_status_line(path: Path, content: bytes, home: Path) -> bytes:
 
 def _status_line_of(settings: Mapping[str, Any]) -> str:
     return json.dumps(settings.get(STATUS_LINE, ""))
-
-
-def _skill() -> bytes:
-    return resources.files("upthread").joinpath("surfaces/hook/SKILL.md").read_bytes()
 
 
 TARGET: Final = Target(name=HOOK_AGENT, changes=changes, taken_out=taken_out)

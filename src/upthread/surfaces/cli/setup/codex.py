@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -18,11 +17,13 @@ from upthread.errors import ConfigError, UpstreamError
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import (
     Change,
+    Changes,
+    Environment,
     Target,
     Trust,
-    file_without_block,
     read_file,
     with_block,
+    without_block,
 )
 from upthread.surfaces.cli.setup.launcher import with_hooks, without_hooks, written
 from upthread.surfaces.cli.terminal.phrases import counted
@@ -41,7 +42,7 @@ CONFIG: Final = "config.toml"
 SERVER: Final = "upthread"
 THEN: Final = "Codex leaves new hooks out until you have trusted them: type /hooks in codex"
 
-EVENTS: Final[Mapping[str, str]] = {
+EVENTS: Final = {
     "SessionStart": "",
     "UserPromptSubmit": "",
     "PreToolUse": ".*spawn_agent|.*send_input",
@@ -56,7 +57,7 @@ GUARDED: Final = "Bash|shell|exec_command|web_search|mcp__.*"
 """The tools that may act beyond this machine; none that only reads or edits."""
 
 
-def changes(environment: Mapping[str, str], home: Path) -> tuple[Change, ...]:
+def changes(environment: Environment, home: Path) -> Changes:
     """Return what setting Codex up changes; of MCP only where what it needs is installed."""
     path = home_of(AGENT, environment) / HOOKS
     before = read_file(path)
@@ -70,7 +71,7 @@ def changes(environment: Mapping[str, str], home: Path) -> tuple[Change, ...]:
 def taken_out(path: Path, content: bytes) -> bytes | None:
     """Return a file without what is ours, everything else as it is now."""
     if path.name != HOOKS:
-        return file_without_block(path, content)
+        return without_block(content)
     return written(without_hooks(path, content), like=content)
 
 
@@ -98,7 +99,7 @@ async def trust(working_directory: str) -> Trust:
     return Trust(False, fault, "start codex, type /hooks and look through them")
 
 
-def _mcp_server(environment: Mapping[str, str], home: Path) -> Change:
+def _mcp_server(environment: Environment, home: Path) -> Change:
     path = home_of(AGENT, environment) / CONFIG
     before = read_file(path)
     server = launcher.command(home, "mcp")

@@ -237,8 +237,7 @@ def with_hooks(
     settings = without_hooks(path, before)
     hooks = cast("dict[str, list[Any]]", settings.get("hooks", {}))
     for event, matcher in events.items():
-        timeout_s = TIMEOUT_S_OF.get(event, TIMEOUT_S)
-        entry = _entry(matcher, hook_line(agent, home, event), timeout_s)
+        entry = _entry(matcher, hook_line(agent, home, event), TIMEOUT_S_OF.get(event, TIMEOUT_S))
         # At the end: hooks of the person's own come first, as they did.
         hooks = {**hooks, event: [*hooks.get(event, []), entry]}
     asked = _entry(guarded, hook_line(agent, home, GUARD), TIMEOUT_S_OF[BEFORE])
@@ -270,16 +269,14 @@ def hook_line(agent: str, home: Path, event: str) -> str:
     path = shlex.quote(words[1])
     # Looked for each time: a launcher that is gone must cost the agent nothing.
     line = f"[ -f {path} ] && exec {shlex.join(words)}"
-    return f"{line} || " + (_told_gone(agent, words[1]) if event == STARTING else "exit 0")
-
-
-def _told_gone(agent: str, path: str) -> str:
+    if event != STARTING:
+        return f"{line} || exit 0"
     setup = f"upthread setup {AGENTS[agent].setup_name}"
     told = (
-        f"upthread: {one_line(path)} is gone, so this session goes on without it; "
+        f"upthread: {one_line(words[1])} is gone, so this session goes on without it; "
         f"{setup} mends it, {setup} --remove takes the hooks away"
     )
-    return f"printf '%s\\n' {shlex.quote(json.dumps({'systemMessage': told}))}"
+    return f"{line} || printf '%s\\n' {shlex.quote(json.dumps({'systemMessage': told}))}"
 
 
 def _entry(matcher: str, line: str, timeout_s: int) -> dict[str, Any]:

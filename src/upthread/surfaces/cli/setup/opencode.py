@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from upthread.boundary.own_files import agents_home
 from upthread.surfaces.cli.setup import launcher
-from upthread.surfaces.cli.setup.changes import Change, Target, read_file
+from upthread.surfaces.cli.setup.changes import Change, Changes, Environment, Target, read_file
 
 AGENT: Final = "opencode"
 PLUGIN: Final = "upthread.js"
 PLACEHOLDER: Final = "__COMMAND__"
 
 
-def changes(environment: Mapping[str, str], home: Path) -> tuple[Change, ...]:
+def changes(environment: Environment, home: Path) -> Changes:
     """Return what setting OpenCode up changes; its plug-in calls the launcher in `home`."""
-    path = _plugin_folder(environment) / PLUGIN
+    # As OpenCode itself looks for it, by the XDG variables.
+    base = environment.get("XDG_CONFIG_HOME") or agents_home(environment) / ".config"
+    path = Path(base, "opencode", "plugin", PLUGIN)
     after = plugin(launcher.command(home, AGENT))
     return (Change(path=path, before=read_file(path), after=after, what="the plug-in"),)
 
@@ -33,13 +34,6 @@ def plugin(command: tuple[str, ...]) -> bytes:
 def taken_out(_path: Path, _content: bytes) -> bytes | None:
     """Return the file without our part: all of it is ours."""
     return None
-
-
-def _plugin_folder(environment: Mapping[str, str]) -> Path:
-    chosen = environment.get("XDG_CONFIG_HOME")
-    # As OpenCode itself looks for it, by the XDG variables.
-    base = Path(chosen) if chosen else agents_home(environment) / ".config"
-    return base / "opencode" / "plugin"
 
 
 TARGET: Final = Target(name=AGENT, changes=changes, taken_out=taken_out)

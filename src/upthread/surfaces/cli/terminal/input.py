@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import anyio
 from click.exceptions import Exit
+from msgspec import Struct, field, structs
 
 from upthread.agents.base import NOBODY, PermissionAnswer, PermissionRequest
 from upthread.boundary import files
@@ -31,7 +32,16 @@ from upthread.errors import SeveralAgentsError, UsageError
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import one_line
 
+if TYPE_CHECKING:
+    from upthread.client.project import Project
+    from upthread.runtime.permissions import AskPerson
+    from upthread.surfaces.cli.call import Call
+    from upthread.surfaces.cli.consent import Needs
+
 Result = TypeVar("Result")
+
+Choices: TypeAlias = dict[str, tuple[str, str]]
+"""By what a person types, the kind of an answer and the id of its option."""
 
 PERSON: Final = "the person at the terminal"
 LOCATIONS_SHOWN_MAX: Final = 5
@@ -51,7 +61,7 @@ _CHOICES: Final = {
 _SAID: Final = {"y": "y", "yes": "y", "allow": "y", "n": "n", "no": "n", "reject": "n"}
 
 
-def who_acts(environment: Mapping[str, str]) -> Actor:
+def who_acts(environment: Mapping[str, str] = os.environ) -> Actor:
     """Return who runs this process, as far as it can be told."""
     # The nearest first: a shell that cleaned its environment stands below its agent all the same.
     models = (model_of(each) for each in chain([environment], environments_above()))
@@ -69,54 +79,53 @@ def is_at_terminal(descriptor: int = 0) -> bool:
 
 def can_ask(output: Output) -> bool:
     """Return whether a person is there."""
-    return output.is_live and sys.stdin is not None and who_acts(os.environ).kind == "person"
+    return output.is_live and sys.stdin is not None and who_acts().kind == "person"
 
 
-class PermissionDialogue:
+class PermissionDialogue(Struct):
     """Asks one permission at a time. `before` clears the place where the question is written."""
 
-    def __init__(self, output: Output, before: Callable[[], None]) -> None:
-        self._output = output
-        self._before = before
-        self._lock = anyio.Lock()
+    output: Output
+    before: Callable[[], None]
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def ask(self, request: PermissionRequest) -> PermissionAnswer:
         """Return the person's answer; nobody's when they only close the input."""
         # Two calls may ask at once, and an answer must not go to the other question.
-        async with self._lock:
-            self._before()
+        async with self.lock:
+            self.before()
             choices = _choices(request)
             self._show(request, choices)
             while True:
                 said = await _read_line()
                 # Ctrl-D is no refusal: parked, the turn can be gone on with.
                 if not said:
-                    self._output.note("nobody answered: the turn is parked")
+                    self.output.note("nobody answered: the turn is parked")
                     return PermissionAnswer(option_id=None, answered_by=NOBODY)
                 key = _SAID.get(said.strip().lower(), "")
                 if key in choices:
                     return PermissionAnswer(option_id=choices[key][1], answered_by=PERSON)
                 self._prompt(choices)
 
-    def _show(self, request: PermissionRequest, choices: Mapping[str, tuple[str, str]]) -> None:
+    def _show(self, request: PermissionRequest, choices: Choices) -> None:
         # Their words are the agent's: a line feed in one could write an answer of ours.
         kind = one_line(request.tool_kind)
-        self._output.note(f"? the agent asks: {one_line(request.title)} ({kind})", "yellow")
+        self.output.note(f"? the agent asks: {one_line(request.title)} ({kind})", "yellow")
         for location in request.locations[:LOCATIONS_SHOWN_MAX]:
-            self._output.note(f"    {one_line(location)}")
+            self.output.note(f"    {one_line(location)}")
         more = len(request.locations) - LOCATIONS_SHOWN_MAX
         if more > 0:
-            self._output.note(f"    and {more} more")
+            self.output.note(f"    and {more} more")
         self._prompt(choices)
 
-    def _prompt(self, choices: Mapping[str, tuple[str, str]]) -> None:
+    def _prompt(self, choices: Choices) -> None:
         listed = ", ".join(
             f"{key} = {kind.replace('_', ' ')}" for key, (kind, _) in choices.items()
         )
-        self._output.note(f"  {listed or 'it offers no answer; Ctrl-D parks the turn'}:")
+        self.output.note(f"  {listed or 'it offers no answer; Ctrl-D parks the turn'}:")
 
 
-def _choices(request: PermissionRequest) -> dict[str, tuple[str, str]]:
+def _choices(request: PermissionRequest) -> Choices:
     """Return, by what a person types, the kind of an answer and the id of its option."""
     # Reversed, so that of two options of one kind the first that was offered counts.
     offered = {kind: option_id for option_id, kind in reversed(request.options)}
@@ -136,19 +145,32 @@ async def _read_line() -> str:
 
 
 def with_agent(
-    output: Output, attempt: Callable[[str | None], Result], agent: str | None
+    call: Call,
+    use: Callable[[Project, str | None], Awaitable[Result]],
+    agent: str | None,
+    *,
+    needs: Needs,
+    ask_person: AskPerson | None = None,
 ) -> Result:
-    """Return what `attempt` returns for an agent's name, None for whichever is clear.
+    """Run `use` on the project with an agent's name, None for whichever is clear.
 
-    Where it raises SeveralAgentsError a person is asked for one of them, and it is made once more.
-    Raises what the attempt raises, SeveralAgentsError too where nobody is there to ask.
+    Where several agents are installed, a person is asked for one of them. Raises
+    SeveralAgentsError where nobody is there to ask.
     """
+
+    def attempt(chosen: str | None) -> Result:
+        return call.with_project(
+            lambda project: use(project, chosen),
+            ask_person=ask_person,
+            needs=structs.replace(needs, agent=chosen),
+        )
+
     try:
         return attempt(agent)
     except SeveralAgentsError as error:
-        if not can_ask(output):
+        if not can_ask(call.output):
             raise
-        return attempt(_choose_agent(output, error.agents))
+        return attempt(_choose_agent(call.output, error.agents))
 
 
 def _choose_agent(output: Output, agents: tuple[str, ...]) -> str:
@@ -178,18 +200,11 @@ def choose(output: Output, question: str, choices: Sequence[str], *, usual: str)
             return said
 
 
-def confirm(
-    output: Output,
-    question: str,
-    *,
-    is_yes: bool,
-    hint: str = SEE_FIRST,
-    declined: str = UNCHANGED,
-) -> None:
-    """Ask a person unless `is_yes`. A no ends the verb, acknowledged with `declined`."""
-    if not is_yes and not is_agreed(output, question, hint=hint):
+def confirm(call: Call, question: str, *, hint: str = SEE_FIRST, declined: str = UNCHANGED) -> None:
+    """Ask a person who did not type --yes. A no ends the verb, acknowledged with `declined`."""
+    if not call.is_yes and not is_agreed(call.output, question, hint=hint):
         if declined:
-            output.note(declined)
+            call.output.note(declined)
         raise Exit(DECLINED)
 
 

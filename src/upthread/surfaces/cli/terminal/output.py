@@ -16,7 +16,8 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TextIO, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -39,6 +40,15 @@ STATUS_CHARACTERS_MAX: Final = 100
 
 CLEAR: Final = "\x1b[H\x1b[2J"
 
+Shape: TypeAlias = dict[str, object]
+"""What JSON says of something."""
+
+Styled: TypeAlias = tuple[str, str]
+"""A text with its style."""
+
+Piece: TypeAlias = str | Styled
+"""A part of a line."""
+
 _STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -52,18 +62,15 @@ class Output:
         self.is_json = is_json
         self._out = _prepared(sys.stdout)
         self._err = _prepared(sys.stderr)
-        is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-        self._paints_out = not is_plain and not is_json and _is_terminal(self._out)
-        self._paints_err = not is_plain and _is_terminal(self._err)
-        self.is_live = (
-            not is_json
-            and os.environ.get("TERM") != "dumb"
-            and _is_terminal(self._out)
-            and _is_terminal(self._err)
-        )
+        is_dumb = os.environ.get("TERM") == "dumb"
+        is_plain = is_dumb or bool(os.environ.get("NO_COLOR"))
+        out, err = _is_terminal(self._out), _is_terminal(self._err)
+        self._paints_out = out and not is_plain and not is_json
+        self._paints_err = err and not is_plain
+        self.is_live = out and err and not is_dumb and not is_json
         self._bar = "│ " if _says_unicode(self._out) and _says_unicode(self._err) else "| "
         # Where a reply has the stream for itself no bar is put before its lines: pipes rely on it.
-        is_mingled = _is_terminal(self._out) or _is_one_place(self._out, self._err)
+        is_mingled = out or _is_one_place(self._out, self._err)
         self._gutter = Gutter(self._bar, _columns(self._out)) if is_mingled else None
         self._is_at_line_start = True
         self._fault: OSError | None = None
@@ -80,10 +87,10 @@ class Output:
 
     def line(self, text: str = "", style: str = "") -> None:
         """Write a line of what was asked for."""
-        self._write_row(self._out, ((text, style),))
+        self.row((text, style))
 
-    def row(self, *pieces: tuple[str, str]) -> None:
-        """Write a line of (text, style) pieces."""
+    def row(self, *pieces: Piece) -> None:
+        """Write a line of pieces, for example `row((name, "bold"), ": done")`."""
         self._write_row(self._out, pieces)
 
     def note(self, text: str, style: str = "") -> None:
@@ -94,13 +101,15 @@ class Output:
         """Write a line that ends in a command to be copied; it is never broken into two."""
         self._write_row(self._out, ((before, "dim"), (command, "dim")), is_whole=True)
 
-    def quote(self, text: str, indent: str = "  ") -> None:
+    def quote(self, text: str, indent: str = "  ", *, is_beside: bool = False) -> None:
         """Write somebody else's lines, each behind a bar, as far as they are worth showing."""
-        self._quote(self._out, text, indent)
-
-    def quote_beside(self, text: str) -> None:
-        """Write somebody else's lines likewise, beside what was asked for."""
-        self._quote(self._err, text, "  ")
+        stream = self._err if is_beside else self._out
+        lines = visible_text(text).split("\n")
+        gutter = Gutter(f"{indent}{self._bar}", _columns(stream))
+        for line in lines[:QUOTED_LINES_MAX]:
+            self._write(stream, gutter.feed(line[:LINE_CHARACTERS_MAX] + "\n"))
+        if len(lines) > QUOTED_LINES_MAX:
+            self._write_row(stream, (f"{indent}… {len(lines) - QUOTED_LINES_MAX} more",))
 
     def reply(self, text: str) -> None:
         """Write a piece of an agent's reply, as it comes.
@@ -126,8 +135,7 @@ class Output:
         """Write one JSON object on a line; ASCII only, so that no text can act on a terminal."""
         from json import dumps
 
-        shown = plain({"schema": SCHEMA, **shape})
-        self._write(self._out, dumps(shown) + "\n")
+        self._write(self._out, dumps(plain({"schema": SCHEMA, **shape})) + "\n")
 
     def document(self, text: str) -> None:
         """Write a text of our own making, whose foreign parts are set apart in it already."""
@@ -149,27 +157,17 @@ class Output:
         self._write(self._out, CLEAR)
 
     def _write_row(
-        self, stream: TextIO, pieces: Sequence[tuple[str, str]], *, is_whole: bool = False
+        self, stream: TextIO, pieces: Sequence[Piece], *, is_whole: bool = False
     ) -> None:
+        styled = [(each, "") if isinstance(each, str) else each for each in pieces]
         # Made visible before it is cut: cut first, half an escape could stand at the end.
-        shown = _bounded([(visible_row(text.replace("\t", TAB)), style) for text, style in pieces])
-        columns = None if is_whole else _columns(stream)
+        shown = _bounded([(visible_row(text.replace("\t", TAB)), style) for text, style in styled])
+        is_painted = self._paints_out if stream is self._out else self._paints_err
         painted = "".join(
-            self._painted(stream, text, style) for text, style in _wrapped(shown, columns)
+            f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and is_painted else text
+            for text, style in _wrapped(shown, None if is_whole else _columns(stream))
         )
         self._write(stream, painted.rstrip() + "\n")
-
-    def _quote(self, stream: TextIO, text: str, indent: str) -> None:
-        lines = visible_text(text).split("\n")
-        gutter = Gutter(f"{indent}{self._bar}", _columns(stream))
-        for line in lines[:QUOTED_LINES_MAX]:
-            self._write(stream, gutter.feed(line[:LINE_CHARACTERS_MAX] + "\n"))
-        if len(lines) > QUOTED_LINES_MAX:
-            self._write_row(stream, ((f"{indent}… {len(lines) - QUOTED_LINES_MAX} more", ""),))
-
-    def _painted(self, stream: TextIO, text: str, style: str) -> str:
-        is_painted = self._paints_out if stream is self._out else self._paints_err
-        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and is_painted else text
 
     def close(self) -> None:
         """Raise what kept a line from being written, once the work is done."""
@@ -192,9 +190,9 @@ class Output:
 
 
 def plain(value: object) -> object:
-    """Return a value as JSON can say it: tuples as lists, values as objects, NaN as text."""
+    """Return a value as JSON can say it: tuples as lists, values as objects, NaN, paths as text."""
     # NaN is no JSON, and other languages' parsers refuse the whole line for it.
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, Path) or (isinstance(value, float) and not math.isfinite(value)):
         return str(value)
     if isinstance(value, Mapping):
         members = cast("Mapping[object, object]", value)
@@ -206,15 +204,19 @@ def plain(value: object) -> object:
     return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
 
 
-def members(value: object, *names: str) -> dict[str, object]:
-    """Return members of a value that JSON calls the same, as `members(link, "seq agent")`."""
-    return {name: getattr(value, name) for several in names for name in several.split()}
+def members(value: object, *names: str) -> Shape:
+    """Return members of a value that JSON calls the same, as `members(link, "seq agent")`.
+
+    Where there is no value, each of them is None.
+    """
+    each = (name for several in names for name in several.split())
+    return {name: None if value is None else getattr(value, name) for name in each}
 
 
-def _bounded(pieces: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def _bounded(pieces: Sequence[Styled]) -> list[Styled]:
     """The end of a line that is too long is left out, and that it is."""
     left = LINE_CHARACTERS_MAX
-    told: list[tuple[str, str]] = []
+    told: list[Styled] = []
     for text, style in pieces:
         told.append((text if len(text) <= left else text[:left] + "…", style))
         left -= len(text)
@@ -223,12 +225,12 @@ def _bounded(pieces: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return told
 
 
-def _wrapped(pieces: Sequence[tuple[str, str]], columns: int | None) -> Sequence[tuple[str, str]]:
+def _wrapped(pieces: Sequence[Styled], columns: int | None) -> Sequence[Styled]:
     """Return the pieces of a line, broken where the terminal would break it, and indented there."""
     if columns is None:
         return pieces
     places = list(breaks("".join(text for text, _ in pieces), max(columns, COLUMNS_MIN)))
-    told: list[tuple[str, str]] = []
+    told: list[Styled] = []
     begun = 0
     for text, style in pieces:
         taken = 0

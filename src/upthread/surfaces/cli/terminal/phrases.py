@@ -199,13 +199,10 @@ def _clock(at_ms: int, now_ms: int) -> str:
 def _distance(distance_ms: int) -> str:
     """Return how long it is, rounded down; empty for less than a minute, or the wrong way."""
     minutes = max(0, distance_ms) // _MS_OF_MINUTE
-    if minutes < _MINUTES_OF_HOUR:
-        return f"{minutes} min" if minutes else ""
-    if minutes < _MINUTES_OF_DAY:
-        hours, rest = divmod(minutes, _MINUTES_OF_HOUR)
-        return f"{hours} h {rest} min" if rest else f"{hours} h"
-    days = minutes // _MINUTES_OF_DAY
-    return "1 day" if days == 1 else f"{days} days"
+    if minutes >= _MINUTES_OF_DAY:
+        return counted(minutes // _MINUTES_OF_DAY, "day")
+    hours, rest = divmod(minutes, _MINUTES_OF_HOUR)
+    return " ".join(filter(None, (f"{hours} h" if hours else "", f"{rest} min" if rest else "")))
 
 
 # --- texts of others -----------------------------------------------------------------------------
@@ -223,10 +220,7 @@ def code(text: str) -> str:
 
 def fenced(text: str, language: str = "text") -> str:
     """Return the text as a fenced block of Markdown, its fence longer than any in the text."""
-    ticks = "`" * max(3, _longest_run(text) + 1)
+    longest = max(map(len, _BACKTICKS.findall(text)), default=0)
+    ticks = "`" * max(3, longest + 1)
     body = neutral(text)
     return f"{ticks}{language}\n{body}{'' if body.endswith(chr(10)) else chr(10)}{ticks}"
-
-
-def _longest_run(text: str) -> int:
-    return max((len(run) for run in _BACKTICKS.findall(text)), default=0)

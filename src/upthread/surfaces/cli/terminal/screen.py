@@ -1,9 +1,17 @@
-"""The screen of a turn: its decision, its status line, its reply and its end."""
+"""The screen of a turn: its decision, its status line, its reply and its end.
+
+A signal ends a verb that talks to agents as Ctrl-C does, and the verb says what it was at. The turn
+is cancelled and committed first, by the runtime. SIGTERM and SIGHUP are what supervisors and closed
+terminals send; a signal that our caller ignores (nohup) stays ignored.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import signal
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
 from typing import Final
 
 from upthread.core.events import (
@@ -24,8 +32,9 @@ from upthread.core.states import go_on_command
 from upthread.core.types import Lease, Outcome, UpstreamSessionId
 from upthread.runtime.turns.delegation import Listener, Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli.failures import EndedBySignalError
 from upthread.surfaces.cli.terminal.input import PermissionDialogue, can_ask
-from upthread.surfaces.cli.terminal.output import Output, StatusLine
+from upthread.surfaces.cli.terminal.output import Output, StatusLine, Styled
 from upthread.surfaces.cli.terminal.phrases import (
     counted,
     failure_in_words,
@@ -34,6 +43,8 @@ from upthread.surfaces.cli.terminal.phrases import (
     parked_in_words,
     stopped_in_words,
 )
+
+ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 LIVE_CHARACTERS_MAX: Final = 1_000
 """How much of the text is kept, so that its last line can be shown."""
@@ -45,12 +56,6 @@ def limit_notice(name: str, going_on: str, parked: TurnParked | RunParked) -> No
     said, _ = stopped_in_words(parked.reason, detail="", until_ms=until_ms)
     text = f"{name}: waiting: {said}; nothing is lost by Ctrl-C, go on with: {going_on}"
     return Notice(kind="limit", text=text, about={"until_ms": str(until_ms), "command": going_on})
-
-
-def _limit_of(result: TurnResult) -> Notice:
-    assert result.parked is not None
-    address = result.conversation.address
-    return limit_notice(address, go_on_command(address), result.parked)
 
 
 class Screen:
@@ -75,11 +80,31 @@ class Screen:
             PermissionDialogue(output, self._make_room).ask if can_ask(output) else None
         )
 
-    def __enter__(self) -> Screen:
-        return self
+    @contextmanager
+    def ended_by_signals(self) -> Generator[None]:
+        """Let signals end a block as Ctrl-C does. Raises EndedBySignalError where one did.
 
-    def __exit__(self, *_: object) -> None:
-        self._make_room()
+        At the end of the block the status line is gone.
+        """
+        # Ctrl-C needs no handler of ours: the interpreter raises for it.
+        received: list[int] = [signal.SIGINT]
+
+        def pass_on(number: int, _frame: FrameType | None) -> None:
+            received[0] = number
+            signal.raise_signal(signal.SIGINT)  # which the event loop knows how to end for
+
+        # Only those at their default: what nohup or our caller has set is not ours to undo.
+        usual = [each for each in ENDING if signal.getsignal(each) is signal.SIG_DFL]
+        for each in usual:
+            signal.signal(each, pass_on)
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise EndedBySignalError(received[0], self._ids, has_ended=self._was_done) from None
+        finally:
+            self._make_room()
+            for each in usual:
+                signal.signal(each, signal.SIG_DFL)
 
     def listener(self) -> Listener:
         """Return the listener that feeds this screen, or writes one JSON object a line."""
@@ -94,14 +119,6 @@ class Screen:
             limited=self._limited,
         )
 
-    def ids(self) -> Mapping[str, str]:
-        """Return the ids of the cancelled turn, or nothing."""
-        return self._ids
-
-    def has_ended(self) -> bool:
-        """Return whether that turn had ended well before it was to be cancelled."""
-        return self._was_done
-
     def _json_listener(self) -> Listener:
         write = self._output.json
 
@@ -110,7 +127,7 @@ class Screen:
             write(shapes.turn_ended(result))
 
         def limited(result: TurnResult) -> None:
-            write(shapes.turn_ended(result))
+            cancelled(result)
             self._limited(result)
 
         return Listener(
@@ -165,11 +182,8 @@ class Screen:
     def _started(self, started: TurnStarted) -> None:
         self._status.hide()
         self._session = started.upstream_session_id
-        line, self._live = started.line, ""
-        if self._shows_reply:
-            self._output.note(line, "cyan")
-        else:
-            self._output.line(line, "cyan")
+        self._live = ""
+        (self._output.note if self._shows_reply else self._output.line)(started.line, "cyan")
         self._status.show(f"{started.agent} is working")
 
     def _event(self, event: AgentEvent) -> None:
@@ -181,9 +195,7 @@ class Screen:
                 self._reply(text)
             case TextReceived(text=text):
                 self._show_live(text)
-            case ToolCallAnnounced(title=title) if title:
-                self._status.show(title)
-            case ToolCallUpdated(title=title) if title:
+            case ToolCallAnnounced(title=title) | ToolCallUpdated(title=title) if title:
                 self._status.show(title)
             case _:
                 pass
@@ -210,7 +222,9 @@ class Screen:
     def _limited(self, result: TurnResult) -> None:
         """Show a limit. The turn is parked, so that Ctrl-C loses nothing."""
         self._keep_ids(result)
-        self.tell_limit(_limit_of(result))
+        assert result.parked is not None
+        address = result.conversation.address
+        self.tell_limit(limit_notice(address, go_on_command(address), result.parked))
 
     def tell_limit(self, limit: Notice) -> None:
         """Show until when the turn waits."""
@@ -280,7 +294,7 @@ class ReportVeil:
         return len(self._held) if len(self._held) > REPORT_BYTES_MAX else 0
 
 
-def report_in_words(report: Report | None) -> tuple[str, str]:
+def report_in_words(report: Report | None) -> Styled:
     """Return the style and the line that tells what a role has handed back."""
     if report is None:
         return "yellow", "no report that can be read"
@@ -289,7 +303,9 @@ def report_in_words(report: Report | None) -> tuple[str, str]:
     if report.status == "blocked":
         return "red", f"blocked: {one_line(report.summary)}"
     if report.verdict is None:
-        return "", f"done: {_first_line(report.summary)}"
+        lines = report.summary.strip().splitlines() or ["no summary"]
+        more = f" (and {counted(len(lines) - 1, 'more line')})" if len(lines) > 1 else ""
+        return "", f"done: {one_line(lines[0], characters_max=SUMMARY_CHARACTERS_MAX)}{more}"
     evidence = "; ".join(report.verdict.evidence)
     style = "green" if report.verdict.result == "approved" else "yellow"
     return style, one_line(
@@ -297,7 +313,7 @@ def report_in_words(report: Report | None) -> tuple[str, str]:
     )
 
 
-def report_lines(report: Report) -> Iterator[tuple[str, str]]:
+def report_lines(report: Report) -> Iterator[Styled]:
     """Yield the lines that tell a report whole, each with its style."""
     style, said = report_in_words(report)
     yield f"report: {said}", style
@@ -328,11 +344,3 @@ def _may_open(line: str) -> bool:
             or (begun.startswith(_FENCE) and not begun[len(_FENCE) :].strip())
         )
     )
-
-
-def _first_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    more = f" (and {counted(len(lines) - 1, 'more line')})" if len(lines) > 1 else ""
-    if not lines:
-        return "no summary"
-    return one_line(lines[0], characters_max=SUMMARY_CHARACTERS_MAX) + more

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
 
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.runs.pipeline import RunView
@@ -23,7 +23,7 @@ from upthread.errors import NotFoundError
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.turns.delegation import Notice
-from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.output import Output, Styled
 from upthread.surfaces.cli.terminal.output import width as _width
 from upthread.surfaces.cli.terminal.phrases import command as quoted
 from upthread.surfaces.cli.terminal.phrases import (
@@ -36,19 +36,19 @@ from upthread.surfaces.cli.terminal.phrases import (
 DOUBTS_SHOWN_MAX: Final = 10
 
 
-def standing_lines(standing: Standing) -> list[tuple[str, str]]:
-    """Return the lines of a state: its reason, since when, by which agent, and the cure."""
+def write_standing(output: Output, standing: Standing, more: Sequence[Styled] = ()) -> None:
+    """Write a state: its reason, since when, by which agent, and the cure; `more` lines below.
+
+    The command that continues comes last, if there is one.
+    """
     lines = [("because", standing_in_words(standing))]
     if standing.since_ms is not None:
         by = f", by {one_line(standing.agent)}" if standing.agent else ""
         lines.append(("since", f"{since(standing.since_ms)}{by}"))
     if standing.cure:
         lines.append(("what helps", standing.cure))
-    return lines
-
-
-def write_going_on(output: Output, standing: Standing) -> None:
-    """Write the command that continues, if there is one."""
+    for label, value in (*lines, *more):
+        output.row((f"  {label:<13}", "dim"), value)
     if standing.command:
         output.command(f"  {'go on with':<13}", standing.command)
 
@@ -86,11 +86,27 @@ def doubt_notice(doubt: RecordedEffect) -> Notice:
     return Notice(kind="in_doubt", text=said, about=about)
 
 
-def write_doubts(output: Output, workstream: str, doubts: Sequence[RecordedEffect]) -> None:
-    """Write the actions in doubt, and the command that settles them."""
-    for text, words in _doubt_lines(workstream, doubts):
-        if words:
-            output.command(text, words)
+def write_doubts(
+    output: Output, workstream: str, doubts: Sequence[RecordedEffect], *, is_beside: bool = False
+) -> None:
+    """Write the actions in doubt, and the command that settles them.
+
+    `is_beside` writes them to standard error, beside an agent's reply.
+    """
+    lines = [(f"  {doubts_in_words(len(doubts))}:", "")] if doubts else []
+    for doubt in doubts[:DOUBTS_SHOWN_MAX]:
+        title = one_line(doubt.effect.title)[:LINE_CHARACTERS_MAX]
+        lines.append((f"    {doubt.conversation.address}: {title}", ""))
+        lines += [("      see what is there: ", look) for look in doubt.looks]
+    if len(doubts) > DOUBTS_SHOWN_MAX:
+        lines.append((f"    and {len(doubts) - DOUBTS_SHOWN_MAX} more", ""))
+    if doubts:
+        lines.append(("    ", effects_command(workstream)))
+    for text, command in lines:
+        if is_beside:
+            output.note(f"{text}{command}", "" if command else "yellow")
+        elif command:
+            output.command(text, command)
         else:
             output.line(text, "yellow")
 
@@ -100,27 +116,6 @@ def write_doubt_line(output: Output, workstream: str, doubts: Sequence[RecordedE
     if doubts:
         said = f"{one_line(workstream)}: {doubts_in_words(len(doubts))}: "
         output.command(said, effects_command(workstream))
-
-
-def note_doubts(output: Output, workstream: str, doubts: Sequence[RecordedEffect]) -> None:
-    """Write the actions in doubt to standard error, beside an agent's reply."""
-    for text, words in _doubt_lines(workstream, doubts):
-        output.note(f"{text}{words}", "" if words else "yellow")
-
-
-def _doubt_lines(workstream: str, doubts: Sequence[RecordedEffect]) -> Iterator[tuple[str, str]]:
-    """Yield lines, each with the command at its end, or an empty text."""
-    if not doubts:
-        return
-    yield f"  {doubts_in_words(len(doubts))}:", ""
-    for doubt in doubts[:DOUBTS_SHOWN_MAX]:
-        title = one_line(doubt.effect.title)[:LINE_CHARACTERS_MAX]
-        yield f"    {doubt.conversation.address}: {title}", ""
-        for look in doubt.looks:
-            yield "      see what is there: ", look
-    if len(doubts) > DOUBTS_SHOWN_MAX:
-        yield f"    and {len(doubts) - DOUBTS_SHOWN_MAX} more", ""
-    yield "    ", effects_command(workstream)
 
 
 def write_question(
@@ -141,7 +136,7 @@ def _write_said(output: Output, head: str, text: str) -> None:
     first, _, more = text.strip("\n").partition("\n")
     if len(first) > LINE_CHARACTERS_MAX:
         first, more = "", text
-    output.row((head, "bold"), (f"  {one_line(first)}", ""))
+    output.row((head, "bold"), f"  {one_line(first)}")
     if more:
         output.quote(more.strip("\n"), "    ")
 
@@ -206,6 +201,8 @@ def open_link(conversation: Conversation, link: Link | None) -> Link:
 # --- table --------------------------------------------------------------------------------------
 # Tables: aligned columns of plain text, wide characters counted as the terminal shows them.
 
+Row: TypeAlias = tuple[str, ...]
+
 GAP: Final = "  "
 CELL_CHARACTERS_MAX: Final = 60
 
@@ -268,7 +265,7 @@ def _write_record(output: Output, head: Sequence[str], row: Sequence[str]) -> No
 
 
 def _write_row(output: Output, row: Sequence[str], widths: Sequence[int], style: str = "") -> None:
-    pieces: list[tuple[str, str]] = []
+    pieces: list[Styled] = []
     last = len(row) - 1
     for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
         pieces.append((cell, style or _STATE_STYLES.get(cell, "")))

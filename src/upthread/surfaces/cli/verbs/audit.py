@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +19,8 @@ from upthread.surfaces import formats
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 
-CHARACTERS_AT_ONCE: Final = 65_536
-"""The size of the pieces in which a document is written."""
+PIECES_AT_ONCE: Final = 64
+"""How many pieces of a document, such as messages, are written at a time."""
 
 
 @options.verb
@@ -34,7 +35,7 @@ CHARACTERS_AT_ONCE: Final = 65_536
 @click.option(
     "-o", "--output", "into", metavar="FILE", help="Write to a file that only you can read."
 )
-@click.option("--content", "with_content", is_flag=True, help="In spans, include what was said.")
+@options.flag("--content", "with_content", "In spans, include what was said.")
 def main(call: Call, *, workstream: str, form: str, into: str | None, with_content: bool) -> None:
     """Write down everything that is recorded of a workstream.
 
@@ -54,32 +55,18 @@ def main(call: Call, *, workstream: str, form: str, into: str | None, with_conte
 
         def write(timeline: Timeline) -> None:
             # Written while it is read, so that a long record is never held whole.
-            document = _gathered(formats.pieces(form, timeline, asked))
+            document = formats.pieces(form, timeline, asked)
             if into is not None:
                 _write_file(into, document)
                 return
-            for piece in document:
-                output.document(piece)
+            while written := "".join(islice(document, PIECES_AT_ONCE)):
+                output.document(written)
 
         await project.with_audit(workstream, write)
 
     call.with_project(use)
     if into is not None:
         output.note(f"written to {into}")
-
-
-def _gathered(pieces: Iterable[str]) -> Iterator[str]:
-    """Yield the same in pieces that are worth a write each."""
-    held: list[str] = []
-    size = 0
-    for piece in pieces:
-        held.append(piece)
-        size += len(piece)
-        if size >= CHARACTERS_AT_ONCE:
-            yield "".join(held)
-            held, size = [], 0
-    if held:
-        yield "".join(held)
 
 
 def _write_file(into: str, pieces: Iterable[str]) -> None:

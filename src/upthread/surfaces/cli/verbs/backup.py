@@ -9,6 +9,7 @@ import click
 from upthread.client.database_files import back_up
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.output import members
 
 
 @options.verb
@@ -23,15 +24,7 @@ def main(call: Call, *, target: Path | None) -> None:
     """Copy the database to a file, with its key, while others write."""
     made = back_up(call.settings(), target)
     if call.output.is_json:
-        call.output.json(
-            {
-                "database": str(made.database),
-                "backup": str(made.backup),
-                "size_bytes": made.size_bytes,
-                "key": None if made.key is None else str(made.key),
-                "encryption_key": made.encryption_key,
-            }
-        )
+        call.output.json(members(made, "database backup size_bytes key encryption_key"))
         return
     call.output.line(f"{made.backup}: {made.size_bytes:,} bytes, copied and checked", "green")
     if made.key is not None:

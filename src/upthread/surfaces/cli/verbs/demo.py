@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import click
 from msgspec import Struct
@@ -42,6 +42,9 @@ NEXT: Final = {
 }
 
 _SHOWN_ID: Final = re.compile(r"\b(ses_[0-9a-f]{8})[0-9a-f]+")
+
+Line: TypeAlias = Mapping[str, Any]
+"""A line of JSON that a step printed."""
 
 Say = Callable[[str, str], None]
 """Prints a line in a style."""
@@ -98,7 +101,11 @@ def _set_up(directory: Path) -> tuple[Path, Mapping[str, str]]:
     """
     directory.mkdir(mode=0o700, parents=True)
     project, home = directory / EXAMPLE, directory / "home"
-    shutil.copytree(_example_directory(), project)
+    # Beside the package when it is installed, in `examples/` in a checkout.
+    package = Path(__file__).resolve().parents[3]
+    installed = package / "examples" / EXAMPLE
+    checkout = package.parents[1] / "examples" / EXAMPLE
+    shutil.copytree(installed if installed.is_dir() else checkout, project)
     home.mkdir(mode=0o700)
     (home / "config.toml").write_text(SETTINGS, encoding="utf-8")
     start_repository(project)
@@ -110,13 +117,6 @@ def _set_up(directory: Path) -> tuple[Path, Mapping[str, str]]:
         "UPTHREAD_REHEARSAL_HOME": str(directory / "sessions"),
         "UPTHREAD_REHEARSAL_PACE_MS": str(PACE_MS),
     }
-
-
-def _example_directory() -> Path:
-    # Beside the package when it is installed, in `examples/` in a checkout.
-    package = Path(__file__).resolve().parents[3]
-    installed = package / "examples" / EXAMPLE
-    return installed if installed.is_dir() else package.parents[1] / "examples" / EXAMPLE
 
 
 # --- the story ---------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def _play(directory: Path, say: Say) -> dict[str, str]:
     return {"session": before, "line": _started(again)["line"], "reply": str(result["reply"])}
 
 
-def _is_call(line: Mapping[str, Any]) -> bool:
+def _is_call(line: Line) -> bool:
     return line.get("type") == "part" and line.get("kind") == "tool_call"
 
 
@@ -169,7 +169,7 @@ def _show(done: _Finished, say: Say) -> None:
                 say(f"  {step.partition(':')[0]}", "")
 
 
-def _started(done: _Finished) -> Mapping[str, Any]:
+def _started(done: _Finished) -> Line:
     started = done.last("turn_started")
     if started is None:
         raise UpthreadError(f"a turn did not begin: {done.lines[-1:]}")
@@ -187,10 +187,10 @@ class _Finished(Struct, frozen=True, kw_only=True):
     """How a child ended: its JSON lines in order, and whether we killed it."""
 
     pid: int
-    lines: tuple[Mapping[str, Any], ...]
+    lines: tuple[Line, ...]
     was_killed: bool
 
-    def last(self, kind: str) -> Mapping[str, Any] | None:
+    def last(self, kind: str) -> Line | None:
         """Return the last line of a type, None when there was none."""
         found = [line for line in self.lines if line.get("type") == kind]
         return found[-1] if found else None
@@ -202,7 +202,7 @@ def _tell(
     """Run `upthread tell` to its end, or kill it once the agent has begun so many calls."""
     words = ("upthread", "tell", ADDRESS, said, "--agent", "rehearsal", "--json")
     project, environment = stage
-    lines: list[Mapping[str, Any]] = []
+    lines: list[Line] = []
     was_killed = False
     child = subprocess.Popen(
         programs.own_module(*words),
@@ -228,7 +228,7 @@ def _tell(
     return _Finished(pid=child.pid, lines=tuple(lines), was_killed=was_killed)
 
 
-def _json_lines(stream: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+def _json_lines(stream: Iterable[str]) -> Iterator[Line]:
     for line in stream:
         try:
             yield json.loads(line)

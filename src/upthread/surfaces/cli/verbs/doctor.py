@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import anyio
@@ -43,7 +42,6 @@ from upthread.errors import StoreError, UsageError
 from upthread.runtime.record.turn_views import turn_events
 from upthread.store.base import Store
 from upthread.store.kinds import ConversationState
-from upthread.store.sqlite.backup import FileFaults
 from upthread.store.sqlite.files import CURE_OF_DAMAGE
 from upthread.store.streams import CURE_OF_DAMAGE as SEE_DOCTOR
 from upthread.surfaces.cli import options
@@ -59,10 +57,9 @@ from upthread.surfaces.cli.findings import (
     hook_findings,
     hook_states,
     probe,
-    state_findings,
 )
 from upthread.surfaces.cli.findings import show as show_holdings
-from upthread.surfaces.cli.terminal.output import Output, members
+from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import (
     command,
     conversation_name,
@@ -70,7 +67,7 @@ from upthread.surfaces.cli.terminal.phrases import (
     one_line,
     standing_in_words,
 )
-from upthread.surfaces.cli.terminal.state_lines import write_table
+from upthread.surfaces.cli.terminal.state_lines import Row, write_table
 from upthread.surfaces.cli.verbs.setup import TARGETS
 
 OURS: Final = "upthread"
@@ -115,9 +112,7 @@ class _Diagnosis(Struct):
     metavar="TEXT",
     help="With --probe: what makes a scripted model answer with a rate limit.",
 )
-@click.option(
-    "--agents", "lists_agents", is_flag=True, help="Only list the agents, and how each is driven."
-)
+@options.flag("--agents", "lists_agents", "Only list the agents, and how each is driven.")
 @options.yes
 def main(
     call: Call,
@@ -126,7 +121,6 @@ def main(
     probed: str | None,
     rate_limit_prompt: str | None,
     lists_agents: bool,
-    is_yes: bool,
 ) -> int:
     """Check the stored histories, ours and the agents', and name each cure.
 
@@ -139,7 +133,7 @@ def main(
             raise UsageError(
                 "--probe takes no store", hint=command("upthread", "doctor", "--probe", probed)
             )
-        probe(call, probed, rate_limit_prompt=rate_limit_prompt, is_yes=is_yes)
+        probe(call, probed, rate_limit_prompt=rate_limit_prompt)
         return 0
     return _diagnose(call, store)
 
@@ -179,16 +173,24 @@ def _diagnose(call: Call, store: str | None) -> int:
 
 def _diagnose_own(call: Call, diagnosis: _Diagnosis) -> None:
     """Check the file first, because a file that cannot be opened has no histories to check."""
-    of_file = _file_finding(diagnose(call.settings()))
-    if of_file is not None:
-        diagnosis.findings.append(of_file)
+    of_file = diagnose(call.settings())
+    if of_file is not None and not of_file.is_sound:
+        diagnosis.findings.append(
+            Finding(
+                store=OURS,
+                history=str(of_file.path),
+                path=str(of_file.path),
+                unreadable=len(of_file.faults),
+                what=_some_of(of_file.faults, FAULTS_SHOWN_MAX),
+                cure=of_file.cure,
+            )
+        )
         diagnosis.is_whole = False
     try:
         diagnosis.holdings, found = call.with_project(_own)
     except StoreError as error:
-        diagnosis.is_open = diagnosis.is_whole = False
         # The file's own finding explains this better.
-        if of_file is None:
+        if diagnosis.is_whole:
             diagnosis.findings.append(
                 Finding(
                     store=OURS,
@@ -197,6 +199,7 @@ def _diagnose_own(call: Call, diagnosis: _Diagnosis) -> None:
                     cure=error.hint.replace(SEE_DOCTOR, CURE_OF_DAMAGE),
                 )
             )
+        diagnosis.is_open = diagnosis.is_whole = False
         return
     for finding in found:
         _add(diagnosis, finding)
@@ -225,17 +228,13 @@ def _show(call: Call, diagnosis: _Diagnosis) -> None:
         show_holdings(output, diagnosis.holdings)
     for state in diagnosis.hooks:
         is_here = "" if state.is_installed else "not installed, "
-        output.row((f"hooks {state.agent}: ", "bold"), (f"{is_here}{state.words}", ""))
+        output.row((f"hooks {state.agent}: ", "bold"), f"{is_here}{state.words}")
     for each in diagnosis.findings:
-        output.row((f"{each.store} {one_line(each.history)}: ", "bold"), (one_line(each.what), ""))
+        output.row((f"{each.store} {one_line(each.history)}: ", "bold"), one_line(each.what))
         output.command("  ", each.cure)
     for agent, number in (+diagnosis.other_versions).items():
         histories = counted(number, "history", "histories")
         output.line(f"{agent}: {histories} of versions nobody has looked at, read as they are")
-    _show_sums(output, diagnosis)
-
-
-def _show_sums(output: Output, diagnosis: _Diagnosis) -> None:
     histories = counted(diagnosis.sound, "history", "histories")
     others = len(diagnosis.findings) - diagnosis.unsound
     more = f"; {counted(others, 'other finding')}" if others else ""
@@ -246,21 +245,9 @@ def _show_sums(output: Output, diagnosis: _Diagnosis) -> None:
 # --- ours --------------------------------------------------------------------------------------
 
 
-def _file_finding(found: FileFaults | None) -> Finding | None:
-    """Return the finding about the file of our record, or None for a sound file."""
-    if found is None or found.is_sound:
-        return None
-    most = FAULTS_SHOWN_MAX
-    told = "; ".join(found.faults[:most])
-    more = f"; and {len(found.faults) - most} more" if len(found.faults) > most else ""
-    return Finding(
-        store=OURS,
-        history=str(found.path),
-        path=str(found.path),
-        unreadable=len(found.faults),
-        what=told + more,
-        cure=found.cure,
-    )
+def _some_of(faults: Sequence[str], most: int) -> str:
+    more = [f"and {len(faults) - most} more"] if len(faults) > most else []
+    return "; ".join([*faults[:most], *more])
 
 
 async def _own(project: Project) -> tuple[Holdings | None, list[Finding | None]]:
@@ -274,9 +261,8 @@ async def _own(project: Project) -> tuple[Holdings | None, list[Finding | None]]
 
 
 async def _of_hooks(project: Project) -> tuple[tuple[HookState, ...], list[Finding]]:
-    found = await anyio.to_thread.run_sync(lambda: list(hook_findings(project)))
-    settings = project.settings
-    states = await hook_states(Path(settings.home), settings.working_directory)
+    states = await hook_states(project.settings)
+    found = await anyio.to_thread.run_sync(lambda: list(hook_findings(project, states)))
     refused = [
         Finding(
             store=OURS,
@@ -288,7 +274,7 @@ async def _of_hooks(project: Project) -> tuple[tuple[HookState, ...], list[Findi
         for role in view.roles
         if (last := role.last_turn) and last.was_refused and last.stopped_by[0] != Outcome.CANCELLED
     ]
-    return states, [*found, *state_findings(states), *refused]
+    return states, [*found, *refused]
 
 
 def _own_findings(store: Store, project_id: ProjectId) -> Iterator[Finding | None]:
@@ -314,28 +300,20 @@ def _unreadable(history: str, error: StoreError) -> Finding:
 
 def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
     found = faults(history_of(store.messages(conversation.conversation_id)))
-    # Under way, a call without a result is no fault yet.
-    if _is_running(store, conversation):
-        found = tuple(fault for fault in found if fault.rule != "every_call_has_a_result")
+    for turn in store.turns(conversation.conversation_id, newest=1):
+        events = turn_events(store, turn.conversation_id, turn.turn_id)
+        # Under way, a call without a result is no fault yet.
+        if not any(isinstance(event, TurnEnded) for event in events):
+            found = tuple(fault for fault in found if fault.rule != "every_call_has_a_result")
     if not found:
         return None
-    what = "; ".join(f"{fault.place}: {fault.what}" for fault in found[:3])
-    more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
-    cure = f"what would be mended: {command('upthread', 'repair', conversation.address)}"
     return Finding(
         store=OURS,
         history=conversation_name(conversation),
         faults=counts_of(found),
-        what=what + more,
-        cure=cure,
+        what=_some_of([f"{fault.place}: {fault.what}" for fault in found], 3),
+        cure=f"what would be mended: {command('upthread', 'repair', conversation.address)}",
     )
-
-
-def _is_running(store: Store, conversation: Conversation) -> bool:
-    for turn in store.turns(conversation.conversation_id, newest=1):
-        events = turn_events(store, turn.conversation_id, turn.turn_id)
-        return not any(isinstance(event, TurnEnded) for event in events)
-    return False
 
 
 # --- agents -------------------------------------------------------------------------------------
@@ -384,7 +362,7 @@ def list_agents(call: Call) -> int:
             output.note(agent.notice, "yellow")
     for agent in listed:
         if agent.hooks is not None:
-            output.row((f"hooks {agent.hooks.agent}: ", "bold"), (agent.hooks.words, ""))
+            output.row((f"hooks {agent.hooks.agent}: ", "bold"), agent.hooks.words)
             if agent.hooks.fault:
                 output.note(f"  {agent.hooks.fault}", "yellow")
                 output.command("  ", agent.hooks.cure)
@@ -398,7 +376,7 @@ async def _looked_up(
     settings: Settings,
 ) -> tuple[Mapping[str, InstalledAgent], Mapping[str, HookState]]:
     """Return which agents are here, and how the hooks of each are; by its own name, both."""
-    states = await hook_states(Path(settings.home), settings.working_directory)
+    states = await hook_states(settings)
     found = {each.agent: each for each in await installed_agents()}
     return found, {TARGETS[each.agent].name: each for each in states}
 
@@ -442,7 +420,7 @@ def _configured(
     )
 
 
-def _row(agent: ListedAgent) -> tuple[str, ...]:
+def _row(agent: ListedAgent) -> Row:
     is_own = agent.agent == REHEARSAL
     return (
         agent.agent,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import click
@@ -15,7 +14,6 @@ from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.input import who_acts
 from upthread.surfaces.cli.terminal.phrases import command as quoted
 from upthread.surfaces.cli.terminal.phrases import one_line
 from upthread.surfaces.cli.terminal.state_lines import write_table
@@ -82,11 +80,9 @@ def _settle(call: Call, workstream: str, said: str, effect_id: str | None) -> No
         Settlement.AGAIN: "may be done again",
     }
 
-    async def use(project: Project) -> RecordedEffect:
-        by = who_acts(os.environ)
-        return await project.settle_effect(workstream, Settlement(said), effect_id, by=by)
-
-    settled = call.with_project(use)
+    settled = call.with_project(
+        lambda project: project.settle_effect(workstream, Settlement(said), effect_id)
+    )
     if call.output.is_json:
         call.output.json({**shapes.effect(settled), "settled": said})
         return

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from upthread.client.database_files import remove_daily_backups
 from upthread.client.stores import key_of, made_key
 from upthread.config import Settings
@@ -19,13 +17,18 @@ from upthread.surfaces.cli.terminal.input import confirm
 
 
 @options.verb
-@click.option("--remove", "is_removed", is_flag=True, help="Write the database without encryption.")
+@options.flag("--remove", "is_removed", "Write the database without encryption.")
 @options.yes
-def main(call: Call, *, is_removed: bool, is_yes: bool) -> None:
+def main(call: Call, *, is_removed: bool) -> None:
     """Encrypt the database with the key that your config.toml names."""
     require_person("nobody changes the encryption", "encrypt", *(["--remove"] * is_removed))
     settings = call.settings()
-    path = _path_of(settings)
+    if is_postgres(settings.database):
+        raise UsageError(
+            "a PostgreSQL database is encrypted by its server",
+            hint="see docs/operations.md; this is for a SQLite file",
+        )
+    path = file_path(settings.database)
     # An encrypted database needs its own key: a new key would hide that the old key is lost.
     is_keyed = path.is_file() and not has_key(path, None)
     # Made before anything is asked: a key that cannot be kept must be known of first.
@@ -39,8 +42,13 @@ def main(call: Call, *, is_removed: bool, is_yes: bool) -> None:
     if not path.is_file() or has_key(path, after):
         _tell(call, path, settings, is_encrypted=not is_removed, is_changed=False)
         return
-    question = _question(path, settings, is_removed=is_removed)
-    confirm(call.output, question, is_yes=is_yes, hint="say --yes", declined="")
+    question = f"Write {path} anew without encryption?"
+    if not is_removed:
+        question = (
+            f"Encrypt {path} with the key in {settings.encryption_key}? "
+            "Without that key nobody can read it again, so keep a copy of it."
+        )
+    confirm(call, question, hint="say --yes", declined="")
     # Backups are under the old key, or under none. Removed first, so that none of them outlives a
     # kill, and again for one that was made meanwhile.
     remove_daily_backups(settings)
@@ -49,31 +57,13 @@ def main(call: Call, *, is_removed: bool, is_yes: bool) -> None:
     _tell(call, path, settings, is_encrypted=not is_removed, is_changed=True)
 
 
-def _path_of(settings: Settings) -> Path:
-    if is_postgres(settings.database):
-        raise UsageError(
-            "a PostgreSQL database is encrypted by its server",
-            hint="see docs/operations.md; this is for a SQLite file",
-        )
-    return file_path(settings.database)
-
-
-def _question(path: Path, settings: Settings, *, is_removed: bool) -> str:
-    if is_removed:
-        return f"Write {path} anew without encryption?"
-    return (
-        f"Encrypt {path} with the key in {settings.encryption_key}? "
-        "Without that key nobody can read it again, so keep a copy of it."
-    )
-
-
 def _tell(
     call: Call, path: Path, settings: Settings, *, is_encrypted: bool, is_changed: bool
 ) -> None:
     if call.output.is_json:
         call.output.json(
             {
-                "database": str(path),
+                "database": path,
                 "is_encrypted": is_encrypted,
                 "is_changed": is_changed,
                 "encryption_key": settings.encryption_key,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 import anyio
 import click
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from upthread.client.project import Project
 from upthread.core.types import JsonValue
@@ -38,7 +38,7 @@ LOOK_TIMES: Final = 10
 @click.option(
     "-f", "--follow", "follows", is_flag=True, help="Send what ends from now on, as it ends."
 )
-@click.option("--content", "with_content", is_flag=True, help="Include what was said.")
+@options.flag("--content", "with_content", "Include what was said.")
 def main(
     call: Call, *, workstream: str | None, endpoint: str | None, follows: bool, with_content: bool
 ) -> None:
@@ -50,7 +50,7 @@ def main(
     collector = Collector(endpoint)
 
     async def use(project: Project) -> None:
-        exported = Exported(project, collector, workstream, with_content=with_content)
+        exported = Exported(project, collector, workstream, with_content)
         if follows:
             await exported.pass_over()
             where = f"what ends from now on goes to {collector.endpoint}"
@@ -85,28 +85,20 @@ async def _follow(output: Output, exported: Exported) -> NoReturn:
         else:
             failed = failed if not spans else ""
             if spans:
-                _say(output, spans, exported.endpoint)
+                _say(output, spans, exported.collector.endpoint)
         took_s = anyio.current_time() - began_s
         await anyio.sleep(max(LOOK_S, LOOK_TIMES * took_s))
 
 
-class Exported:
+class Exported(Struct):
     """The spans that were sent, of all workstreams or one. Unchanged workstreams are not read."""
 
-    def __init__(
-        self,
-        project: Project,
-        collector: Collector,
-        workstream: str | None,
-        *,
-        with_content: bool,
-    ) -> None:
-        self.endpoint = collector.endpoint
-        self._project, self._collector = project, collector
-        self._workstream = workstream
-        self._with_content = with_content
-        self._seen: dict[str, WorkstreamView] = {}
-        self._sent: set[str] = set()
+    project: Project
+    collector: Collector
+    workstream: str | None
+    with_content: bool
+    seen: dict[str, WorkstreamView] = field(default_factory=dict[str, WorkstreamView])
+    sent: set[str] = field(default_factory=set[str])
 
     async def pass_over(self) -> None:
         """Take all that has ended as sent."""
@@ -120,37 +112,37 @@ class Exported:
         for name in await self._names():
             view, spans = await self._new(name)
             if spans:
-                await self._project.read(partial(self._collector.send, spans))
+                await self.project.read(partial(self.collector.send, spans))
             # Only now, so that rejected spans are sent again.
             self._take(view, spans)
             count += len(spans)
         return count
 
     def _take(self, view: WorkstreamView, spans: Sequence[Span]) -> None:
-        self._seen[view.workstream.workstream] = view
-        self._sent.update(each.span_id for each in spans)
+        self.seen[view.workstream.workstream] = view
+        self.sent.update(each.span_id for each in spans)
 
     async def _names(self) -> Sequence[str]:
-        if self._workstream is not None:
-            return (self._workstream,)
-        project = self._project
+        if self.workstream is not None:
+            return (self.workstream,)
+        project = self.project
         known = await project.read(lambda: project.store.workstreams(project.project_id))
         return tuple(each.workstream for each in known)
 
     async def _new(self, name: str) -> tuple[WorkstreamView, Sequence[Span]]:
-        view = await self._project.show(name)
-        if self._seen.get(view.workstream.workstream) == view:
+        view = await self.project.show(name)
+        if self.seen.get(view.workstream.workstream) == view:
             return view, ()
 
         def read(timeline: Timeline) -> Sequence[Span]:
-            spans = ended_spans(timeline, self._sent, with_content=self._with_content)
+            spans = ended_spans(timeline, self.sent, with_content=self.with_content)
             return [self._redacted(each) for each in spans]
 
-        return view, await self._project.with_audit(name, read)
+        return view, await self.project.with_audit(name, read)
 
     def _redacted(self, span: Span) -> Span:
         # Also of a record that is kept in full: it leaves this machine.
         told = cast("JsonValue", plain(dict(span.told)))
-        clean = cast("dict[str, str]", self._project.redactor.redact_json(told))
-        fault = None if span.fault is None else self._project.redactor.redact(span.fault)
+        clean = cast("dict[str, str]", self.project.redactor.redact_json(told))
+        fault = None if span.fault is None else self.project.redactor.redact(span.fault)
         return structs.replace(span, told=clean, fault=fault)

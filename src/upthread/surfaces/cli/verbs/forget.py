@@ -6,7 +6,7 @@ It never removes what agents have stored themselves; it prints where that is.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -26,11 +26,13 @@ from upthread.runtime.record.erasure import HeldWorkstream, Selection, summed
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import KEEPING, Needs
-from upthread.surfaces.cli.terminal.input import confirm, who_acts
+from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import counted, midnight_ms, one_line
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
+ANY_DAY: Final = "~"
+"""Comes after every day."""
 
 
 class _Elsewhere(Struct, frozen=True, kw_only=True):
@@ -72,8 +74,6 @@ def main(
     workstream: str | None,
     role: str | None,
     before: str | None,
-    is_yes: bool,
-    is_dry_run: bool,
 ) -> None:
     """Erase what was said. The record still shows that something was said, by whom and when."""
     if workstream is None and before is None:
@@ -91,18 +91,14 @@ def main(
             if role is not None:
                 await anyio.to_thread.run_sync(_require_role, project, workstream, role)
         held = await project.forgetting.held(selection)
-        kept = await anyio.to_thread.run_sync(lambda: logs(Path(project.settings.home)))
         if before is not None:  # a workstream without such old content has nothing to forget
             held = tuple(filter(_has_content, held))
-        found = _Found(
-            selections=(selection,),
-            workstreams=held,
-            # A log does not name its workstream, so each log may belong to this workstream.
-            logs=kept if before is None else tuple(log for log in kept if log.day < before),
-        )
+        # A log does not name its workstream, so each log may belong to this workstream.
+        kept = await _logs_before(project, before or ANY_DAY)
+        found = _Found(selections=(selection,), workstreams=held, logs=kept)
         return await anyio.to_thread.run_sync(lambda: _with_elsewhere(found))
 
-    _carry_out(call, call.with_project(look), "Forget it?", is_yes=is_yes, is_dry=is_dry_run)
+    _carry_out(call, call.with_project(look), "Forget it?")
 
 
 def _require_role(project: Project, workstream: str, role: str) -> None:
@@ -115,7 +111,7 @@ def _require_role(project: Project, workstream: str, role: str) -> None:
         )
 
 
-def forget_outlived(call: Call, *, is_yes: bool, is_dry_run: bool) -> None:
+def forget_outlived(call: Call) -> None:
     """Erase what is older than the `[keep]` rules of the configuration allow."""
     rules: list[Keep] = []
 
@@ -129,7 +125,7 @@ def forget_outlived(call: Call, *, is_yes: bool, is_dry_run: bool) -> None:
         call.output.note(f"{one_line(name)} is kept until you have looked: {effects_command(name)}")
     if rules[0] == Keep() and not call.output.is_json:
         call.output.note("nothing is configured: all is kept for ever ([keep] content_days = 90)")
-    _carry_out(call, found, "Forget what is older?", is_yes=is_yes, is_dry=is_dry_run)
+    _carry_out(call, found, "Forget what is older?")
 
 
 async def _outlived(project: Project) -> tuple[_Found, Sequence[str]]:
@@ -150,28 +146,31 @@ async def _outlived(project: Project) -> tuple[_Found, Sequence[str]]:
     selections = tuple(Selection(workstream=each.workstream, before_ms=before_ms) for each in held)
     old: tuple[Log, ...] = ()
     if rule.stderr_days is not None:
-        first_day = day_of(now_ms - rule.stderr_days * DAY_MS)
-        kept = await anyio.to_thread.run_sync(lambda: logs(Path(project.settings.home)))
-        old = tuple(log for log in kept if log.day < first_day)
+        old = await _logs_before(project, day_of(now_ms - rule.stderr_days * DAY_MS))
     outlived = tuple(filter(_has_content, held))
     return _Found(selections=selections, workstreams=outlived, logs=old), in_doubt
+
+
+async def _logs_before(project: Project, day: str) -> tuple[Log, ...]:
+    kept = await anyio.to_thread.run_sync(logs, Path(project.settings.home))
+    return tuple(log for log in kept if log.day < day)
 
 
 def _has_content(held: HeldWorkstream) -> bool:
     return any(each.held.parts for each in held.conversations)
 
 
-def _carry_out(call: Call, found: _Found, question: str, *, is_yes: bool, is_dry: bool) -> None:
+def _carry_out(call: Call, found: _Found, question: str) -> None:
     if not call.output.is_json:
         _show(call, found)
-    if is_dry or found.is_nothing:
+    if call.is_dry_run or found.is_nothing:
         _tell(call, found, is_done=False)
         return
-    confirm(call.output, question, is_yes=is_yes)
+    confirm(call, question)
 
     async def change(project: Project) -> None:
         for selection in found.selections:
-            await project.forget(selection, by=who_acts(os.environ))
+            await project.forget(selection)
         await anyio.to_thread.run_sync(lambda: remove_logs(found.logs))
 
     call.with_project(change)
@@ -202,7 +201,22 @@ def _show(call: Call, found: _Found) -> None:
 
 def _tell(call: Call, found: _Found, *, is_done: bool) -> None:
     if call.output.is_json:
-        call.output.json({"is_done": is_done, **_shape(found)})
+        call.output.json(
+            {
+                "is_done": is_done,
+                "workstreams": [
+                    {
+                        "workstream": each.workstream,
+                        "conversations": len(each.conversations),
+                        "runs": len(each.runs),
+                        **members(summed(each.conversations), "parts content_bytes oldest_at_ms"),
+                    }
+                    for each in found.workstreams
+                ],
+                "logs": [members(log, "path size_bytes") for log in found.logs],
+                "agents_hold": found.elsewhere,
+            }
+        )
         return
     if is_done:
         call.output.line("FORGOTTEN: what was said is in no file of upthread's", "green")
@@ -217,28 +231,16 @@ def _tell(call: Call, found: _Found, *, is_done: bool) -> None:
         )
 
 
-def _shape(found: _Found) -> Mapping[str, object]:
-    return {
-        "workstreams": [_workstream_shape(each) for each in found.workstreams],
-        "logs": [{"path": str(log.path), "size_bytes": log.size_bytes} for log in found.logs],
-        "agents_hold": found.elsewhere,
-    }
-
-
-def _workstream_shape(each: HeldWorkstream) -> Mapping[str, object]:
-    return {
-        "workstream": each.workstream,
-        "conversations": len(each.conversations),
-        "runs": len(each.runs),
-        **members(summed(each.conversations), "parts content_bytes oldest_at_ms"),
-    }
-
-
 # --- what others hold --------------------------------------------------------------------------
 
 
 def _with_elsewhere(found: _Found) -> _Found:
-    sessions = dict.fromkeys(_sessions(found.workstreams))
+    sessions = dict.fromkeys(
+        (link.agent, link.upstream_session_id)
+        for each in found.workstreams
+        for conversation in each.conversations
+        for link in conversation.links
+    )
     paths: dict[tuple[str, str], str] = {}
     for agent in {agent for agent, _ in sessions} & set(WITH_A_STORE):
         for stored in stored_histories(os.environ, agent=agent):
@@ -250,10 +252,3 @@ def _with_elsewhere(found: _Found) -> _Found:
         for agent, session in sessions
     )
     return structs.replace(found, elsewhere=elsewhere)
-
-
-def _sessions(workstreams: Sequence[HeldWorkstream]) -> Iterator[tuple[str, str]]:
-    for each in workstreams:
-        for conversation in each.conversations:
-            for link in conversation.links:
-                yield link.agent, link.upstream_session_id

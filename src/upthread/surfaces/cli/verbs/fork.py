@@ -31,15 +31,7 @@ EFFECTS_SHOWN_MAX: Final = 20
 )
 @options.yes
 @options.dry_run
-def main(
-    call: Call,
-    *,
-    address: str,
-    into: str,
-    at_message: int | None,
-    is_yes: bool,
-    is_dry_run: bool,
-) -> None:
+def main(call: Call, *, address: str, into: str, at_message: int | None) -> None:
     """Branch a conversation off after a message. The first conversation stays as it is."""
     # The project is closed before the question; the plan is made again when it is carried out.
     plan = call.with_project(
@@ -49,10 +41,10 @@ def main(
     if not output.is_json:
         for line in _plan(plan):
             output.line(line)
-    if is_dry_run:
+    if call.is_dry_run:
         _tell(call, plan, None)
         return
-    confirm(output, f"Fork {plan.source.address}?", is_yes=is_yes)
+    confirm(call, f"Fork {plan.source.address}?")
     made = call.with_project(lambda project: project.fork(address, into, at_message=at_message))
     _tell(call, plan, made)
 
@@ -88,8 +80,8 @@ def _tell(call: Call, plan: ForkPlan, made: Fork | None) -> None:
                 "is_done": made is not None,
                 "at_message": plan.at_message,
                 "messages": len(plan.spoken),
-                "conversation_id": made.conversation.conversation_id if made else None,
-                "upstream_session_id": link.upstream_session_id if link else None,
+                **members(made and made.conversation, "conversation_id"),
+                **members(link, "upstream_session_id"),
                 "why_replay": made.why_replay if made else "",
                 "effects": [members(each, "call_id title state") for each in plan.effects],
                 **members(plan, "children_left changes"),

@@ -10,7 +10,7 @@ from upthread.surfaces.cli.call import Call
 
 @options.verb
 @click.argument("name", metavar="[VERB]", required=False, help="The verb.")
-@click.option("--all", "is_all", is_flag=True, help="List every verb.")
+@options.flag("--all", "is_all", "List every verb.")
 def main(call: Call, *, name: str | None, is_all: bool) -> None:
     """Show the help of upthread or of a verb."""
     program = click.get_current_context().parent

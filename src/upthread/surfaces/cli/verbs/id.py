@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from upthread.client.project import Project
-from upthread.core.types import Conversation, Link
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import members
@@ -15,12 +13,8 @@ from upthread.surfaces.cli.terminal.state_lines import open_link
 @options.address
 def main(call: Call, *, address: str) -> None:
     """Print the agent's own session id, for scripts."""
-
-    async def use(project: Project) -> tuple[Conversation, Link]:
-        conversation, link = await project.session(address)
-        return conversation, open_link(conversation, link)
-
-    conversation, link = call.with_project(use)
+    conversation, current = call.with_project(lambda project: project.session(address))
+    link = open_link(conversation, current)
     if call.output.is_json:
         told = {
             **members(conversation, "address conversation_id"),

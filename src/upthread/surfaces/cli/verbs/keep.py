@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from upthread.agent_stores.base import SessionOutline
 from upthread.client.project import Project
 from upthread.client.project_opener import Surroundings
+from upthread.client.stores import conversations_in
 from upthread.core.names import parse_address
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import NotFoundError, UpthreadError, UsageError
@@ -22,9 +23,15 @@ from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import STARTING, Needs
-from upthread.surfaces.cli.sessions import can_be_adopted, free_address, outlines_here
+from upthread.surfaces.cli.sessions import (
+    Redact,
+    can_be_adopted,
+    free_address,
+    outline_shape,
+    outlines_here,
+)
 from upthread.surfaces.cli.terminal.input import can_ask, with_agent
-from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.output import Shape, members
 from upthread.surfaces.cli.terminal.phrases import command as quoted
 from upthread.surfaces.cli.terminal.phrases import conversation_name, one_line, since
 from upthread.surfaces.cli.terminal.state_lines import open_link
@@ -53,18 +60,11 @@ Act = Callable[[Candidate], Awaitable[object]]
     nargs=-1,
     help="Sessions, by the agents' ids; with --continue, ADDRESS SESSION.",
 )
-@click.option(
-    "--continue",
-    "is_continuing",
-    is_flag=True,
-    help="Import a session as a conversation that continues in it.",
+@options.flag(
+    "--continue", "is_continuing", "Import a session as a conversation that continues in it."
 )
-@click.option(
-    "--pick", "is_picking", is_flag=True, help="With --continue: choose from the sessions here."
-)
-@click.option(
-    "--soon", "is_soon", is_flag=True, help="All here that their agents delete within 7 days."
-)
+@options.flag("--pick", "is_picking", "With --continue: choose from the sessions here.")
+@options.flag("--soon", "is_soon", "All here that their agents delete within 7 days.")
 @options.one_agent_only
 @click.option(
     "--as",
@@ -83,8 +83,6 @@ def main(
     is_soon: bool,
     agent: str | None,
     given: str | None,
-    is_yes: bool,
-    is_dry_run: bool,
 ) -> int:
     """Copy sessions before their agent deletes them; without any, apply the rules of `[keep]`.
 
@@ -94,19 +92,25 @@ def main(
     if words and is_soon:
         raise UsageError("--soon takes no session", hint="upthread keep --soon")
     if is_picking or is_continuing:
-        if is_soon or given or is_dry_run:
+        if is_soon or given or call.is_dry_run:
             raise UsageError("adopt takes no --soon, --as or --dry-run", hint="leave it out")
-        return _continue(call, words, agent, is_picking=is_picking, is_yes=is_yes)
+        if is_picking:
+            if words:
+                raise UsageError("--pick suggests the addresses", hint="leave the address out")
+            return _pick(call, agent)
+        if len(words) != 2:
+            raise UsageError(
+                "adopt takes an address and a session's id",
+                hint="upthread adopt ADDRESS ID, or choose from a list: upthread adopt --pick",
+            )
+        return _adopt(call, words[0], words[1], agent)
     if words or is_soon:
         if given is not None and len(words) != 1:
             raise UsageError("--as names one session's address", hint="name one session")
-        around = call.surroundings()
-        outlines = outlines_here(around, agent=agent, ids=words, is_soon=is_soon)
-        _require_found(words, outlines)
-        return _keep(call, around, outlines, address=given, is_dry_run=is_dry_run)
+        return _keep(call, words, agent, is_soon=is_soon, address=given)
     if agent or given:
         raise UsageError("no session is named", hint="upthread keep SESSION, or --soon")
-    forget_outlived(call, is_yes=is_yes, is_dry_run=is_dry_run)
+    forget_outlived(call)
     return 0
 
 
@@ -114,19 +118,22 @@ def main(
 
 
 def _keep(
-    call: Call,
-    around: Surroundings,
-    outlines: Sequence[SessionOutline],
-    *,
-    address: str | None,
-    is_dry_run: bool,
+    call: Call, ids: Sequence[str], agent: str | None, *, is_soon: bool, address: str | None
 ) -> int:
+    around = call.surroundings()
+    outlines = outlines_here(around, agent=agent, ids=ids, is_soon=is_soon)
+    if missing := [each for each in ids if each not in {known.session_id for known in outlines}]:
+        raise NotFoundError(
+            f"no agent here has stored a session {one_line(missing[0])!r}",
+            hint="which sessions there are: upthread --all, or upthread search WORDS",
+        )
+
     async def use(project: Project) -> tuple[int, list[Candidate]]:
         held, chosen = _candidates(project, outlines)
         if address is not None:
             parse_address(address)
             chosen = [structs.replace(each, address=address) for each in chosen]
-        if is_dry_run:
+        if call.is_dry_run:
             return len(held), chosen
 
         async def keep(each: Candidate) -> None:
@@ -138,11 +145,11 @@ def _keep(
         return len(held) - len(grown), [*grown, *kept]
 
     held, kept = call.with_project(use, needs=Needs(tables=STARTING))
-    code = _tell(call, around, kept, word="KEPT", is_done=not is_dry_run, held=held)
+    code = _tell(call, around, kept, word="KEPT", is_done=not call.is_dry_run, held=held)
     if call.output.is_json:
         return code
     first = next((each for each in kept if not each.fault), None)
-    if first is not None and not is_dry_run:
+    if first is not None and not call.is_dry_run:
         workstream = parse_address(first.address).workstream
         call.output.command("read it: ", quoted("upthread", "audit", workstream))
         call.output.command("undo it: ", quoted("upthread", "forget", workstream))
@@ -164,46 +171,20 @@ async def _caught_up(project: Project, held: Sequence[Candidate]) -> AsyncIterat
             yield done
 
 
-def _require_found(ids: Sequence[str], outlines: Sequence[SessionOutline]) -> None:
-    known = {each.session_id for each in outlines}
-    missing = [each for each in ids if each not in known]
-    if missing:
-        raise NotFoundError(
-            f"no agent here has stored a session {one_line(missing[0])!r}",
-            hint="which sessions there are: upthread --all, or upthread search WORDS",
-        )
-
-
 # --- a conversation that continues ----------------------------------------------------------------
-
-
-def _continue(
-    call: Call, words: Sequence[str], agent: str | None, *, is_picking: bool, is_yes: bool
-) -> int:
-    if is_picking:
-        if words:
-            raise UsageError("--pick suggests the addresses", hint="leave the address out")
-        return _pick(call, agent, is_yes=is_yes)
-    if len(words) != 2:
-        raise UsageError(
-            "adopt takes an address and a session's id",
-            hint="upthread adopt ADDRESS ID, or choose from a list: upthread adopt --pick",
-        )
-    address, session = words
-    return _adopt(call, address, session, agent)
 
 
 def _adopt(call: Call, address: str, session: str, agent: str | None) -> int:
     async def use(project: Project, chosen: str | None) -> tuple[RoleView | None, RoleView]:
         # Read first, because afterwards the replaced session is not known any more.
-        before = await _role_or_none(project, address)
+        try:
+            before = await project.role(address)
+        except NotFoundError:
+            before = None
         await project.adopt(address, session, agent=chosen)
         return before, await project.role(address)
 
-    def attempt(chosen: str | None) -> tuple[RoleView | None, RoleView]:
-        return call.with_project(lambda up: use(up, chosen), needs=Needs(tables=STARTING))
-
-    before, after = with_agent(call.output, attempt, agent)
+    before, after = with_agent(call, use, agent, needs=Needs(tables=STARTING))
     link = open_link(after.conversation, after.link)
     held = before.link if before else None
     replaced = held.upstream_session_id if held and held.seq != link.seq else None
@@ -221,27 +202,24 @@ def _adopt(call: Call, address: str, session: str, agent: str | None) -> int:
     return 0
 
 
-async def _role_or_none(project: Project, address: str) -> RoleView | None:
-    try:
-        return await project.role(address)
-    except NotFoundError:
-        return None
-
-
-def _pick(call: Call, agent: str | None, *, is_yes: bool) -> int:
-    """Let a person choose; with `is_yes` all; else only list the sessions, and say how."""
+def _pick(call: Call, agent: str | None) -> int:
+    """Let a person choose; with --yes all; else only list the sessions, and say how."""
     around, output = call.surroundings(), call.output
-    outlines = [each for each in outlines_here(around, agent=agent) if _is_offered(each)]
+    outlines = [
+        each
+        for each in outlines_here(around, agent=agent)
+        # Not a sub-agent that always starts fresh.
+        if can_be_adopted(each) and (each.is_of_a_role or not each.is_sub_agent)
+    ]
 
-    async def look(project: Project) -> tuple[list[Candidate], list[Candidate]]:
-        return _candidates(project, outlines)
-
-    held, found = call.with_project(look)
+    held, found = call.with_project(
+        lambda project: project.read(lambda: _candidates(project, outlines))
+    )
     if not found and not output.is_json:
         output.note("there is no session here that is not on record", "dim")
         return 0
-    is_done = is_yes or can_ask(output)
-    chosen = found if is_yes or not is_done else _asked(found, around)
+    is_done = call.is_yes or can_ask(output)
+    chosen = found if call.is_yes or not is_done else _asked(found, around)
 
     async def use(project: Project) -> list[Candidate]:
         async def adopt(each: Candidate) -> None:
@@ -264,11 +242,6 @@ def _pick(call: Call, agent: str | None, *, is_yes: bool) -> int:
         output.command("all of them: ", "upthread adopt --pick --yes")
         output.command("one of them: ", one)
     return code
-
-
-def _is_offered(outline: SessionOutline) -> bool:
-    """Return whether a session can continue here: not a sub-agent that always starts fresh."""
-    return can_be_adopted(outline) and (outline.is_of_a_role or not outline.is_sub_agent)
 
 
 def _asked(found: Sequence[Candidate], around: Surroundings) -> list[Candidate]:
@@ -311,11 +284,7 @@ def _candidates(
     Blocking.
     """
     store, project_id = project.store, project.project_id
-    taken = {
-        each.key.address
-        for workstream in store.workstreams(project_id)
-        for each in store.conversations(project_id, workstream.workstream)
-    }
+    taken = {each.key.address for each in conversations_in(store, project_id)}
     held: list[Candidate] = []
     new: list[Candidate] = []
     for outline in outlines:
@@ -371,22 +340,16 @@ def _tell(
                 continue
             what = word if is_done else f"would be {word.lower()}"
             name = f"{one_line(outline.session_id)} of {outline.agent}"
-            output.row((address, "cyan"), (f": {what} {name}", ""))
+            output.row((address, "cyan"), f": {what} {name}")
         if held:
             said = "on record already; what was forgotten of them stays so"
             output.note(f"{held} of them {said}: upthread ls", "dim")
     return NOT_ALL if any(each.fault for each in done) else 0
 
 
-def _shape(candidate: Candidate, redact: Callable[[str], str]) -> dict[str, object]:
-    outline = candidate.outline
+def _shape(candidate: Candidate, redact: Redact) -> Shape:
     return {
         "address": candidate.address,
-        **members(outline, "agent session_id"),
-        "role": redact(outline.role) or None,
-        "title": outline.title(redact),
-        "branch": redact(outline.branch) or None,
-        "directory": redact(outline.directory),
-        **members(outline, "used_at_ms deleted_at_ms"),
+        **outline_shape(candidate.outline, redact),
         "fault": redact(candidate.fault) or None,
     }

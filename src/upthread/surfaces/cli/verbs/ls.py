@@ -6,16 +6,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import click
 
 from upthread.client.project import Project
 from upthread.client.stores import workers_of
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.output import Output, members
+from upthread.surfaces.cli.terminal.output import Output, Shape, members
 from upthread.surfaces.cli.terminal.phrases import NEVER, since
-from upthread.surfaces.cli.terminal.state_lines import write_doubt_line, write_roles, write_table
+from upthread.surfaces.cli.terminal.state_lines import (
+    Row,
+    write_doubt_line,
+    write_roles,
+    write_table,
+)
 
 if TYPE_CHECKING:
     from upthread.store.postgres import KnownWorker  # of an extra
@@ -25,10 +29,8 @@ WATCH_S: Final = 1.0
 
 @options.verb
 @options.workstream_or_all
-@click.option("--watch", "is_watching", is_flag=True, help="Show each change, until Ctrl-C.")
-@click.option(
-    "--workers", "shows_workers", is_flag=True, help="The workers of a shared database instead."
-)
+@options.flag("--watch", "is_watching", "Show each change, until Ctrl-C.")
+@options.flag("--workers", "shows_workers", "The workers of a shared database instead.")
 def main(call: Call, *, workstream: str | None, is_watching: bool, shows_workers: bool) -> None:
     """List the workstreams, or the roles of one."""
     if shows_workers:
@@ -72,11 +74,10 @@ def _write_list(
     else:
         output.note('nothing here yet; begin with: upthread tell spec-42/planner "…"')
     for view in views:
-        if view.in_doubt:
-            write_doubt_line(output, view.workstream.workstream, view.in_doubt)
+        write_doubt_line(output, view.workstream.workstream, view.in_doubt)
 
 
-def _workstream_row(view: WorkstreamView) -> tuple[str, ...]:
+def _workstream_row(view: WorkstreamView) -> Row:
     roles = ", ".join(role.conversation.address.rpartition("/")[2] for role in view.roles)
     asked = str(len(view.open_questions)) if view.open_questions else ""
     turns = str(sum(role.turns for role in view.roles))
@@ -97,7 +98,7 @@ def _list_workers(call: Call) -> None:
         output.note("no worker is here; start one with: upthread worker")
 
 
-def _worker_shape(known: KnownWorker) -> dict[str, object]:
+def _worker_shape(known: KnownWorker) -> Shape:
     said = known.registration
     return {
         "worker_id": known.worker_id,
@@ -111,7 +112,7 @@ def _worker_shape(known: KnownWorker) -> dict[str, object]:
     }
 
 
-def _worker_row(known: KnownWorker) -> tuple[str, ...]:
+def _worker_row(known: KnownWorker) -> Row:
     said = known.registration
     return (
         said.process.host,

@@ -7,8 +7,6 @@ import secrets
 from functools import partial
 from typing import Final
 
-import click
-
 from upthread.client.project import Project
 from upthread.client.project_opener import open_project
 from upthread.core.actors import Actor
@@ -22,7 +20,7 @@ TOKEN_CHARACTERS_MIN: Final = 16
 
 
 @options.verb
-@click.option("--http", "is_http", is_flag=True, help="Over HTTP on loopback, not stdio.")
+@options.flag("--http", "is_http", "Over HTTP on loopback, not stdio.")
 @options.port
 def main(call: Call, *, is_http: bool, port: int) -> None:
     """Serve delegation as MCP tools, until the client or Ctrl-C ends it."""

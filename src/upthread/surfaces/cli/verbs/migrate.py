@@ -15,12 +15,11 @@ import click
 from upthread.client.store_move import MovePlan, MoveRequest, make_move, plan_move, resolved
 from upthread.client.stores import migrate_store
 from upthread.errors import UsageError
-from upthread.runtime.record.store_copy import ToMove
 from upthread.store.kinds import KINDS, PARTS
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import confirm
-from upthread.surfaces.cli.terminal.output import Output, StatusLine
+from upthread.surfaces.cli.terminal.output import Output, Shape, StatusLine
 from upthread.surfaces.cli.terminal.phrases import counted
 
 TOLD_EVERY_S: Final = 5.0
@@ -41,23 +40,15 @@ _SHOWN: Final = (
     "--from", "source", metavar="DB", help="Move the record from here: sqlite, or a --db."
 )
 @click.option("--to", "target", metavar="DB", help="Move the record to here.")
-@click.option("--all", "is_all", is_flag=True, help="Move every project, not only this one.")
+@options.flag("--all", "is_all", "Move every project, not only this one.")
 @options.yes
 @options.dry_run
-def main(
-    call: Call,
-    *,
-    source: str | None,
-    target: str | None,
-    is_all: bool,
-    is_yes: bool,
-    is_dry_run: bool,
-) -> None:
+def main(call: Call, *, source: str | None, target: str | None, is_all: bool) -> None:
     """Create or upgrade the schema of a PostgreSQL database, or move a record to another one."""
     if source is None and target is None:
         _migrate(call)
         return
-    if not is_dry_run:
+    if not call.is_dry_run:
         require_person("nobody moves the record", "migrate", "--help")
     settings = call.settings()
     if source is None or target is None:
@@ -65,23 +56,24 @@ def main(
             "a move needs both ends", hint="upthread migrate --from sqlite --to postgres://…"
         )
     request = MoveRequest(
+        settings=settings,
         source=resolved(settings, source),
         target=resolved(settings, target),
         directory=None if is_all else Path.cwd(),
     )
-    plan = plan_move(settings, request)
+    plan = plan_move(request)
     if not call.output.is_json:
         _show(call.output, plan)
-    if is_dry_run:
+    if call.is_dry_run:
         _tell(call.output, plan, is_done=False)
         return
-    confirm(call.output, f"Move to {plan.target}?", is_yes=is_yes, declined="nothing was moved")
+    confirm(call, f"Move to {plan.target}?", declined="nothing was moved")
     progress = _Progress(call.output, sum(project.left for project in plan.projects))
     try:
-        done = make_move(settings, request, on_entries=progress.add)
+        done = make_move(request, on_entries=progress.add)
     # Also after an interruption, otherwise the status line stays on the screen.
     finally:
-        progress.end()
+        progress.status.hide()
     _tell(call.output, done, is_done=True)
 
 
@@ -101,7 +93,7 @@ class _Progress:
 
     def __init__(self, output: Output, total: int) -> None:
         self._output = output
-        self._status = StatusLine(output)
+        self.status = StatusLine(output)
         self._total = total
         self._done = 0
         self._told_at_s = time.monotonic()
@@ -109,13 +101,10 @@ class _Progress:
     def add(self, rows: int) -> None:
         self._done += rows
         text = f"moved {self._done} of {counted(self._total, 'record')}"
-        self._status.show(text)
+        self.status.show(text)
         if not self._output.is_live and time.monotonic() - self._told_at_s > TOLD_EVERY_S:
             self._told_at_s = time.monotonic()
             self._output.note(text)
-
-    def end(self) -> None:
-        self._status.hide()
 
 
 def _show(output: Output, plan: MovePlan) -> None:
@@ -158,21 +147,20 @@ def _tell(output: Output, plan: MovePlan, *, is_done: bool) -> None:
     output.line(f"{plan.source} was only read: nothing keeps the two the same from here on")
 
 
-def _shape(plan: MovePlan, *, is_done: bool) -> dict[str, object]:
+def _shape(plan: MovePlan, *, is_done: bool) -> Shape:
     return {
         "from": plan.source,
         "to": plan.target,
         "is_moved": is_done,
-        "projects": [_project_shape(each) for each in plan.projects],
+        "projects": [
+            {
+                "project_id": each.project_id,
+                "paths": [identity.path for identity in each.identities],
+                "entries": {kind: each.entries[kind] for kind in KINDS},
+                "entries_there_before": each.there,
+            }
+            for each in plan.projects
+        ],
         "projects_left": plan.others,
         "redaction_key": plan.key,
-    }
-
-
-def _project_shape(project: ToMove) -> dict[str, object]:
-    return {
-        "project_id": project.project_id,
-        "paths": [each.path for each in project.identities],
-        "entries": {kind: project.entries[kind] for kind in KINDS},
-        "entries_there_before": project.there,
     }

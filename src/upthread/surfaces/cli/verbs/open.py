@@ -9,11 +9,13 @@ from typing import NoReturn
 
 from upthread.agents.registry import AGENTS_AND_REHEARSAL
 from upthread.boundary import programs
+from upthread.client.parts import Command
 from upthread.client.project import Project
+from upthread.client.worktrees import refuse_running
 from upthread.core.sessions import OwnInterface
 from upthread.core.states import tell_command
 from upthread.core.types import Link
-from upthread.errors import LeaseHeldError, UpthreadError, UsageError
+from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
@@ -26,30 +28,31 @@ from upthread.surfaces.cli.terminal.state_lines import open_link, opening_comman
 @options.verb
 @options.address
 @options.dry_run
-def main(call: Call, *, address: str, is_dry_run: bool) -> int:
+def main(call: Call, *, address: str) -> int:
     """Resume a session in the agent's own interface. With --json, only print the command."""
 
-    async def use(project: Project) -> tuple[RoleView, Link, OwnInterface]:
+    async def use(project: Project) -> tuple[RoleView, OwnInterface]:
         view = await project.role(address)
-        link = open_link(view.conversation, view.link)
-        return view, link, await project.own_interface(link)
+        return view, await project.own_interface(view.link)
 
-    view, link, opened = call.with_project(use, needs=Needs(tables=STARTING))
+    view, opened = call.with_project(use, needs=Needs(tables=STARTING))
+    link = open_link(view.conversation, view.link)
     words = _command(view, link, opened)
     if call.output.is_json:
         told = {"address": view.conversation.address, "command": words}
         call.output.json({**told, "working_directory": link.working_directory})
         return 0
     line = opening_command(opened)
-    if is_dry_run:
+    if call.is_dry_run:
         call.output.line(line)
         return 0
-    _refuse_two_writers(view)
+    # Claude Code 2.1.329 lets two write, and loses one branch without a word.
+    refuse_running(view, "open it when the turn has ended")
     call.output.note(f"{conversation_name(view.conversation)}: {line}", "dim")
     return _become(words, link)
 
 
-def _command(view: RoleView, link: Link, opened: OwnInterface) -> tuple[str, ...]:
+def _command(view: RoleView, link: Link, opened: OwnInterface) -> Command:
     address = view.conversation.address
     if opened.command is None:
         here = f"go on from here: {tell_command(address)}"
@@ -63,21 +66,7 @@ def _command(view: RoleView, link: Link, opened: OwnInterface) -> tuple[str, ...
     return opened.command
 
 
-def _refuse_two_writers(view: RoleView) -> None:
-    """Two writers on one upstream session lose a branch of it."""
-    # Claude Code 2.1.329 lets both write, and loses one branch without a word.
-    if view.holder is None:
-        return
-    address = view.conversation.address
-    raise LeaseHeldError(
-        f"{address} is in a turn, held by {view.holder.in_words()}",
-        holder=view.holder.in_words(),
-        hint="open it when the turn has ended",
-        address=address,
-    )
-
-
-def _become(command: tuple[str, ...], link: Link) -> NoReturn:
+def _become(command: Command, link: Link) -> NoReturn:
     entry = AGENTS_AND_REHEARSAL.get(link.agent)
     install = entry.how_to_install if entry else f"put {command[0]} on PATH"
     if not Path(link.working_directory).is_dir():

@@ -52,9 +52,7 @@ EDITS_SHOWN_MAX: Final = 50
 )
 @click.option("--into", metavar="DIR", help="Where the copies go.")
 @options.dry_run
-def main(
-    call: Call, *, target: str, session: str | None, into: str | None, is_dry_run: bool
-) -> int:
+def main(call: Call, *, target: str, session: str | None, into: str | None) -> int:
     """Repair an agent's damaged histories in a copy. Its own store is never changed."""
     target = name_of(target)
     if target not in WITH_A_STORE:
@@ -65,7 +63,10 @@ def main(
             f"{target} has no session {session!r}",
             hint=f"see: {command('upthread', 'doctor', target)}",
         )
-    wrong = [each for each in found if faults(each.history) or _has_bad_lines(each)]
+    # A copy can do without lines that cannot be read.
+    wrong = [
+        each for each in found if faults(each.history) or (each.is_of_lines and each.unreadable)
+    ]
     known = [each for each in wrong if each.is_version_known]
     for each in wrong:
         # A form we do not know is never written: a copy made from a guess would be believed.
@@ -80,7 +81,7 @@ def main(
         raise UsageError(
             f"there are {len(paths)} stores to repair", hint="leave --into out, or name a session"
         )
-    if is_dry_run or not paths:
+    if call.is_dry_run or not paths:
         return _plan(call, target, known)
     copies = [_copy(target, path, known, into=into, session=session) for path in paths]
     return _tell(call, target, copies, known)
@@ -91,11 +92,6 @@ def _found(agent: str) -> Iterator[VendorHistory]:
         if isinstance(stored, StoreError):
             raise stored
         yield stored
-
-
-def _has_bad_lines(history: VendorHistory) -> bool:
-    """Whether its file has lines that a copy can do without."""
-    return history.is_of_lines and bool(history.unreadable)
 
 
 def _plan(call: Call, agent: str, known: Sequence[VendorHistory]) -> int:
@@ -120,35 +116,32 @@ def _copy(
     into: str | None,
     session: str | None,
 ) -> RepairedCopy:
-    place = Path(into) if into else _free(home_directory(os.environ) / "repairs", agent, path)
+    place, number = Path(into or ""), 0
+    # Never one that is taken: repairs are kept.
+    while not into and (number == 0 or place.exists()):
+        number += 1
+        place = home_directory(os.environ) / "repairs" / f"{agent}-{path.stem}-{number}"
     ids = [each.session_id for each in known if each.path == path]
     return reader_of(agent).repair(path, place, session_id=session, sessions=ids)
-
-
-def _free(directory: Path, agent: str, path: Path) -> Path:
-    """Return a place that is not taken: repairs are kept."""
-    number = 1
-    while (place := directory / f"{agent}-{path.stem}-{number}").exists():
-        number += 1
-    return place
 
 
 def _tell(
     call: Call, agent: str, copies: Sequence[RepairedCopy], known: Sequence[VendorHistory]
 ) -> int:
     output = call.output
+    # A sub-agent's session opens by its main session alone.
+    alone = [e for e in known if not e.parent_session_id and Path(e.directory).is_dir()]
     asked = {
-        copy.after: anyio.run(ask_agent, agent, copy, _to_open(known, copy), os.environ)
+        copy.after: anyio.run(
+            ask_agent, agent, copy, [each for each in alone if each.path == copy.source], os.environ
+        )
         for copy in copies
     }
     is_wrong = any(copy.left or asked[copy.after].refusals for copy in copies)
     if output.is_json:
         shapes = [
             {
-                "source": str(copy.source),
-                "before": str(copy.before),
-                "after": str(copy.after),
-                **members(copy, "edits left"),
+                **members(copy, "source before after edits left"),
                 **members(asked[copy.after], "opens refusals"),
             }
             for copy in copies
@@ -174,10 +167,6 @@ def _tell(
     return LEFT_WRONG if is_wrong else 0
 
 
-def _to_open(known: Sequence[VendorHistory], copy: RepairedCopy) -> list[VendorHistory]:
-    return [each for each in known if each.path == copy.source and can_be_asked(each)]
-
-
 def _tell_asked(call: Call, agent: str, asked: OpeningResult) -> None:
     for session, why in asked.refusals.items():
         call.output.line(f"{agent} does not open {session}: {why}", "red")
@@ -193,12 +182,8 @@ def _tell_asked(call: Call, agent: str, asked: OpeningResult) -> None:
 
 def _own(call: Call, address: str) -> int:
     async def use(project: Project) -> tuple[str, History]:
-        view = await project.role(address)
-        conversation = view.conversation
-        messages = await anyio.to_thread.run_sync(
-            lambda: project.store.messages(conversation.conversation_id)
-        )
-        return conversation_name(conversation), history_of(messages)
+        name = conversation_name((await project.role(address)).conversation)
+        return name, history_of(await project.conversation(address))
 
     name, history = call.with_project(use)
     made = repaired(history)
@@ -217,11 +202,6 @@ def _own(call: Call, address: str) -> int:
 
 _NEEDED: Final = ("config.toml",)
 """Codex opens a thread only where the thread's model provider is configured (0.171.0)."""
-
-
-def can_be_asked(history: VendorHistory) -> bool:
-    """Return whether its agent can be asked to open a session: not a sub-agent's."""
-    return not history.parent_session_id and Path(history.directory).is_dir()
 
 
 class OpeningResult(Struct, frozen=True, kw_only=True):

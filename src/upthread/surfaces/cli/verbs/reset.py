@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import click
-
 from upthread.client.project import Project
 from upthread.core.types import Conversation
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.input import confirm
+from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 
 
 @options.verb
 @options.address
-@click.option(
-    "--turn",
-    "is_turn",
-    is_flag=True,
-    help="Only free the conversation from an agent on a host that is gone.",
+@options.flag(
+    "--turn", "is_turn", "Only free the conversation from an agent on a host that is gone."
 )
 @options.yes
 @options.dry_run
-def main(call: Call, *, address: str, is_turn: bool, is_yes: bool, is_dry_run: bool) -> None:
+def main(call: Call, *, address: str, is_turn: bool) -> None:
     """End a conversation and start a new one in its place. The old one stays for the audit."""
-    if not is_dry_run:
+    if not call.is_dry_run:
         only = ("--turn",) if is_turn else ()
         require_person("nobody ends a conversation", "reset", address, *only)
 
@@ -38,26 +34,23 @@ def main(call: Call, *, address: str, is_turn: bool, is_yes: bool, is_dry_run: b
     view = call.with_project(lambda project: project.role(address))
     output = call.output
     if not output.is_json:
-        output.line(_plan_to_free(view) if is_turn else _plan(view))
-    if is_dry_run:
+        output.line(_plan(view, is_turn=is_turn))
+    if call.is_dry_run:
         _tell(call, view, None)
         return
-    confirm(output, f"Reset {view.conversation.address}?", is_yes=is_yes)
+    confirm(call, f"Reset {view.conversation.address}?")
     _tell(call, view, call.with_project(change))
 
 
-def _plan_to_free(view: RoleView) -> str:
-    holder = view.holder.in_words() if view.holder else "nobody"
-    return (
-        f"{conversation_name(view.conversation)}: in use by {holder}. Free it only if that agent "
-        "is gone: otherwise two agents work in one session. The conversation continues."
-    )
-
-
-def _plan(view: RoleView) -> str:
-    link = view.link
+def _plan(view: RoleView, *, is_turn: bool) -> str:
+    name, link = conversation_name(view.conversation), view.link
+    if is_turn:
+        holder = view.holder.in_words() if view.holder else "nobody"
+        return (
+            f"{name}: in use by {holder}. Free it only if that agent is gone: otherwise two agents"
+            " work in one session. The conversation continues."
+        )
     session = f", session {link.upstream_session_id} of {link.agent}" if link else ""
-    name = conversation_name(view.conversation)
     return (
         f"{name}: {counted(view.turns, 'turn')}{session}. A new conversation begins in its place, "
         "which remembers nothing of this one; the old one stays for the audit."
@@ -70,7 +63,7 @@ def _tell(call: Call, old: RoleView, new: Conversation | None) -> None:
             "address": old.conversation.address,
             "is_done": new is not None,
             "turns": old.turns,
-            "upstream_session_id": old.link.upstream_session_id if old.link else None,
+            **members(old.link, "upstream_session_id"),
             "old_conversation_id": old.conversation.conversation_id,
             "new_conversation_id": new.conversation_id if new else None,
         }

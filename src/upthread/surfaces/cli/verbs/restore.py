@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from upthread.client.database_files import Lacking, Restored, restore
+from upthread.client.database_files import Restored, restore
 from upthread.errors import UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
@@ -24,12 +24,8 @@ from upthread.surfaces.cli.terminal.phrases import command, conversation_name, c
 )
 @options.yes
 @options.dry_run
-@click.option(
-    "--settle", "is_settling", is_flag=True, help="You looked: `once` takes keys that it lacks."
-)
-def main(
-    call: Call, *, source: str | None, is_yes: bool, is_dry_run: bool, is_settling: bool
-) -> None:
+@options.flag("--settle", "is_settling", "You looked: `once` takes keys that it lacks.")
+def main(call: Call, *, source: str | None, is_settling: bool) -> None:
     """Replace the database by a backup. The present file is kept aside."""
     if is_settling:
         _settle(call)
@@ -38,19 +34,18 @@ def main(
         raise UsageError("there is no backup named", hint="upthread restore FILE")
     settings, file = call.settings(), Path(source)
     # Compared before the question, so that a person can refuse when the backup lacks turns.
-    if not is_dry_run:
+    if not call.is_dry_run:
         require_person("nobody puts a backup in the place of the record", "restore", source)
-    if is_dry_run or not is_yes:
+    if call.is_dry_run or not call.is_yes:
         plan = restore(settings, file, is_done=False)
         if not call.output.is_json:
             _show(call.output, plan)
-        if is_dry_run:
+        if call.is_dry_run:
             _told(call.output, plan, is_done=False)
             return
-        question = f"Put {plan.backup} in the place of {plan.database}?"
-        confirm(call.output, question, is_yes=is_yes)
+        confirm(call, f"Put {plan.backup} in the place of {plan.database}?")
     done = restore(settings, file)
-    if is_yes and not call.output.is_json:
+    if call.is_yes and not call.output.is_json:
         _show(call.output, done)
     _told(call.output, done, is_done=True)
 
@@ -69,34 +64,36 @@ def _show(output: Output, found: Restored) -> None:
         output.note(f"what it lacks cannot be told: {found.unread}", "yellow")
     for each in found.lacking:
         name = conversation_name(each.conversation)
-        output.row((f"{one_line(name)}: ", "bold"), (one_line(_lacking_in_words(each)), ""))
-        output.command("  ", _cure(each))
-
-
-def _lacking_in_words(lacking: Lacking) -> str:
-    turns = f"{counted(lacking.turns, 'turn')} more than the backup" if lacking.turns > 0 else ""
-    if lacking.is_known:
-        return f"{turns}, which {lacking.agent} has in {lacking.session}"
-    session = f"goes on in {lacking.session} of {lacking.agent}, which the backup does not know"
-    return "; ".join(filter(None, (turns, session)))
-
-
-def _cure(lacking: Lacking) -> str:
-    address = lacking.conversation.address
-    if lacking.is_known:
-        return command("upthread", "tell", address, "…")
-    return command("upthread", "adopt", address, lacking.session)
+        address = each.conversation.address
+        turns = f"{counted(each.turns, 'turn')} more than the backup" if each.turns > 0 else ""
+        if each.is_known:
+            said = f"{turns}, which {each.agent} has in {each.session}"
+            cure = command("upthread", "tell", address, "…")
+        else:
+            session = f"goes on in {each.session} of {each.agent}, which the backup does not know"
+            said = "; ".join(filter(None, (turns, session)))
+            cure = command("upthread", "adopt", address, each.session)
+        output.row((f"{one_line(name)}: ", "bold"), one_line(said))
+        output.command("  ", cure)
 
 
 def _told(output: Output, found: Restored, *, is_done: bool) -> None:
     if output.is_json:
         output.json(
             {
-                "database": str(found.database),
-                "backup": str(found.backup),
-                "kept": None if found.aside is None else str(found.aside),
+                **members(found, "database backup"),
+                "kept": found.aside,
                 "is_restored": is_done,
-                "lacking": [_shape(each) for each in found.lacking],
+                "lacking": [
+                    {
+                        **members(each.conversation, "address conversation_id"),
+                        "turns": each.turns,
+                        "agent": each.agent or None,
+                        "upstream_session_id": each.session or None,
+                        "is_session_known": each.is_known,
+                    }
+                    for each in found.lacking
+                ],
                 "not_compared_because": found.unread or None,
             }
         )
@@ -105,13 +102,3 @@ def _told(output: Output, found: Restored, *, is_done: bool) -> None:
         output.line(f"{found.database}: is now the backup {found.backup}", "green")
         if found.aside is not None:
             output.line(f"what was there is kept: {found.aside}")
-
-
-def _shape(lacking: Lacking) -> dict[str, object]:
-    return {
-        **members(lacking.conversation, "address conversation_id"),
-        "turns": lacking.turns,
-        "agent": lacking.agent or None,
-        "upstream_session_id": lacking.session or None,
-        "is_session_known": lacking.is_known,
-    }

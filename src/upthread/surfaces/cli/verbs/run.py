@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import click
 
@@ -16,10 +16,10 @@ from upthread.core.states import effects_command, run_command
 from upthread.core.types import Continuity, Outcome
 from upthread.errors import UsageError
 from upthread.runtime.record.workstream_views import WorkstreamView
-from upthread.runtime.turns.delegation import Listener, RunOptions, TurnResult
+from upthread.runtime.turns.delegation import RunOptions, TurnResult
 from upthread.store.address import is_postgres
 from upthread.surfaces.cli import options, shapes
-from upthread.surfaces.cli.call import Call, ended_by_signals
+from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import RUN, Needs
 from upthread.surfaces.cli.terminal.input import read_prompt, read_specification, with_agent
 from upthread.surfaces.cli.terminal.output import Output
@@ -39,8 +39,6 @@ from upthread.surfaces.cli.terminal.state_lines import (
     write_doubts,
     write_next,
 )
-
-TellResult: TypeAlias = Callable[[str, TurnResult], Awaitable[None]]
 
 _ROLE_AGENT = re.compile(r"(?P<role>[a-z0-9][a-z0-9_-]*)=(?P<agent>.+)", re.DOTALL)
 _STATUS_STYLES = {"approved": "green", "done": "green", "waiting_for_human": "yellow"}
@@ -70,18 +68,9 @@ class Ran(NamedTuple):
 )
 @click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Stop after N steps.")
 @options.tokens_max
-@click.option(
-    "--detach", "is_detached", is_flag=True, help="Take no step: leave the run to workers."
-)
-@click.option(
-    "--wait", "is_waiting", is_flag=True, help="Wait for another run, and for a rate limit."
-)
-@click.option(
-    "--worktree",
-    "is_worktree",
-    is_flag=True,
-    help="Work in a git worktree of its own, on its own branch.",
-)
+@options.flag("--detach", "is_detached", "Take no step: leave the run to workers.")
+@options.flag("--wait", "is_waiting", "Wait for another run, and for a rate limit.")
+@options.flag("--worktree", "is_worktree", "Work in a git worktree of its own, on its own branch.")
 @click.option(
     "--continuity",
     type=click.Choice(["resume", "fresh", "auto"]),
@@ -108,7 +97,6 @@ def main(
     output = call.output
     screen = Screen(output, shows_reply=False)
     listener = screen.listener()
-    tell_result = _result_printer(output, screen)
 
     async def use(project: Project, agent: str | None) -> Ran:
         # Checked before the run starts, because without workers no process would continue it.
@@ -127,21 +115,15 @@ def main(
             continuity=continuity,
             listener=listener,
             on_event=_event_printer(workstream, output, screen, is_waiting=is_waiting),
-            on_result=_doubt_teller(project, tell_result, listener),
+            on_result=_result_teller(project, output, screen),
         )
         view = await project.run(workstream, given, chosen)
         total = await project.spent_on_run(workstream)
         return Ran(view, total, await project.show(workstream))
 
     needs = Needs(tables=RUN, is_run=True, notice=listener.notice)
-
-    def attempt(agent: str | None) -> Ran:
-        return call.with_project(
-            lambda up: use(up, agent), ask_person=screen.ask_person, needs=needs
-        )
-
-    with ended_by_signals(screen.ids, screen.has_ended), screen:
-        ended = with_agent(output, attempt, everyone)
+    with screen.ended_by_signals():
+        ended = with_agent(call, use, everyone, needs=needs, ask_person=screen.ask_person)
     _end(workstream, ended, output, is_detached=is_detached)
     if tokens_max is not None and not output.is_json:
         output.note(spent_line(workstream, ended.total, tokens_max))
@@ -191,29 +173,25 @@ def _event_printer(
     return tell_event
 
 
-def _result_printer(output: Output, screen: Screen) -> TellResult:
-    async def tell_result(_role: str, result: TurnResult) -> None:
-        if output.is_json:
-            output.json(shapes.turn_ended(result))
-            return
-        screen.hide()
-        style, said = step_in_words(result)
-        output.row(("  ", ""), (said, style))
-
-    return tell_result
-
-
-def _doubt_teller(project: Project, tell_result: TellResult, listener: Listener) -> TellResult:
+def _result_teller(
+    project: Project, output: Output, screen: Screen
+) -> Callable[[str, TurnResult], Awaitable[None]]:
     """Return a callback that shows a step's result, and each action in doubt once."""
     told: set[str] = set()
+    notice = screen.listener().notice
 
-    async def tell(role: str, result: TurnResult) -> None:
-        await tell_result(role, result)
+    async def tell(_role: str, result: TurnResult) -> None:
+        if output.is_json:
+            output.json(shapes.turn_ended(result))
+        else:
+            screen.hide()
+            style, said = step_in_words(result)
+            output.row("  ", (said, style))
         for doubt in await project.effects_in_doubt(result.conversation.key.workstream):
             # After each step, so that a person can check while the run continues.
             if doubt.effect_id not in told:
                 told.add(doubt.effect_id)
-                listener.notice(doubt_notice(doubt))
+                notice(doubt_notice(doubt))
 
     return tell
 
@@ -239,9 +217,8 @@ def _end(workstream: str, ended: Ran, output: Output, *, is_detached: bool) -> N
             output.json(shapes.waiting(workstream, view))
         settling = [effects_command(workstream)] if ended.stands.in_doubt else []
         commands = [*settling, *next_commands(workstream, view)]
-        stands = ended.stands
         output.json(
-            shapes.ran(workstream, view, ended.total, next_commands=commands, stands=stands)
+            shapes.ran(workstream, view, ended.total, next_commands=commands, stands=ended.stands)
         )
         return
     status = shapes.run_status(view)

@@ -24,10 +24,10 @@ from upthread.runtime.record.savings import (
 )
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.shapes import Shape
-from upthread.surfaces.cli.terminal.output import Output, members
+from upthread.surfaces.cli.shapes import tokens_expected
+from upthread.surfaces.cli.terminal.output import Output, Shape, Styled, members
 from upthread.surfaces.cli.terminal.phrases import counted, one_line
-from upthread.surfaces.cli.terminal.state_lines import write_table
+from upthread.surfaces.cli.terminal.state_lines import Row, write_table
 
 NOT_TOLD: Final = "not told"
 KINDS: Final = ("read", "cached", "cache_written", "written")
@@ -70,11 +70,9 @@ def main(call: Call, *, workstream: str | None, prices: str | None) -> None:
     if not delegations:
         output.note("nothing was delegated here yet")
         return
-    output.row(
-        (one_line(workstream or "all workstreams"), "bold"), (f": {ways_in_words(total)}", "")
-    )
+    output.row((one_line(workstream or "all workstreams"), "bold"), f": {ways_in_words(total)}")
     for label, value in sum_lines(total):
-        output.row((f"  {label:<12}", "dim"), (value, ""))
+        output.row((f"  {label:<12}", "dim"), value)
     output.line()
     if workstream is not None:
         head, rows = rows_of(delegations, paid)
@@ -108,7 +106,7 @@ def ways_in_words(total: Savings) -> str:
     return f"{counted(total.delegations, 'delegation')}: {ways}"
 
 
-def sum_lines(total: Savings) -> Iterator[tuple[str, str]]:
+def sum_lines(total: Savings) -> Iterator[Styled]:
     """Yield each figure with its label. A figure that no agent reported is *not told*."""
     yield "spent", _sum(total.spent)
     yield "read", _sum(total.read)
@@ -163,10 +161,10 @@ def money(amount: Decimal) -> str:
 
 def rows_of(
     delegations: Sequence[Delegation], prices: Prices | None = None
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+) -> tuple[Row, list[Row]]:
     """Return the head of a table of delegations, and its rows."""
     head = ("ADDRESS", "TURN", "DECISION", "EXPECTED", "FIRST READ", "CACHED", "SPENT", "SAVED")
-    rows: list[tuple[str, ...]] = [
+    rows: list[Row] = [
         (
             one.address,
             str(one.number),
@@ -198,7 +196,7 @@ def _write_group(
 ) -> None:
     ways = get_args(Way)
     head = (name.upper(), *map(str.upper, ways), "SPENT", "SAVED", "AGAIN")
-    rows: list[tuple[str, ...]] = []
+    rows: list[Row] = []
     for shared, each in grouped(delegations, _GROUPS[name]).items():
         total = savings_of(each, prices)
         again = str(total.files_again + total.questions_again)
@@ -258,11 +256,7 @@ def _delegation_shape(one: Delegation, prices: Prices | None) -> Shape:
     is_measured = one.spent is not None and not one.spent.is_estimate
     return {
         **members(one, "address turn_id number opened_at_ms agent decision way"),
-        "expected": {
-            "tokens_to_resume": one.price.resume.count if one.price.resume else None,
-            "tokens_to_brief": one.price.briefing.count if one.price.briefing else None,
-            "cache": one.price.cache,
-        },
+        "expected": {**tokens_expected(one.price), "cache": one.price.cache},
         "tokens_spent": one.spent.count if one.spent and is_measured else None,
         "requests": usage.requests or None,
         "tokens_read": usage.read,

@@ -7,19 +7,21 @@ message only the part around the words is redacted.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import click
-from msgspec import Struct, to_builtins
+from msgspec import Struct, field, to_builtins
 
 from upthread.agent_stores.base import SessionOutline, look
 from upthread.agent_stores.homes import store_of
 from upthread.agent_stores.reader import Said, Searched, Words, texts_in
 from upthread.agents.stored import searched_sessions
+from upthread.client.parts import Command
 from upthread.client.project import Project
 from upthread.client.project_opener import Surroundings
+from upthread.client.stores import conversations_in
 from upthread.core.types import (
     Conversation,
     ErasedPart,
@@ -32,7 +34,7 @@ from upthread.core.types import (
 from upthread.store.base import Store
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.sessions import opening_of
+from upthread.surfaces.cli.sessions import Redact, opening_of
 from upthread.surfaces.cli.terminal.phrases import command as quoted
 from upthread.surfaces.cli.terminal.phrases import counted, midnight_ms, one_line
 from upthread.surfaces.cli.terminal.phrases import since as when
@@ -69,11 +71,11 @@ class Hit(Struct, frozen=True, kw_only=True):
     title: str = ""
     address: str = ""
     message: int | None = None
-    resume_command: tuple[str, ...] | None = None
-    unarchive_command: tuple[str, ...] | None = None
+    resume_command: Command | None = None
+    unarchive_command: Command | None = None
 
 
-def found_in(said: Said, words: Words, redact: Callable[[str], str]) -> str | None:
+def found_in(said: Said, words: Words, redact: Redact) -> str | None:
     """Return what stands around the words in a text, None where they are not in it."""
     place = words.place_in(said.text)
     if place is None:
@@ -86,21 +88,6 @@ def found_in(said: Said, words: Words, redact: Callable[[str], str]) -> str | No
     begun = max(0, place - CONTEXT_CHARACTERS // 3)
     text = " ".join(around[begun : begun + CONTEXT_CHARACTERS].split())
     return f"{'…' if begun else ''}{text}{'…' if begun + CONTEXT_CHARACTERS < len(around) else ''}"
-
-
-class Asked(Struct, frozen=True, kw_only=True):
-    """Which sessions are searched, and how many hits are shown."""
-
-    role: str | None
-    agent: str | None
-    place: Path | None
-    is_all: bool
-
-    def takes(self, outline: SessionOutline) -> bool:
-        """Return whether the filters take a session."""
-        top = str(self.place.resolve()) if self.place else ""
-        is_there = not top or Path(outline.directory).is_relative_to(top)
-        return is_there and (self.role is None or outline.role == self.role)
 
 
 @options.verb
@@ -117,7 +104,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     help="Only sessions in this directory.",
 )
 @click.option("--since", metavar="DATE", help="Only sessions used since, UTC.")
-@click.option("--all", "is_all", is_flag=True, help="Every hit, not only the newest.")
+@options.flag("--all", "is_all", "Every hit, not only the newest.")
 def main(
     call: Call,
     *,
@@ -130,127 +117,122 @@ def main(
 ) -> None:
     """Search our record and all that the agents have stored, the newest session first."""
     call.is_stream = True
-    asked = Asked(
-        role=role, agent=None if agent is None else store_of(agent), place=place, is_all=is_all
+    search = _Search(
+        call=call,
+        around=call.surroundings(),
+        words=Words([*words]),
+        role=role,
+        agent=None if agent is None else store_of(agent),
+        place=place,
+        since_ms=midnight_ms(since, "--since 2026-11-20") if since else 0,
+        is_all=is_all,
     )
-    sought = Words([*words])
-    since_ms = midnight_ms(since, "--since 2026-11-20") if since else 0
-    around = call.surroundings()
     seen = look(seconds_max=SECONDS_MAX)
-    telling = _Telling(call, since_ms=since_ms, most=None if asked.is_all else HITS_MAX)
-    _tell_own(call, around, sought, asked, telling)
-    if not telling.is_full:
-        with searched_sessions(os.environ, seen, agent=asked.agent) as sessions:
-            _tell_theirs(sessions, sought, around, asked, telling)
-    if telling.is_full or telling.has_left_out:
+    search.own()
+    if not search.is_full:
+        with searched_sessions(os.environ, seen, agent=search.agent) as sessions:
+            search.theirs(sessions)
+    if search.is_full or search.has_left_out:
         call.output.note("there may be more: --all, or more words", "dim")
     passed_over = sum(seen.passed_over.values())
     if call.output.is_json:
-        result = {"hits": telling.told, "passed_over": passed_over}
+        result = {"hits": search.told, "passed_over": passed_over}
         result["is_cut_short"] = seen.is_cut_short
         call.output.json({"type": "result", "status": "done", **result})
         return
-    if not telling.told:
+    if not search.told:
         call.output.note("nothing was found; all words have to be in one message", "dim")
     if passed_over:
         call.output.note(f"{counted(passed_over, 'file')} could not be read: upthread", "dim")
 
 
-class _Telling:
+class _Search(Struct, kw_only=True):
     """Shows hits as they come, up to a maximum.
 
+    `role`, `agent` and `place` say which sessions are searched, `is_all` that every hit is shown.
     `settled` are the agents' sessions that are not searched in their store as well: what is ours
     was told with its address, and what was forgotten here is not found again.
     """
 
-    def __init__(self, call: Call, *, since_ms: int, most: int | None) -> None:
-        self._call = call
-        self._since_ms = since_ms
-        self._most = most
-        self.settled: set[str] = set()
-        self.told = 0
-        self.is_full = self.has_left_out = False
+    call: Call
+    around: Surroundings
+    words: Words
+    role: str | None
+    agent: str | None
+    place: Path | None
+    since_ms: int
+    is_all: bool
+    settled: set[str] = field(default_factory=set[str])
+    told: int = 0
+    is_full: bool = False
+    has_left_out: bool = False
 
-    def tell(self, hit: Hit) -> None:
-        """Show a hit that is new enough. A hit above the maximum sets `is_full`."""
-        if hit.at_ms < self._since_ms:
+    def own(self) -> None:
+        """Show the hits in our record."""
+        if not self.around.has_record:
             return
-        self.is_full = self.told == self._most
+
+        async def use(project: Project) -> None:
+            told: set[str] = set()
+            for hit in own_hits(project, self.words, self.settled):
+                self.settled.add(hit.session_id)
+                is_asked = self.role in {None, hit.role} and self.agent in {None, hit.agent}
+                if hit.address in told and not self.is_all:
+                    self.has_left_out = True
+                elif is_asked and self.place is None:
+                    self._tell(hit)
+                    told.add(hit.address)
+                if self.is_full:
+                    return
+
+        self.call.with_project(use)
+
+    def theirs(self, sessions: Iterator[Searched]) -> None:
+        """Show the hits in the agents' stores."""
+        for session in sessions:
+            for number, hit in enumerate(self._hits_of(session)):
+                self.has_left_out |= number > 0 and not self.is_all
+                if hit.session_id in self.settled or (number and not self.is_all):
+                    break
+                self._tell(hit)
+                if self.is_full:
+                    return
+
+    def _tell(self, hit: Hit) -> None:
+        """Show a hit that is new enough. A hit above the maximum sets `is_full`."""
+        if hit.at_ms < self.since_ms:
+            return
+        self.is_full = not self.is_all and self.told == HITS_MAX
         if not self.is_full:
             self.told += 1
-            _tell(self._call, hit)
+            _tell(self.call, hit)
 
-
-def _tell_own(
-    call: Call, around: Surroundings, words: Words, asked: Asked, telling: _Telling
-) -> None:
-    """Show the hits in our record."""
-    if not around.has_record:
-        return
-
-    async def use(project: Project) -> None:
-        told: set[str] = set()
-        for hit in own_hits(project, words, telling.settled):
-            telling.settled.add(hit.session_id)
-            is_asked = asked.role in {None, hit.role} and asked.agent in {None, hit.agent}
-            if hit.address in told and not asked.is_all:
-                telling.has_left_out = True
-            elif is_asked and asked.place is None:
-                telling.tell(hit)
-                told.add(hit.address)
-            if telling.is_full:
+    def _hits_of(self, session: Searched) -> Iterator[Hit]:
+        outline: SessionOutline | None = None
+        redact = self.around.redactor.redact
+        for said in session.said(self.words):
+            text = found_in(said, self.words, redact)
+            if text is None:
+                continue
+            # Read with the first hit: of most sessions nothing has to be known.
+            outline = outline or session.outline()
+            if outline is None or self.role not in {None, outline.role}:
                 return
-
-    call.with_project(use)
-
-
-def _tell_theirs(
-    sessions: Iterator[Searched],
-    words: Words,
-    around: Surroundings,
-    asked: Asked,
-    telling: _Telling,
-) -> None:
-    """Show the hits in the agents' stores."""
-    for session in sessions:
-        for number, hit in enumerate(_hits_of(session, words, around, asked)):
-            telling.has_left_out |= number > 0 and not asked.is_all
-            if hit.session_id in telling.settled or (number and not asked.is_all):
-                break
-            telling.tell(hit)
-            if telling.is_full:
+            if self.place and not Path(outline.directory).is_relative_to(self.place.resolve()):
                 return
-
-
-def _hits_of(session: Searched, words: Words, around: Surroundings, asked: Asked) -> Iterator[Hit]:
-    outline: SessionOutline | None = None
-    redact = around.redactor.redact
-    for said in session.said(words):
-        text = found_in(said, words, redact)
-        if text is None:
-            continue
-        # Read with the first hit: of most sessions nothing has to be known.
-        outline = outline or session.outline()
-        if outline is None or not asked.takes(outline):
-            return
-        yield _hit(outline, said.speaker, said.at_ms or session.used_at_ms, text, around)
-
-
-def _hit(outline: SessionOutline, speaker: str, at_ms: int, text: str, around: Surroundings) -> Hit:
-    redact = around.redactor.redact
-    opening = opening_of(outline)
-    return Hit(
-        agent=outline.agent,
-        session_id=outline.session_id,
-        speaker=speaker,
-        at_ms=at_ms,
-        text=text,
-        directory=redact(outline.directory),
-        role=redact(outline.role),
-        title=outline.title(redact),
-        resume_command=opening.resume_command,
-        unarchive_command=opening.unarchive_command,
-    )
+            opening = opening_of(outline)
+            yield Hit(
+                agent=outline.agent,
+                session_id=outline.session_id,
+                speaker=said.speaker,
+                at_ms=said.at_ms or session.used_at_ms,
+                text=text,
+                directory=redact(outline.directory),
+                role=redact(outline.role),
+                title=outline.title(redact),
+                resume_command=opening.resume_command,
+                unarchive_command=opening.unarchive_command,
+            )
 
 
 def _tell(call: Call, hit: Hit) -> None:
@@ -299,10 +281,9 @@ def own_hits(project: Project, words: Words, forgotten: set[str]) -> Iterator[Hi
 def _newest_first(project: Project) -> list[Conversation]:
     store = project.store
     used: list[tuple[int, int, Conversation]] = []
-    for workstream in store.workstreams(project.project_id):
-        for each in store.conversations(project.project_id, workstream.workstream):
-            for newest in store.messages(each.conversation_id, newest=1):
-                used.append((-newest.recorded_at_ms, len(used), each))
+    for each in conversations_in(store, project.project_id):
+        for newest in store.messages(each.conversation_id, newest=1):
+            used.append((-newest.recorded_at_ms, len(used), each))
     return [each for _, _, each in sorted(used)]
 
 

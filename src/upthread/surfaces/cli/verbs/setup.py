@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, get_args
 
@@ -13,7 +12,6 @@ import click
 
 from upthread.agents.registry import seen_way, version_here, version_warning
 from upthread.boundary.own_files import home_directory, persons_home
-from upthread.client.agent_calls import InUse
 from upthread.config import PROJECT_FILE, Settings, read_config, roles_of_agent
 from upthread.core.agents import AGENTS, NATIVE, Agent, name_of
 from upthread.core.decision.handshake import Continuity
@@ -27,11 +25,11 @@ from upthread.surfaces.cli.consent import DIFF_STYLES, HOOKS, Needs
 from upthread.surfaces.cli.setup import claude_code, codex, launcher, opencode
 from upthread.surfaces.cli.setup.changes import (
     Change,
+    Changes,
+    Environment,
     Installed,
     Target,
     block_of,
-    file_without_block,
-    is_of_repository,
     read_file,
     with_block,
 )
@@ -59,10 +57,10 @@ TARGETS: Final[Mapping[str, Target]] = {
     multiple=True,
     help="A role: resume, fresh or auto.",
 )
-@click.option("--remove", "is_removing", is_flag=True, help="Undo the set-up.")
+@options.flag("--remove", "is_removing", "Undo the set-up.")
 @options.yes
 @options.dry_run
-@click.option("--diff", "has_diff", is_flag=True, help="Show each file line by line.")
+@options.flag("--diff", "has_diff", "Show each file line by line.")
 @click.option(
     "--status-line/--no-status-line",
     default=None,
@@ -74,13 +72,11 @@ def main(
     agent: str,
     roles_given: Sequence[str],
     is_removing: bool,
-    is_yes: bool,
-    is_dry_run: bool,
     has_diff: bool,
     status_line: bool | None,
 ) -> None:
     """Set up an agent, so that each delegation finds its session."""
-    if not is_dry_run:
+    if not call.is_dry_run:
         taken_back = ("--remove",) if is_removing else ()
         require_person("nobody changes the set-up", "setup", agent, *taken_back)
     known = AGENTS.get(name_of(agent))
@@ -90,46 +86,61 @@ def main(
     agent = known.setup_name
     persons_home(os.environ)  # without one, an agent would not find what is set up
     home = home_directory(os.environ)
-    installed = Installed(home)
     if is_removing:
-        kept = installed.undoing(agent, partial(_taken_out, TARGETS[agent]))
+        kept = Installed(home).undoing(agent, TARGETS[agent].taken_out)
         changes = kept
     else:
         _look_at_version(call, known)
-        is_asked = not is_yes and not is_dry_run and can_ask(call.output)
-        of_roles = _roles(call, roles_given, is_asked=is_asked)
+        is_asked = not call.is_yes and not call.is_dry_run and can_ask(call.output)
+        of_roles = role_changes(call, parsed_roles(roles_given), is_asked=is_asked)
         kept = (*_of_agent(call, agent, status_line=status_line, is_asked=is_asked), *of_roles)
         # The launcher first: a hook that names it must never find it missing.
         changes = (launcher.change(home), *kept)
-    needed = tuple(change for change in changes if change.is_needed)
+    needed = tuple(change for change in changes if change.before != change.after)
     if not call.output.is_json:
         _show(call, agent, needed, is_removing=is_removing, has_diff=has_diff)
-    if is_dry_run:
+    if call.is_dry_run:
         _tell(call, agent, needed, is_done=False)
         return
     question = f"{'Change these back' if is_removing else 'Make these changes'}?"
     if needed:
-        confirm(call.output, question, is_yes=is_yes)
-    if is_removing:
-        _take_back(agent, home, installed, needed)
-    else:
-        _make(agent, home, installed, kept, needed)
+        confirm(call, question)
+    _carry_out(agent, home, kept, needed, is_removing=is_removing)
     _tell(call, agent, needed, is_done=True)
     if not is_removing:
-        # Opened once by a person, because hooks do nothing in an unused project.
-        found = call.with_project(lambda project: project.in_use(), needs=Needs(tables=HOOKS))
-        _show_what_happens(call, agent, found)
+        _show_what_happens(call, agent)
 
 
-def _show_what_happens(call: Call, agent: str, found: InUse) -> None:
+def _carry_out(
+    agent: str, home: Path, kept: Iterable[Change], needed: Iterable[Change], *, is_removing: bool
+) -> None:
+    installed = Installed(home)
+    if not is_removing:
+        launcher.make_room(home)
+        # Before any file is changed: killed in between, `--remove` still knows what was there.
+        installed.write_down(agent, kept)
+    for change in needed:
+        change.make()
+    if not is_removing:
+        launcher.forget_told(home)
+        return
+    # After the files, so that a killed undo can be repeated.
+    installed.forget(agent)
+    # Other agents may still call the launcher.
+    if not installed.agents():
+        launcher.remove(home)
+
+
+def _show_what_happens(call: Call, agent: str) -> None:
     """Print which roles continue here, in which workstream, and the next command."""
+    # Opened once by a person, because hooks do nothing in an unused project.
+    found = call.with_project(lambda project: project.in_use(), needs=Needs(tables=HOOKS))
     output = call.output
     if TARGETS[agent].then:
         output.note(TARGETS[agent].then, "yellow")
     if output.is_json:
         return
-    settings = call.trusted_settings()
-    names, unusable = continued_roles(settings, name_of(agent), os.environ)
+    names, unusable = continued_roles(call.trusted_settings(), name_of(agent), os.environ)
     output.line(f"continued here: {', '.join(names) or 'no role yet'}")
     for why in unusable:
         output.line(f"not continued: {why}", "yellow")
@@ -152,9 +163,7 @@ def _look_at_version(call: Call, known: Agent) -> None:
         call.output.note(notice, "yellow")
 
 
-def _of_agent(
-    call: Call, agent: str, *, status_line: bool | None, is_asked: bool
-) -> tuple[Change, ...]:
+def _of_agent(call: Call, agent: str, *, status_line: bool | None, is_asked: bool) -> Changes:
     home = home_directory(os.environ)
     if agent != claude_code.AGENT:
         if status_line:
@@ -166,50 +175,7 @@ def _of_agent(
     return TARGETS[agent].changes(os.environ, home, has_status_line=bool(status_line))
 
 
-def _make(
-    agent: str,
-    home: Path,
-    installed: Installed,
-    kept: tuple[Change, ...],
-    needed: tuple[Change, ...],
-) -> None:
-    launcher.make_room(home)
-    # Before any file is changed: killed in between, `--remove` still knows what was there.
-    installed.write_down(agent, kept)
-    for change in needed:
-        change.make()
-    launcher.forget_told(home)
-
-
-def _take_back(agent: str, home: Path, installed: Installed, needed: tuple[Change, ...]) -> None:
-    for change in needed:
-        change.make()
-    # After the files, so that a killed undo can be repeated.
-    installed.forget(agent)
-    # Other agents may still call the launcher.
-    if not installed.agents():
-        launcher.remove(home)
-
-
-def _roles(call: Call, said: Sequence[str], *, is_asked: bool) -> tuple[Change, ...]:
-    settings = call.trusted_settings()
-
-    def ask(role: str) -> str:
-        if not is_asked:
-            return USUAL  # `--yes` takes what is offered, as Enter does
-        question = f"{role}: go on in its earlier session?"
-        return choose(call.output, question, CONTINUITIES, usual=USUAL)
-
-    return role_changes(settings, parsed_roles(said), ask)
-
-
-def _taken_out(target: Target, path: Path, content: bytes) -> bytes | None:
-    return (file_without_block if is_of_repository(path) else target.taken_out)(path, content)
-
-
-def _show(
-    call: Call, agent: str, changes: tuple[Change, ...], *, is_removing: bool, has_diff: bool
-) -> None:
+def _show(call: Call, agent: str, changes: Changes, *, is_removing: bool, has_diff: bool) -> None:
     """Show each file that would change, in at most ten lines, and how to see or undo all."""
     output = call.output
     if not changes:
@@ -217,7 +183,7 @@ def _show(
         return
     for change in changes:
         how = "new" if change.before is None else "gone" if change.after is None else "changed"
-        output.row((f"{short_path(change.path)} ", "bold"), (f"({how}): {change.what}", ""))
+        output.row((f"{short_path(change.path)} ", "bold"), f"({how}): {change.what}")
         for line in change.diff() if has_diff else ():
             output.line(line, DIFF_STYLES.get(line[:1], ""))
     if not has_diff:
@@ -226,7 +192,7 @@ def _show(
         output.line(f"line by line: {again} --dry-run{undo}", "dim")
 
 
-def _tell(call: Call, agent: str, changes: tuple[Change, ...], *, is_done: bool) -> None:
+def _tell(call: Call, agent: str, changes: Changes, *, is_done: bool) -> None:
     if call.output.is_json:
         files = [str(change.path) for change in changes]
         call.output.json({"agent": agent, "is_done": is_done, "files": files})
@@ -239,7 +205,7 @@ def _tell(call: Call, agent: str, changes: tuple[Change, ...], *, is_done: bool)
 #
 # The answers stand in the project's `upthread.toml`, where anybody can read and change them.
 
-CONTINUITIES: Final[tuple[str, ...]] = get_args(Continuity)
+CONTINUITIES: Final = get_args(Continuity)
 USUAL: Final = "resume"
 """What is offered for a role whose file says nothing: to continue is what people set up for."""
 
@@ -257,7 +223,7 @@ def undecided(settings: Settings, before: bytes | None) -> tuple[str, ...]:
 
 
 def continued_roles(
-    settings: Settings, agent: str, environment: Mapping[str, str]
+    settings: Settings, agent: str, environment: Environment
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the roles that an agent's calls continue here, and why its other roles are not.
 
@@ -286,10 +252,9 @@ def parsed_roles(said: Iterable[str]) -> Mapping[str, str]:
     return found
 
 
-def role_changes(
-    settings: Settings, said: Mapping[str, str], ask: Callable[[str], str]
-) -> tuple[Change, ...]:
-    """Return what is to be written of roles: what was said of each, else what `ask` answers."""
+def role_changes(call: Call, said: Mapping[str, str], *, is_asked: bool) -> Changes:
+    """Return what is to be written of roles: what was said of each, else what a person answers."""
+    settings = call.trusted_settings()
     path = Path(settings.working_directory) / PROJECT_FILE
     before = read_file(path)
     # The agents' own general roles are left alone until a person turns one on.
@@ -298,18 +263,23 @@ def role_changes(
         known = ", ".join(sorted(settings.native_roles))
         like = did_you_mean(unknown[0], settings.native_roles)
         raise UsageError(f"there is no role {unknown[0]!r}{like}", hint=f"known roles: {known}")
-    asked = [name for name in undecided(settings, before) if name not in said]
-    told = {**{name: ask(name) for name in asked}, **said}
+    told = dict(said)
+    for name in undecided(settings, before):
+        if name not in said:
+            told[name] = USUAL  # `--yes` takes what is offered, as Enter does
+            if is_asked:
+                question = f"{name}: go on in its earlier session?"
+                told[name] = choose(call.output, question, CONTINUITIES, usual=USUAL)
     if not told:
         return ()
     # All that our block said before: it is written anew as a whole.
     earlier = read_config(block_of(before or b""), source=PROJECT_FILE).roles
     whole = {**{name: str(table.continuity) for name, table in earlier.items()}, **told}
-    lines = [line for name, how in sorted(whole.items()) for line in _table(name, how)]
+    lines = [
+        line
+        for name, how in sorted(whole.items())
+        for line in (f"[roles.{name}]", f'continuity = "{how}"')
+    ]
     after = with_block(path, before, tuple(lines))
     what = f"the continuity of {', '.join(sorted(told))}"
     return (Change(path=path, before=before, after=after, what=what),)
-
-
-def _table(name: str, how: str) -> tuple[str, str]:
-    return f"[roles.{name}]", f'continuity = "{how}"'

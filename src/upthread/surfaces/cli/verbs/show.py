@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -27,17 +26,16 @@ from upthread.runtime.record.turn_views import Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.output import Output, members
+from upthread.surfaces.cli.terminal.output import Output, Styled, members
 from upthread.surfaces.cli.terminal.phrases import command as quoted
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, one_line
 from upthread.surfaces.cli.terminal.state_lines import (
     opening_command,
-    standing_lines,
     write_cut_off,
     write_doubts,
-    write_going_on,
     write_question,
     write_roles,
+    write_standing,
     write_table,
 )
 from upthread.surfaces.cli.tree import write_tree
@@ -50,18 +48,10 @@ from upthread.surfaces.cli.tree import write_tree
     help="A workstream or one conversation.",
     shell_complete=options.addresses,
 )
-@click.option(
-    "--effects", "is_effects", is_flag=True, help="What was done to the world, and what is unknown."
-)
-@click.option(
-    "--tree", "is_tree", is_flag=True, help="The sessions, turns and sub-agents as a tree."
-)
-@click.option(
-    "--brief", "is_brief", is_flag=True, help="The briefing that a fresh session would get."
-)
-@click.option(
-    "--edit", "is_edit", is_flag=True, help="Edit the briefing; upthread keeps and marks your text."
-)
+@options.flag("--effects", "is_effects", "What was done to the world, and what is unknown.")
+@options.flag("--tree", "is_tree", "The sessions, turns and sub-agents as a tree.")
+@options.flag("--brief", "is_brief", "The briefing that a fresh session would get.")
+@options.flag("--edit", "is_edit", "Edit the briefing; upthread keeps and marks your text.")
 @click.option(
     "--from", "source", metavar="FILE", help="Take the briefing from a file, or - for stdin."
 )
@@ -118,7 +108,16 @@ def _show_effects(call: Call, what: str) -> None:
         return
     if effects:
         head = ("ADDRESS", "STATE", "REACH", "KEPT", "ACTION")
-        rows = [_effect_row(each) for each in effects]
+        rows = [
+            (
+                each.conversation.address,
+                str(each.effect.state),
+                "outward" if each.effect.actions else "local",
+                "before" if each.effect.was_asked else "observed",
+                each.effect.title,
+            )
+            for each in effects
+        ]
         write_table(output, head, rows, last_characters_max=LINE_CHARACTERS_MAX)
     reason = one_line(unseen.in_words)
     if not reason:
@@ -152,17 +151,6 @@ async def find_view(project: Project, what: str) -> WorkstreamView | RoleView:
 # --- for people --------------------------------------------------------------------------------
 
 
-def _effect_row(recorded: RecordedEffect) -> tuple[str, ...]:
-    effect = recorded.effect
-    return (
-        recorded.conversation.address,
-        str(effect.state),
-        "outward" if effect.actions else "local",
-        "before" if effect.was_asked else "observed",
-        effect.title,
-    )
-
-
 async def _show_workstream(output: Output, project: Project, view: WorkstreamView) -> None:
     if output.is_json:
         output.json(shapes.workstream(view, await project.resume_commands(view.roles)))
@@ -170,10 +158,8 @@ async def _show_workstream(output: Output, project: Project, view: WorkstreamVie
     interfaces = [await project.own_interface(role.link) for role in view.roles]
     known = view.workstream
     name = f" ({known.base_name})" if known.base_name else ""
-    output.row((known.workstream, "bold"), (f"{name}: ", ""), (view.state, ""))
-    for label, value in standing_lines(view.standing):
-        output.row((f"  {label:<13}", "dim"), (value, ""))
-    write_going_on(output, view.standing)
+    output.row((known.workstream, "bold"), f"{name}: ", view.state)
+    write_standing(output, view.standing)
     if view.roles:
         output.line()
         write_roles(output, view)
@@ -188,26 +174,14 @@ async def _show_workstream(output: Output, project: Project, view: WorkstreamVie
         suggested = view.suggested.get(question.question_id)
         write_question(output, view.workstream.workstream, question, suggested)
     write_doubts(output, view.workstream.workstream, view.in_doubt)
-    _show_commands(output, view, interfaces)
-
-
-def _show_commands(
-    output: Output, view: WorkstreamView, interfaces: Sequence[OwnInterface]
-) -> None:
-    """Write the command that opens each role's session, and the command that shows the cost.
-
-    That is not added up here: it reads all that was said, and this is asked for all the time.
-    """
-    commands = [
-        (_name_within(role.conversation), opening_command(opened))
-        for role, opened in zip(view.roles, interfaces, strict=True)
-        if opened.command
-    ]
-    if view.roles:
-        commands.append(("took", quoted("upthread", "savings", view.workstream.workstream)))
-        output.line()
-    for name, command in commands:
-        output.command(f"  {name}: ", command)
+    if not view.roles:
+        return
+    output.line()
+    for role, opened in zip(view.roles, interfaces, strict=True):
+        if opened.command:
+            output.command(f"  {_name_within(role.conversation)}: ", opening_command(opened))
+    # Not added up here: it reads all that was said, and this is asked for all the time.
+    output.command("  took: ", quoted("upthread", "savings", view.workstream.workstream))
 
 
 def _name_within(conversation: Conversation) -> str:
@@ -234,16 +208,14 @@ async def _show_conversation(output: Output, project: Project, view: RoleView) -
         )
         return
     opened = await project.own_interface(view.link)
-    output.row((conversation_name(view.conversation), "bold"), (f": {view.state}", ""))
-    lines = [*standing_lines(view.standing), *_role_lines(view)]
+    output.row((conversation_name(view.conversation), "bold"), f": {view.state}")
+    lines = _role_lines(view)
     if lacking := lacking_in_words(turns, lacked.fault, lacked.gone):
         lines.append(("the record", one_line(lacking)))
     if reading:
         lines.append(("read", reading.in_words))
     lines += [("limited to", one_line(line)) for line in limits]
-    for label, value in lines:
-        output.row((f"  {label:<13}", "dim"), (value, ""))
-    write_going_on(output, view.standing)
+    write_standing(output, view.standing, lines)
     write_cut_off(output, view, indent=" " * 15)
     write_doubts(output, view.conversation.key.workstream, view.in_doubt)
     _write_own_interface(output, opened)
@@ -255,15 +227,15 @@ def _write_own_interface(output: Output, opened: OwnInterface) -> None:
     if opened.command is not None and command:
         output.command(f"  {'open it with':<13}", command)
         return
-    output.row((f"  {'open it with':<13}", ""), (f"nothing: {opened.why_not}", ""))
+    output.row(f"  {'open it with':<13}", f"nothing: {opened.why_not}")
     if command:
         output.command(f"  {'open that by':<13}", command)
         if opened.there:
             output.line(f"  {'and there':<13}{one_line(opened.there)}")
 
 
-def _role_lines(view: RoleView) -> list[tuple[str, str]]:
-    lines: list[tuple[str, str]] = [("conversation", view.conversation.conversation_id)]
+def _role_lines(view: RoleView) -> list[Styled]:
+    lines: list[Styled] = [("conversation", view.conversation.conversation_id)]
     if view.holder:
         lines.append(("held by", one_line(view.holder.in_words())))
     for link in view.chain:
@@ -306,7 +278,15 @@ def _show_briefing(call: Call, address: str, *, is_edit: bool, source: str | Non
     told, faults = call.with_project(use)
     output = call.output
     if output.is_json:
-        output.json(_shape(told, faults))
+        output.json(
+            {
+                **members(told.conversation, "address instance_name conversation_id"),
+                "text": told.text,
+                "sections": [members(each, "heading is_edited items") for each in told.sections],
+                "edits": told.edits,
+                "faults": faults,
+            }
+        )
         return
     for fault in faults:
         output.note(fault)
@@ -315,16 +295,6 @@ def _show_briefing(call: Call, address: str, *, is_edit: bool, source: str | Non
         return
     name = conversation_name(told.conversation)
     output.note(f"{name}: nothing is known yet, so a fresh session would be told nothing")
-
-
-def _shape(told: Briefing, faults: tuple[str, ...]) -> dict[str, object]:
-    return {
-        **members(told.conversation, "address instance_name conversation_id"),
-        "text": told.text,
-        "sections": [members(each, "heading is_edited items") for each in told.sections],
-        "edits": told.edits,
-        "faults": faults,
-    }
 
 
 def _given(source: str) -> str:
@@ -348,18 +318,15 @@ def _edited(text: str) -> str:
     with tempfile.TemporaryDirectory(prefix="upthread-") as folder:  # 0700: the text is private
         path = Path(folder, "briefing.md")
         path.write_text(text + "\n", encoding="utf-8", errors="replace")
-        _run([*_words(editor), str(path)], editor, folder)
+        _run(editor, path)
         return _read(path)
 
 
-def _words(editor: str) -> list[str]:
+def _run(editor: str, path: Path) -> None:
     try:
-        return shlex.split(editor)
+        command = [*shlex.split(editor), str(path)]
     except ValueError as error:
         raise UsageError(f"EDITOR={editor!r} cannot be read: {error}") from error
-
-
-def _run(command: list[str], editor: str, folder: str) -> None:
     try:
         # Never from the repository: a clone must not choose the editor.
         found = programs.absolute_command(command, os.environ, outside=(os.curdir,))
@@ -371,7 +338,7 @@ def _run(command: list[str], editor: str, folder: str) -> None:
         # A person's own program, so it gets the person's whole environment.
         environment = {**os.environ, "PATH": programs.search_path(os.environ)}
         # In the folder of the text: started in the clone, an editor may load the clone's settings.
-        done = subprocess.run(found, cwd=folder, env=environment, check=False)
+        done = subprocess.run(found, cwd=path.parent, env=environment, check=False)
     except OSError as error:
         raise UsageError(
             f"the editor {editor!r} cannot be started: {error.strerror}",

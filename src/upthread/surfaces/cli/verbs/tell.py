@@ -12,12 +12,12 @@ from upthread.errors import UsageError
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.turns.delegation import TellOptions, TurnResult
 from upthread.surfaces.cli import options, shapes
-from upthread.surfaces.cli.call import Call, ended_by_signals
+from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import TURN, Needs
 from upthread.surfaces.cli.terminal.input import read_prompt, with_agent
 from upthread.surfaces.cli.terminal.phrases import command, spent_line
 from upthread.surfaces.cli.terminal.screen import Screen
-from upthread.surfaces.cli.terminal.state_lines import note_doubts
+from upthread.surfaces.cli.terminal.state_lines import write_doubts
 
 
 class Told(NamedTuple):
@@ -34,20 +34,11 @@ class Told(NamedTuple):
     "text", metavar="[TEXT]", required=False, help="The prompt; - reads standard input."
 )
 @options.agent
-@click.option(
-    "--sibling",
-    "is_sibling",
-    is_flag=True,
-    help="If the role is busy, open a second conversation of it.",
-)
-@click.option(
-    "--wait", "is_waiting", is_flag=True, help="Wait for another turn, and for a rate limit."
-)
-@click.option(
-    "--continue", "continues", is_flag=True, help="Continue an interrupted or parked turn."
-)
+@options.flag("--sibling", "is_sibling", "If the role is busy, open a second conversation of it.")
+@options.flag("--wait", "is_waiting", "Wait for another turn, and for a rate limit.")
+@options.flag("--continue", "continues", "Continue an interrupted or parked turn.")
 @options.tokens_max
-@click.option("--fresh", "is_fresh", is_flag=True, help="Start a fresh session.")
+@options.flag("--fresh", "is_fresh", "Start a fresh session.")
 def main(
     call: Call,
     *,
@@ -95,21 +86,17 @@ def main(
         workstream = result.conversation.key.workstream
         return Told(result, total, await project.effects_in_doubt(workstream))
 
-    def attempt(agent: str | None) -> Told:
-        needs = Needs(tables=TURN, address=address, agent=agent, notice=listener.notice)
-        return call.with_project(
-            lambda up: use(up, agent), ask_person=screen.ask_person, needs=needs
+    needs = Needs(tables=TURN, address=address, notice=listener.notice)
+    with screen.ended_by_signals():
+        result, total, doubts = with_agent(
+            call, use, agent, needs=needs, ask_person=screen.ask_person
         )
-
-    # The screen is inside, so that its status line is gone before a signal is reported.
-    with ended_by_signals(screen.ids, screen.has_ended), screen:
-        result, total, doubts = with_agent(output, attempt, agent)
     if output.is_json:
         output.json(shapes.turn_ended(result))
         output.json(shapes.told(result, total, in_doubt=doubts))
     else:
         screen.end(result)
-        note_doubts(output, result.conversation.key.workstream, doubts)
+        write_doubts(output, result.conversation.key.workstream, doubts, is_beside=True)
         if tokens_max is not None:
             output.note(spent_line(result.conversation.address, total, tokens_max))
     return shapes.told_exit_code(result, doubts)

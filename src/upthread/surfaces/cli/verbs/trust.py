@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-
-import click
 
 from upthread.boundary.consents import Consent
 from upthread.client.consent import (
@@ -15,7 +12,6 @@ from upthread.client.consent import (
     take_back,
 )
 from upthread.config import Settings
-from upthread.core.trust import Pending
 from upthread.errors import UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
@@ -30,11 +26,11 @@ BEFORE_RECORDED = "somebody, before it was recorded who"
 
 
 @options.verb
-@click.option("--list", "is_listing", is_flag=True, help="What was decided about this repository.")
-@click.option("--remove", "is_removing", is_flag=True, help="Take back all decisions about it.")
+@options.flag("--list", "is_listing", "What was decided about this repository.")
+@options.flag("--remove", "is_removing", "Take back all decisions about it.")
 @options.yes
 @options.dry_run
-def main(call: Call, *, is_listing: bool, is_removing: bool, is_yes: bool, is_dry_run: bool) -> int:
+def main(call: Call, *, is_listing: bool, is_removing: bool) -> int:
     """Show this repository's settings that need your consent, and agree to them.
 
     Where nobody can be asked, the exit code 4 says that a decision waits for a person.
@@ -45,16 +41,16 @@ def main(call: Call, *, is_listing: bool, is_removing: bool, is_yes: bool, is_dr
         settings = call.trusted_settings()
         return _list(call, settings, decided_of(settings))
     if is_removing:
-        return _remove(call, is_yes=is_yes, is_dry_run=is_dry_run)
+        return _remove(call)
     # First, so that a model with --yes is refused before anything is read or shown.
-    if is_yes and not is_dry_run:
-        refuse_models(who_acts(os.environ))
+    if call.is_yes and not call.is_dry_run:
+        refuse_models(who_acts())
     settings = call.trusted_settings()
     pending, output = settings.pending, call.output
     if not output.is_json:
         show(pending, output.line)
-    is_asked = bool(pending) and not is_dry_run
-    is_given = is_asked and (is_yes or (can_ask(output) and is_agreed(output, QUESTION)))
+    is_asked = bool(pending) and not call.is_dry_run
+    is_given = is_asked and (call.is_yes or (can_ask(output) and is_agreed(output, QUESTION)))
     if is_given:
         decide_now(settings, is_given=True)
     if output.is_json:
@@ -62,25 +58,33 @@ def main(call: Call, *, is_listing: bool, is_removing: bool, is_yes: bool, is_dr
             {
                 "repository": settings.repository,
                 "is_given": is_given,
-                "pending": [_shape(each) for each in pending],
+                "pending": [
+                    {
+                        **members(each.item, "kind name"),
+                        "sha256": each.item.digest,
+                        **members(each, "is_declined instead"),
+                        "change": "\n".join(change_of(each)),
+                    }
+                    for each in pending
+                ],
             }
         )
     else:
         _tell(call, settings, is_given=is_given)
-    if is_given or is_dry_run or not pending:
+    if is_given or call.is_dry_run or not pending:
         return 0
     # Without a person the decision waits, so that CI fails and does not continue without it.
     return DECLINED if can_ask(output) else EXIT_WAITING
 
 
-def _remove(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
+def _remove(call: Call) -> int:
     settings = call.trusted_settings()
     decided = decided_of(settings)
-    if not is_dry_run and decided:
-        confirm(call.output, "Take all of it back?", is_yes=is_yes, declined="")
-        take_back(settings, by=who_acts(os.environ))
+    if not call.is_dry_run and decided:
+        confirm(call, "Take all of it back?", declined="")
+        take_back(settings, by=who_acts())
     code = _list(call, settings, decided)
-    if not call.output.is_json and decided and not is_dry_run:
+    if not call.output.is_json and decided and not call.is_dry_run:
         call.output.line("taken back", "green")
     return code
 
@@ -92,14 +96,20 @@ def _tell(call: Call, settings: Settings, *, is_given: bool) -> None:
     elif is_given:
         call.output.line(f"{where}: agreed to {counted(len(settings.pending), 'thing')}", "green")
     else:
-        is_model = who_acts(os.environ).kind == "model"
+        is_model = who_acts().kind == "model"
         how = BY_YOURSELF if is_model else "upthread trust --yes"
         call.output.note(f"it is ignored until you agree: {how}", "yellow")
 
 
 def _list(call: Call, settings: Settings, decided: Sequence[Consent]) -> int:
     if call.output.is_json:
-        shapes = [_decided(each) for each in decided]
+        shapes = [
+            {
+                **members(each, "kind name sha256 is_given decided_at_ms"),
+                "by": members(each.by, "kind name") if each.by else None,
+            }
+            for each in decided
+        ]
         call.output.json({"repository": settings.repository, "decided": shapes})
         return 0
     for each in decided:
@@ -109,19 +119,3 @@ def _list(call: Call, settings: Settings, decided: Sequence[Consent]) -> int:
     if not decided:
         call.output.line(f"{one_line(settings.repository)}: nothing was decided")
     return 0
-
-
-def _shape(pending: Pending) -> dict[str, object]:
-    return {
-        **members(pending.item, "kind name"),
-        "sha256": pending.item.digest,
-        **members(pending, "is_declined instead"),
-        "change": "\n".join(change_of(pending)),
-    }
-
-
-def _decided(consent: Consent) -> dict[str, object]:
-    return {
-        **members(consent, "kind name sha256 is_given decided_at_ms"),
-        "by": members(consent.by, "kind name") if consent.by else None,
-    }

@@ -36,13 +36,8 @@ STANDINGS_MAX: Final = 10
     help="The workstream to work on; without it, show the present one.",
     shell_complete=options.workstreams,
 )
-@click.option("--clear", "is_clearing", is_flag=True, help="Name none any more.")
-@click.option(
-    "--snippet",
-    "is_snippet",
-    is_flag=True,
-    help="Print the setting for Claude Code's status line.",
-)
+@options.flag("--clear", "is_clearing", "Name none any more.")
+@options.flag("--snippet", "is_snippet", "Print the setting for Claude Code's status line.")
 def main(call: Call, *, workstream: str | None, is_clearing: bool, is_snippet: bool) -> None:
     """Name the workstream of this working tree, or show it with its state."""
     if is_snippet:
@@ -65,7 +60,16 @@ def _show_state(call: Call) -> None:
     found, views = call.with_project(look)
     _show(call, found)
     if not call.output.is_json:
-        _show_standing(call.output, [view for view in views if _is_told(view, found.workstream)])
+        # The one in use, and those that need a person.
+        shown = [
+            view
+            for view in views
+            if view.workstream.workstream == found.workstream
+            or view.standing.cure
+            or view.in_doubt
+            or view.open_questions
+        ]
+        _show_standing(call.output, shown)
 
 
 def _print_snippet(call: Call) -> None:
@@ -84,16 +88,10 @@ def _print_snippet(call: Call) -> None:
         call.output.document(json.dumps(shown, indent=2) + "\n")
 
 
-def _is_told(view: WorkstreamView, used: str | None) -> bool:
-    """Return whether to show a workstream: the one in use, and those that need a person."""
-    is_used = view.workstream.workstream == used
-    return is_used or bool(view.standing.cure or view.in_doubt or view.open_questions)
-
-
 def _show_standing(output: Output, views: Sequence[WorkstreamView]) -> None:
     for view in views[:STANDINGS_MAX]:
         said = f"{view.state}: {standing_in_words(view.standing)}"
-        output.row((f"  {view.workstream.workstream}: ", "dim"), (said, ""))
+        output.row((f"  {view.workstream.workstream}: ", "dim"), said)
         if view.standing.command:
             output.command("    go on with ", view.standing.command)
     if len(views) > STANDINGS_MAX:
@@ -117,6 +115,6 @@ def _show(call: Call, found: InUse) -> None:
         output.line(f"no workstream{last}")
         output.line("  upthread use NAME says which", "dim")
     else:
-        output.row((found.workstream, "bold"), (f": {BECAUSE[found.because]}", ""))
+        output.row((found.workstream, "bold"), f": {BECAUSE[found.because]}")
     for address in found.underway:
         output.line(f"  {address}: running in an agent with upthread's hooks")

@@ -40,56 +40,47 @@ def main(call: Call, *, address: str, agent: str | None) -> None:
 
     found, view = call.with_project(use)
     output = call.output
-    session = view.link.upstream_session_id if view.link else None
+    session = one_line(view.link.upstream_session_id if view.link else "")
     if output.is_json:
-        instance_name = view.conversation.instance_name
-        output.json({"instance_name": instance_name, **shapes.why(found)})
+        output.json({"instance_name": view.conversation.instance_name, **shapes.why(found)})
         return
-    output.row((conversation_name(view.conversation), "bold"), (f": {found.standing.state}", ""))
+    output.row((conversation_name(view.conversation), "bold"), f": {found.standing.state}")
     output.line(f"  state {standing_in_words(found.standing)}", "dim")
     if found.standing.command:
         output.command("        go on with ", found.standing.command)
     if found.last is not None:
-        last = done_in_words(found.last.decision, one_line(session or ""))
+        last, said = (
+            done_in_words(found.last.decision, session),
+            reasons_in_words(found.last.reasons),
+        )
         number = f" · {ordinal(view.turns)} turn" if view.turns else ""
         if view.last_turn and view.last_turn.was_refused:  # whatever had been decided
-            said = one_line(view.last_turn.stopped_by[1])
-            output.line(f"  last  {NO_SESSION_TOOK_IT}{number}: {said}")
-        else:
-            output.line(f"  last  {last}{number}: {reasons_in_words(found.last.reasons)}")
+            last, said = NO_SESSION_TOOK_IT, one_line(view.last_turn.stopped_by[1])
+        output.line(f"  last  {last}{number}: {said}")
         _write_grounds(output, found.last)
     write_cut_off(output, view, indent="        ")
     write_doubts(output, view.conversation.key.workstream, view.in_doubt)
     if found.reading is not None:
         output.line(f"  read  {found.reading.in_words}")
-    now = intention_in_words(found.now.decision, one_line(session or ""))
+    now = intention_in_words(found.now.decision, session)
     output.line(f"  next  it would {now}: {reasons_in_words(found.now.reasons)}")
     _write_grounds(output, found.now)
     if found.now.hint:
         output.line(f"        {found.now.hint}", "dim")
     # Shown only where the reason differs, which is rare.
     if found.inside and found.inside.reasons[0] != found.now.reasons[0]:
-        _write_inside(output, found.inside_agent, found.inside, session)
-
-
-def _write_inside(output: Output, agent: str, inside: Decision, session: str | None) -> None:
-    """Write the decision for a call by the agent's own tool, which may differ."""
-    would = intention_in_words(inside.decision, one_line(session or ""))
-    output.line(f"  in    {agent}, called by its own tool, it would {would}:")
-    output.line(f"        {reasons_in_words(inside.reasons)}", "dim")
+        would = intention_in_words(found.inside.decision, session)
+        output.line(f"  in    {found.inside_agent}, called by its own tool, it would {would}:")
+        output.line(f"        {reasons_in_words(found.inside.reasons)}", "dim")
 
 
 def _write_grounds(output: Output, decision: Decision) -> None:
     """Write the grounds of a decision: the changed files, and the cost of each way."""
-    for line in change_lines(freshness_in(decision.inputs)):
-        output.line(f"        {one_line(line)}", "dim")
+    grounds = [one_line(line) for line in change_lines(freshness_in(decision.inputs))]
     limit = limit_in(decision.inputs)
     if limit is not None:
-        said, _ = stopped_in_words(limit.reason, detail="", until_ms=limit.until_ms)
-        output.line(f"        {said}", "dim")
-    lacking = lacking_in_words(*lacking_in(decision.inputs))
-    if lacking:
-        output.line(f"        {one_line(lacking)}", "dim")
-    price = price_in_words(price_in(decision.inputs))
-    if price:
-        output.line(f"        {price}", "dim")
+        grounds.append(stopped_in_words(limit.reason, detail="", until_ms=limit.until_ms)[0])
+    grounds.append(one_line(lacking_in_words(*lacking_in(decision.inputs))))
+    grounds.append(price_in_words(price_in(decision.inputs)))
+    for line in filter(None, grounds):
+        output.line(f"        {line}", "dim")

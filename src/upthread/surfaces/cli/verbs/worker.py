@@ -14,6 +14,7 @@ from upthread.errors import UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, extra
 from upthread.surfaces.cli.failures import without_secrets
+from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import one_line
 
 if TYPE_CHECKING:
@@ -94,8 +95,7 @@ def _tell(call: Call, served: Served) -> None:
         call.output.json(
             {
                 "type": f"worker_{served.what}" if not served.run_id else served.what,
-                "workstream": served.workstream,
-                "run_id": served.run_id,
+                **members(served, "workstream run_id"),
                 "detail": detail,
             }
         )

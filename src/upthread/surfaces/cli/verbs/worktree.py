@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import click
-
 from upthread.client.project import Project
 from upthread.core.names import parse_workstream, shown
 from upthread.errors import NotFoundError, UsageError
@@ -13,7 +11,7 @@ from upthread.runtime.working_tree.git_worktrees import Worktree
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import confirm
-from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.output import Shape, members
 from upthread.surfaces.cli.terminal.phrases import command
 from upthread.surfaces.cli.terminal.state_lines import write_table
 
@@ -22,22 +20,15 @@ UNDONE = "nothing was done"
 
 @options.verb
 @options.workstream_or_all
-@click.option(
-    "--remove",
-    "is_removing",
-    is_flag=True,
-    help="Remove it, if all is committed; its branch stays.",
-)
+@options.flag("--remove", "is_removing", "Remove it, if all is committed; its branch stays.")
 @options.yes
 @options.dry_run
-def main(
-    call: Call, *, workstream: str | None, is_removing: bool, is_yes: bool, is_dry_run: bool
-) -> None:
+def main(call: Call, *, workstream: str | None, is_removing: bool) -> None:
     """Show the git worktrees of workstreams, or remove one."""
     if is_removing:
         if workstream is None:
             raise UsageError("which one is to be removed?", hint="upthread worktree WS --remove")
-        _remove(call, workstream, is_yes=is_yes, is_dry_run=is_dry_run)
+        _remove(call, workstream)
         return
 
     async def use(project: Project) -> Mapping[str, Worktree]:
@@ -50,25 +41,28 @@ def main(
         shapes = [_shape(name, worktree) for name, worktree in found.items()]
         call.output.json({"worktrees": shapes})
         return
-    rows = [(name, worktree.branch, _place(worktree)) for name, worktree in found.items()]
+    rows = [
+        (name, each.branch, f"{each.path} (gone)" if each.is_missing else each.path)
+        for name, each in found.items()
+    ]
     if rows:
         write_table(call.output, ("WORKSTREAM", "BRANCH", "DIRECTORY"), rows)
     else:
         call.output.line("no workstream has a working tree of its own")
 
 
-def _remove(call: Call, workstream: str, *, is_yes: bool, is_dry_run: bool) -> None:
+def _remove(call: Call, workstream: str) -> None:
     output = call.output
     found = call.with_project(lambda project: _one(project, workstream))
     if not output.is_json:
         branch = f"; its branch {found.branch} stays" if found.branch else ""
         output.line(f"{found.path} is removed with what git ignores there{branch}")
-    if not is_dry_run:
-        confirm(output, "Remove it?", is_yes=is_yes, declined=UNDONE)
+    if not call.is_dry_run:
+        confirm(call, "Remove it?", declined=UNDONE)
         call.with_project(lambda project: project.worktrees.remove(workstream))
     if output.is_json:
-        output.json({**_shape(parse_workstream(workstream), found), "is_done": not is_dry_run})
-    elif is_dry_run:
+        output.json({**_shape(parse_workstream(workstream), found), "is_done": not call.is_dry_run})
+    elif call.is_dry_run:
         output.note(UNDONE)
 
 
@@ -84,12 +78,5 @@ async def _one(project: Project, workstream: str) -> Worktree:
     return found
 
 
-def _place(worktree: Worktree) -> str:
-    return f"{worktree.path} (gone)" if worktree.is_missing else worktree.path
-
-
-def _shape(workstream: str, worktree: Worktree) -> dict[str, object]:
-    return {
-        "workstream": workstream,
-        **members(worktree, "path branch is_missing"),
-    }
+def _shape(workstream: str, worktree: Worktree) -> Shape:
+    return {"workstream": workstream, **members(worktree, "path branch is_missing")}
