@@ -14,11 +14,12 @@ SUMMARY = "SLOE-"
 """How the words of a compaction's summary begin here: no person and no model said them."""
 
 OPEN = {
-    "claude-code": "a_note_between no_line_ends not_utf_8 only_notes pretty_printed",
+    "claude-code": "a_line_of_40_mib a_note_between no_line_ends not_utf_8 only_notes"
+    " pretty_printed",
     "codex": "",
-    "opencode": "an_error an_unknown_role call_of_an_unknown_state call_without_a_state"
-    " call_without_an_id call_without_an_output compacted no_times part_synthetic"
-    " part_without_a_text reverted times_as_texts",
+    "opencode": "a_part_of_40_mib an_error an_unknown_role another_directory another_name"
+    " call_of_an_unknown_state call_without_a_state call_without_an_id call_without_an_output"
+    " compacted no_times part_synthetic part_without_a_text reverted times_as_texts",
 }
 """The shapes in which upthread does not agree with the agent yet. Take out each that is mended."""
 

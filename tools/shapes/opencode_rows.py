@@ -100,8 +100,8 @@ def renumbered(rows: Any, number: int) -> Any:
     text = json.dumps(rows)
     for table in ("session", "message", "part"):
         for row in rows[table]:
-            # At the front, because ids of one session differ at their end.
-            text = text.replace(row["id"], f"{row['id'][:4]}{number:04}{row['id'][8:]}")
+            # Behind the time, which orders them, and not at the end, where copies differ.
+            text = text.replace(row["id"], f"{row['id'][:16]}{number:04}{row['id'][20:]}")
     return json.loads(text)
 
 

@@ -65,7 +65,9 @@ class Server(NamedTuple):
             with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
                 answer.read()
         except urllib.error.HTTPError as error:
-            return f"{error.code} {error.read().decode(errors='replace')}"
+            # The reference to its log is another one each time.
+            said = re.sub(r"err_\w+", "err_REF", error.read().decode(errors="replace"))
+            return f"{error.code} {said}"
         except OSError as error:
             return f"no answer: {error}"
         return "an answer, and no request to the model"

@@ -34,7 +34,7 @@ _LOOK: Final = (
 )
 
 _LOOK_AT_ROLE: Final = (
-    "look whether its role was told, and has the reply: upthread show; if it was not, "
+    "look whether its role was told: upthread show ADDRESS --reply; if it was not, "
     "`await up.once.forget(key)`, then again"
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -47,6 +47,7 @@ from upthread.runtime.record.timeline import Timeline, open_timeline
 from upthread.runtime.record.turn_views import (
     Unseen,
     reading_in,
+    reply_in,
     spent_on_run,
     totals_of,
     unseen,
@@ -374,6 +375,15 @@ class Project:
         return await self._system.in_thread(
             lambda: {link: self._parts.command_of(link) for link in links}
         )
+
+    async def last_reply(self, view: RoleView) -> str:
+        """Return what the role replied in its last turn; empty before any, and where it is gone."""
+        conversation_id, turn_id = view.conversation.conversation_id, view.last_turn_id
+        if turn_id is None:
+            return ""
+        messages = partial(self.store.messages, conversation_id)
+        said = await self._system.in_thread(messages)
+        return reply_in([each for each in said if each.turn_id == turn_id])
 
     async def reading(self, link: Link | None) -> Reading | None:
         """Return how much is known of what a link's session read; None without one."""

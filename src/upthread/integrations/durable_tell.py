@@ -33,11 +33,10 @@ from upthread.core.types import (
     JsonValue,
     Message,
     Outcome,
-    Speaker,
     TurnId,
 )
 from upthread.errors import ConfigError, RefusedError, UpthreadError, UsageError
-from upthread.runtime.record.turn_views import turn_view
+from upthread.runtime.record.turn_views import reply_in, turn_view
 from upthread.runtime.system import PAUSE_S_MIN, now_ms
 from upthread.runtime.turns.delegation import TellOptions, TurnResult
 from upthread.runtime.turns.turns import NOT_KEPT, PASSING
@@ -208,7 +207,7 @@ def _is_answered(found: _Attempt, text: str, options: TellOptions) -> bool:
     stopped_by = found.view.stopped_by
     if shortfall(*stopped_by):
         error = _not_told(role, *stopped_by, parked)
-        error.message += _in_words(_reply_in(found))
+        error.message += _in_words(reply_in(found.said))
         raise error
     is_answered = found.view.ended is not None and found.view.ended.outcome is Outcome.OK
     if not prompt and (is_answered or not found.is_current):
@@ -284,13 +283,7 @@ def _told_before(address: str, text: str, found: _Attempt) -> JsonValue:
     decided = found.view.intended
     assert decided is not None
     ids = found.said[0].conversation_id, found.turn_id
-    return _receipt(address, text, ids, decided, _reply_in(found))
-
-
-def _reply_in(found: _Attempt) -> str:
-    last_prompt = max(each.seq for each in found.said if each.speaker is Speaker.USER)
-    after = (each for each in found.said if each.seq > last_prompt)
-    return "\n\n".join(e.text for e in after if e.speaker is Speaker.ASSISTANT and e.text)
+    return _receipt(address, text, ids, decided, reply_in(found.said))
 
 
 def _in_words(reply: str) -> str:

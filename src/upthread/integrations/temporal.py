@@ -82,7 +82,8 @@ async def upthread_tell(tell: Tell) -> Told:
     if before and before.state == "done" and len(json.dumps(told)) > PAYLOAD_BYTES_MAX:
         raise ApplicationError(
             f"the reply of {tell.address} is larger than the {PAYLOAD_BYTES_MAX:,} bytes that"
-            f" Temporal takes (read it: upthread show {tell.address}; have it written to a file)",
+            f" Temporal takes (read it: upthread show {tell.address} --reply; have it written to a"
+            " file)",
             type="ReplyTooLargeError",
             non_retryable=True,
         )

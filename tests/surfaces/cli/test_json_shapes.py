@@ -112,6 +112,7 @@ def live(tmp_path_factory, make_upthread):
     one("help", "help", "id")
     one("id", "id", "w/planner")
     one("why", "why", "w/planner")
+    one("show --reply", "show", "w/planner", "--reply")
     one("brief", "brief", "w/planner")
     one("reset", "reset", "w/planner", "--dry-run")
     one("reset", "reset", "w/planner", "--yes")

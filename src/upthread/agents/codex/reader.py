@@ -59,6 +59,8 @@ from upthread.agents.codex.rollouts import (
     OUTPUTS,
     PUT_IN,
     SESSIONS,
+    TURN_EVENTS,
+    Record,
     arguments_of,
     events_of,
     failure_of,
@@ -83,10 +85,13 @@ from upthread.core.events import INTERRUPTED, UserTextReplayed
 from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonObject, JsonValue, Speaker, UpstreamSessionId
+from upthread.errors import StoreError
 
 AGENT: Final = "codex"
 WRITTEN_FOR: Final = ("0.169", "0.171")
-ROLLOUT_BYTES_MAX: Final = 64 * 1024 * 1024
+ROLLOUT_BYTES_MAX: Final = 512 * 1024 * 1024
+SAID_BYTES_MAX: Final = 64 * 1024 * 1024
+_SAID: Final = frozenset({"response_item", "item_completed", "compacted", "token_count"})
 """It is held in memory whole; a larger one is reported as not compared."""
 
 HEAD_BYTES: Final = 64 * 1024
@@ -276,16 +281,31 @@ def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None
     if path is None:
         require_listed(home / SESSIONS)
         return None
-    require_own(home, path, bytes_max=ROLLOUT_BYTES_MAX)
     # Before it is read: what is touched in between then counts as not seen by the session.
     written_at_ns = path.stat().st_mtime_ns
-    records = list(read_records(path))
+    records = _said_in(home, path)
     return StoredSession(
         upstream_session_id=session,
         events=tuple(events_of(records, session)),
         written_at_ns=written_at_ns,
         failure=failure_of(records),
     )
+
+
+def _said_in(home: Path, path: Path) -> list[Record]:
+    """Return what a rollout holds of its turns; most of a large one may be events of progress."""
+    require_own(home, path, bytes_max=ROLLOUT_BYTES_MAX)
+    said, said_bytes = list[Record](), 0
+    for record in read_records(path):
+        if record.kind in _SAID or record.kind in TURN_EVENTS:
+            said.append(record)
+            said_bytes += record.size_bytes
+        if said_bytes > SAID_BYTES_MAX:
+            raise StoreError(
+                f"{path} is not read: its turns have more than {SAID_BYTES_MAX:,} bytes",
+                hint="Codex itself may open it",
+            )
+    return said
 
 
 def _renamed(home: Path, session: str) -> Path | None:
@@ -302,8 +322,7 @@ def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
     path = find_rollout(home, call.main_session)
     if path is None:
         return None
-    require_own(home, path, bytes_max=ROLLOUT_BYTES_MAX)
-    items = [each.payload for each in read_records(path) if each.kind == "response_item"]
+    items = [each.payload for each in _said_in(home, path) if each.kind == "response_item"]
     mine = [each for each in items if text_at(each, "call_id") == call.call_id]
     told = [output_text(each.get("output")) for each in mine if text_at(each, "type") in OUTPUTS]
     if not told:

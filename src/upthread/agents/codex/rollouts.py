@@ -131,6 +131,7 @@ class Record(Struct, frozen=True, kw_only=True):
     payload: JsonObject
     value: JsonObject
     place: str
+    size_bytes: int
     unreadable: Unreadable | None = None
 
 
@@ -144,6 +145,7 @@ def read_records(path: Path) -> Iterator[Record]:
             payload=payload,
             value=line.value,
             place=line.place,
+            size_bytes=len(line.raw),
             unreadable=structs.replace(line.unreadable, why=why) if why else None,
         )
 

@@ -23,7 +23,7 @@ from upthread.core.events import RunEvent, SessionAttached, StepStarted, TurnEve
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import RunView
 from upthread.core.runs.stops import OURS, Source
-from upthread.core.text import one_line
+from upthread.core.text import PARAGRAPH, one_line
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import effects_of
 from upthread.core.turns.spent_tokens import NO_TOTALS, Totals, added, spent_on_turn, totals_before
@@ -98,6 +98,13 @@ def views_newest_first(
     """Read turns, newest first; nearly always only the first of them is asked for. Blocking."""
     for turn_id in islice(_ids_newest_first(store, conversation_id), LOOK_BACK_TURNS_MAX):
         yield turn_id, turn_view(store, conversation_id, turn_id)
+
+
+def reply_in(said: Sequence[Message]) -> str:
+    """Return the reply of a turn: what its messages say after its last prompt, empty for none."""
+    last_prompt = max((each.seq for each in said if each.speaker is Speaker.USER), default=0)
+    after = (each for each in said if each.seq > last_prompt)
+    return PARAGRAPH.join(e.text for e in after if e.speaker is Speaker.ASSISTANT and e.text)
 
 
 def refusals_in_row(

@@ -592,7 +592,7 @@ class Turns:
                 why = "a later prompt came first, and its session was told of this one"
             raise UsageError(
                 f"{address} has no turn to go on with: {why}",
-                hint=f"look at its reply: {command('upthread', 'show', address)}",
+                hint=f"look at its reply: {command('upthread', 'show', address, '--reply')}",
                 address=address,
             )
         live.take_up(last_id, last)

@@ -50,6 +50,7 @@ from upthread.surfaces.cli.tree import write_tree
 )
 @options.flag("--effects", "is_effects", "What was done to the world, and what is unknown.")
 @options.flag("--tree", "is_tree", "The sessions, turns and sub-agents as a tree.")
+@options.flag("--reply", "is_reply", "What the role replied in its last turn, all of it.")
 @options.flag("--brief", "is_brief", "The briefing that a fresh session would get.")
 @options.flag("--edit", "is_edit", "Edit the briefing; upthread keeps and marks your text.")
 @click.option(
@@ -61,6 +62,7 @@ def main(
     what: str,
     is_effects: bool,
     is_tree: bool,
+    is_reply: bool,
     is_brief: bool,
     is_edit: bool,
     source: str | None,
@@ -68,6 +70,8 @@ def main(
     """Show the status of a workstream or of one conversation, or its briefing."""
     if is_brief or is_edit or source is not None:
         _show_briefing(call, what, is_edit=is_edit, source=source)
+    elif is_reply:
+        _show_reply(call, what)
     elif is_effects and not is_tree:
         _show_effects(call, what)
     else:
@@ -87,6 +91,20 @@ async def _show(output: Output, project: Project, what: str, *, is_tree: bool) -
         await _show_conversation(output, project, view)
     else:
         await _show_workstream(output, project, view)
+
+
+def _show_reply(call: Call, address: str) -> None:
+    async def use(project: Project) -> tuple[str, str]:
+        view = await project.role(address)
+        return view.conversation.address, await project.last_reply(view)
+
+    name, reply = call.with_project(use)
+    if call.output.is_json:
+        call.output.json({"address": name, "reply": reply})
+    elif reply:
+        call.output.foreign_document(reply + "\n")
+    else:
+        call.output.note(f"{name}: its last turn has no reply")
 
 
 def _show_effects(call: Call, what: str) -> None:
