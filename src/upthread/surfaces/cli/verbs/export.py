@@ -65,10 +65,8 @@ def main(
 
 
 def _say(output: Output, spans: int, endpoint: str) -> None:
-    if output.is_json:
-        output.json({"spans": spans, "endpoint": endpoint})
-    else:
-        output.line(f"{counted(spans, 'span')} sent to {endpoint}")
+    output.json({"spans": spans, "endpoint": endpoint})
+    output.line(f"{counted(spans, 'span')} sent to {endpoint}")
 
 
 async def _follow(output: Output, exported: Exported) -> NoReturn:
