@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from upthread.client import adoption
 from upthread.client.agent_calls import AgentCalls, InUse
@@ -303,8 +303,11 @@ class Project:
         name, actor = parse_workstream(workstream), self._parts.actor
 
         # Before anything is looked up: with its own word a model could have its push done again.
-        yours = f"look yourself, at your own terminal: {effects_command(name)}"
-        refuse_models(actor, what=_NOT_SETTLED, hint=yours)
+        refuse_models(
+            actor,
+            what="what came of an action nobody says from inside an agent's turn",
+            hint=f"look yourself, at your own terminal: {effects_command(name)}",
+        )
 
         def settle() -> RecordedEffect:
             meant = the_one_named(self._held(name), name, effect_id)
@@ -457,7 +460,11 @@ class Project:
         asks for it, and while an action is held back that would be forgotten with it.
         """
         # Before anything is looked up: what is forgotten nobody brings back.
-        refuse_models(self._parts.actor, what=_NOT_ERASED, hint=_ERASE_YOURSELF)
+        refuse_models(
+            self._parts.actor,
+            what="what was said nobody erases from inside an agent's turn",
+            hint="do it yourself, at your own terminal",
+        )
         # Erased, the action would no longer be held back, and whoever goes on would do it again.
         for name in await self.forgotten_in_doubt(selection):
             raise UsageError(
@@ -598,11 +605,6 @@ class Project:
             await self._system.wait_until(result.parked.reset_at_ms)
             result = await self._turns.go_on(request, result.turn_id)
         return result
-
-
-_NOT_SETTLED: Final = "what came of an action nobody says from inside an agent's turn"
-_NOT_ERASED: Final = "what was said nobody erases from inside an agent's turn"
-_ERASE_YOURSELF: Final = "do it yourself, at your own terminal"
 
 
 def _again(view: RoleView) -> str:

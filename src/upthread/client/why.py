@@ -34,8 +34,6 @@ from upthread.runtime.record.workstream_views import RoleView
 from upthread.runtime.turns.beginning import RESUMING, Subject, gathered
 from upthread.runtime.turns.delegation import OwnSessions
 
-_OTHER_WORDS: Final = "(other words)"
-
 A_NEW_ONE: Final = "a new one takes its place, with a replay"
 
 
@@ -105,7 +103,7 @@ def _decided_now(parts: ProjectParts, view: RoleView, inputs: HandshakeInputs) -
     words = row[0].partition(NEW_REFUSED)[0] if row else ""
     if not is_refused_for_good(row, words, is_slow=turn.stopped_by[0] == Outcome.TIMED_OUT):
         return decision
-    alike = "" if is_refused_for_good(row, _OTHER_WORDS) else " in the same words"
+    alike = "" if is_refused_for_good(row, "(other words)") else " in the same words"
     hint = f"if {refused}{alike}, upthread asks the agent for a new session"
     return structs.replace(decision, hint=hint)
 

@@ -16,9 +16,9 @@ from upthread.errors import UsageError
 from upthread.runtime.turns.external_turn import ended_with
 
 AGENT: Final = "opencode"
-REPLACED: Final = (
-    "the session that was named is not the one OpenCode used: does another plug-in replace `args` "
-    "of `task`?"
+REPLACED: Final = NOT_RESUMED.format(
+    why="the session that was named is not the one OpenCode used: does another plug-in replace"
+    " `args` of `task`?"
 )
 
 
@@ -125,5 +125,5 @@ STEPS: Final[Mapping[str, Callable[[AgentCalls, Request], Told]]] = {
     "prompt": _prompted,
     "guard": _guarded,
     # The child has begun in another session by now: that cannot be mended.
-    "replaced": lambda _calls, _asked: {"line": f"upthread: {NOT_RESUMED.format(why=REPLACED)}"},
+    "replaced": lambda _calls, _asked: {"line": f"upthread: {REPLACED}"},
 }

@@ -22,7 +22,6 @@ from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import counted, one_line
 
 QUESTION = "Agree to this, exactly as it stands here?"
-BEFORE_RECORDED = "somebody, before it was recorded who"
 
 
 @options.verb
@@ -109,7 +108,7 @@ def _list(call: Call, settings: Settings, decided: Sequence[Consent]) -> int:
     call.output.json({"repository": settings.repository, "decided": shapes})
     for each in decided:
         said = "agreed" if each.is_given else "declined"
-        by = each.by.in_words if each.by else BEFORE_RECORDED
+        by = each.by.in_words if each.by else "somebody, before it was recorded who"
         call.output.line(f"{said}  {one_line(each.name)}  sha256 {each.sha256[:16]}  by {by}")
     if not decided:
         call.output.line(f"{one_line(settings.repository)}: nothing was decided")
