@@ -163,7 +163,7 @@ class Project:
     @cached_property
     def worktrees(self) -> WorktreesOfProject:
         """The working trees that workstreams have of their own."""
-        return WorktreesOfProject(self._parts, workstreams=self.workstreams)
+        return WorktreesOfProject(self._parts, self.workstreams)
 
     async def use(self, workstream: str | None) -> InUse:
         """Say what this working tree works on, None for no longer anything."""

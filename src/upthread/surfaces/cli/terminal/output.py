@@ -129,7 +129,7 @@ class Output:
         As it is where it has standard output for itself; where our own lines come between, each of
         its lines is behind a bar, which none of ours is.
         """
-        if not text:
+        if not text or self.is_json:
             return
         self._is_at_line_start = text.endswith("\n")
         shown = visible_text(text)
