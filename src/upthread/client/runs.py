@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from upthread.client.parts import ProjectParts
 from upthread.client.worktrees import notice_of
@@ -131,9 +131,9 @@ class Runs(Struct):
                     f"a run needs reports and answers, and of {step.role} no text is recorded",
                     hint=f'say record = "redacted" under [roles.{step.role}], or use upthread tell',
                 )
-        agents = await self.parts.system.in_thread(lambda: self._agents(workstream, options))
-        wait_s = None if options.is_waiting else 0.0
-        async with self._held(workstream, options, agents, wait_s=wait_s) as live:
+        live = LiveRun(self.parts, self.turns, workstream, options)
+        await self.parts.system.in_thread(live.choose_agents)
+        async with live.held(wait_s=None if options.is_waiting else 0.0):
             await live.make_ready()
             await self.parts.system.in_thread(lambda: live.begin(specification))
             return await live.run_on()
@@ -155,15 +155,17 @@ class Runs(Struct):
         options = RunOptions(
             on_event=on_event, listener=listener, is_waiting=True, is_handed_back=True
         )
-        agents = await self.parts.system.in_thread(lambda: self._agents(workstream, options))
-        async with self._held(workstream, options, agents, wait_s=LEASE_WAIT_S) as live:
+        live = LiveRun(self.parts, self.turns, workstream, options)
+        await self.parts.system.in_thread(live.choose_agents)
+        async with live.held(wait_s=LEASE_WAIT_S):
             is_due = await self.parts.system.in_thread(lambda: live.take_up(transition))
             return await live.advance_as_worker() if is_due else 0
 
     async def park(self, workstream: str, transition: Transition, *, detail: str) -> None:
         """Park a run at a transition that a worker cannot carry out, unless it has moved on."""
         # No role is looked at: its broken file may be why the run cannot go on.
-        async with self._held(workstream, RunOptions(), {}, wait_s=LEASE_WAIT_S) as live:
+        live = LiveRun(self.parts, self.turns, workstream)
+        async with live.held(wait_s=LEASE_WAIT_S):
             is_due = await self.parts.system.in_thread(lambda: live.take_up(transition))
             if is_due and live.view.parked is None:
                 await live.park(detail)
@@ -180,7 +182,7 @@ class Runs(Struct):
         is_suggestion = by.kind == "model" and not self.parts.settings.models_answer
 
         def append() -> RunView:
-            live = LiveRun(self.parts, self.turns, workstream, options=RunOptions(), agents={})
+            live = LiveRun(self.parts, self.turns, workstream)
             live.find()
             question = _open_question(live.view, workstream, question_id)
             if is_suggestion:
@@ -200,39 +202,26 @@ class Runs(Struct):
                 return await self.parts.system.in_thread(append)
         return await self.parts.system.in_thread(append)
 
-    @asynccontextmanager
-    async def _held(
-        self,
-        workstream: str,
-        options: RunOptions,
-        agents: ByRole,
-        *,
-        wait_s: float | None,
-    ) -> AsyncGenerator[LiveRun]:
-        listener = (options.listener or SILENT).telling_once()
-        options = structs.replace(options, listener=listener)
-        lease = LeaseRequest(
-            name=workstream_lease(self.parts.project_id, workstream),
-            doing=f"run {workstream}",
-            wait_s=wait_s,
-            on_wait=listener.waiting,
-        )
-        async with self.parts.leases.held(lease) as fence:
-            yield LiveRun(
-                self.parts,
-                self.turns,
-                workstream,
-                options=options,
-                agents=agents,
-                fences=(fence,),
-            )
 
-    # --- before the lease is taken --------------------------------------------------------------
+class LiveRun(Struct):
+    """A run in the hands of this process. `agents` are by role, chosen before it began."""
 
-    def _agents(self, workstream: str, options: RunOptions) -> ByRole:
-        """Choose every role's agent before the first one is started."""
-        pipeline = self.parts.settings.pipeline
-        _, run = self.parts.newest_run(workstream)
+    parts: ProjectParts
+    turns: Turns
+    workstream: str
+    options: RunOptions = RunOptions()
+    agents: ByRole = field(default_factory=dict[str, str])
+    fences: tuple[Fence, ...] = ()
+    steps_done: int = 0
+    run_id: RunId = RunId("")
+    view: RunView = RunView()
+
+    # --- before it is taken up ------------------------------------------------------------------
+
+    def choose_agents(self) -> None:
+        """Choose every role's agent before the first one is started. Blocking."""
+        pipeline, options = self.parts.settings.pipeline, self.options
+        _, run = self.parts.newest_run(self.workstream)
         under_way = run if run and run.ended is None else None
         # A run under way follows the pipeline it began with; the file may be another by now.
         steps = under_way.pipeline.steps if under_way else pipeline.steps
@@ -244,34 +233,35 @@ class Runs(Struct):
         # A role that comes for the first time works with
         # what the others use: none is switched midway.
         store = self.parts.store
-        known = store.conversations(self.parts.project_id, workstream) if under_way else ()
+        known = store.conversations(self.parts.project_id, self.workstream) if under_way else ()
         # The calls of sub-agents are no roles.
         found = map(store.resolve, {each.key for each in known if each.key.slot != CHILD_SLOT})
         used = {each.link.agent for each in found if each and each.link}
         before = used.pop() if len(used) == 1 else None
         began_with = under_way.agents if under_way else dict[str, str]()
-        return {
+        self.agents = {
             role: self.parts.agent_for(
-                Address(workstream=workstream, role=role),
+                Address(workstream=self.workstream, role=role),
                 named=options.agents.get(role, options.agent),
                 otherwise=began_with.get(role, before),
             )
             for role in sorted(roles)
         }
 
-
-class LiveRun(Struct):
-    """A run in the hands of this process. `agents` are by role, chosen before it began."""
-
-    parts: ProjectParts
-    turns: Turns
-    workstream: str
-    options: RunOptions
-    agents: ByRole
-    fences: tuple[Fence, ...] = ()
-    steps_done: int = 0
-    run_id: RunId = RunId("")
-    view: RunView = RunView()
+    @asynccontextmanager
+    async def held(self, *, wait_s: float | None) -> AsyncGenerator[None]:
+        """Hold the workstream's lease. Raises LeaseHeldError."""
+        listener = (self.options.listener or SILENT).telling_once()
+        self.options = structs.replace(self.options, listener=listener)
+        lease = LeaseRequest(
+            name=workstream_lease(self.parts.project_id, self.workstream),
+            doing=f"run {self.workstream}",
+            wait_s=wait_s,
+            on_wait=listener.waiting,
+        )
+        async with self.parts.leases.held(lease) as fence:
+            self.fences = (fence,)
+            yield
 
     # --- taking up ------------------------------------------------------------------------------
 
