@@ -15,7 +15,7 @@ from upthread.client.file_permissions import log_path
 from upthread.client.fork import Fork, ForkPlan, make_fork, plan_fork
 from upthread.client.once import DoOnce
 from upthread.client.parts import Command, Commands, ProjectParts
-from upthread.client.runs import Runs
+from upthread.client.runs import LiveRun
 from upthread.client.why import Why, changes_now, lacked_now, why
 from upthread.client.worktrees import WorktreesOfProject, notice_of
 from upthread.core.actors import Actor, model_of
@@ -124,8 +124,7 @@ class Project:
         runs the workstream, NotFoundError without a run to go on with, UsageError for a new
         specification while a run is under way.
         """
-        name = parse_workstream(workstream)
-        return await self.runs.run(name, specification, options or RunOptions())
+        return await self.live_run(workstream, options or RunOptions()).run(specification)
 
     async def answer(
         self,
@@ -141,17 +140,12 @@ class Project:
         suggestion, and the question stays open, unless the person's own configuration allows it.
         Raises NotFoundError when there is none, UsageError when it is unclear which is meant.
         """
-        return await self.runs.answer(
-            parse_workstream(workstream),
-            text,
-            question_id=question_id,
-            by=by or self._parts.actor,
-        )
+        live = self.live_run(workstream, RunOptions())
+        return await live.answer(text, question_id=question_id, by=by or self._parts.actor)
 
-    @cached_property
-    def runs(self) -> Runs:
-        """The runs, as a worker takes them on."""
-        return Runs(self._parts, self._turns)
+    def live_run(self, workstream: str, options: RunOptions) -> LiveRun:
+        """Return a workstream's run, as a worker takes it on."""
+        return LiveRun(self._parts, self._turns, parse_workstream(workstream), options)
 
     @cached_property
     def once(self) -> DoOnce:
