@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.client.parts import ProjectParts
 from upthread.client.worktrees import notice_of
@@ -116,7 +116,7 @@ class LiveRun(Struct):
     turns: Turns
     workstream: str
     options: RunOptions = RunOptions()
-    agents: ByRole = field(default_factory=dict[str, str])
+    agents: ByRole = {}
     fences: tuple[Fence, ...] = ()
     steps_done: int = 0
     run_id: RunId = RunId("")

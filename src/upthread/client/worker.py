@@ -175,7 +175,7 @@ class Worker(Struct):
     lost: LostWorkers
     # Its own turn with the database: what recovers must not wait for what works.
     system: System = field(default_factory=lambda: System(end_process_group=end_process_group))
-    at_work: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
+    at_work: set[anyio.CancelScope] = set()
 
     async def run(self) -> None:
         """Work until told to stop, then finish or hand back what is under way."""

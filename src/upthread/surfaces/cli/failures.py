@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Final, cast
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.core.decision.words import REFUSE, done_in_words
 from upthread.core.text import visible_line
@@ -80,7 +80,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     message: str
     exit_code: int
     hint: str = ""
-    ids: Mapping[str, str] = field(default_factory=dict[str, str])
+    ids: Mapping[str, str] = {}
     refused: str = ""
 
 

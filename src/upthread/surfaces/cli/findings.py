@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.agent_stores.base import VendorHistory
 from upthread.agents.registry import find_agent
@@ -49,7 +49,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     history: str
     path: str | None = None
     version: str = ""
-    faults: Mapping[str, int] = field(default_factory=dict[str, int])
+    faults: Mapping[str, int] = {}
     unreadable: int = 0
     what: str
     cure: str

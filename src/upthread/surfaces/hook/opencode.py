@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.boundary.programs import living_parent
 from upthread.client.agent_calls import AgentCalls, SubAgentCall
@@ -36,7 +36,7 @@ class Request(Struct, frozen=True):
     prompt: str = ""
     pid: int = 0
     is_background: bool = False
-    unusable: dict[str, str] = field(default_factory=dict[str, str])
+    unusable: dict[str, str] = {}
     named: str = ""
     only_own: bool = False
     child: str = ""
@@ -44,7 +44,7 @@ class Request(Struct, frozen=True):
     reply: str = ""
     window: int = 0
     tool: str = ""
-    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+    arguments: dict[str, Any] = {}
 
     @property
     def call(self) -> SubAgentCall:

@@ -76,7 +76,7 @@ class Recent(Struct):
     However many windows look, the record is read for each page no more often than this.
     """
 
-    given: dict[str, _Given] = field(default_factory=dict[str, "_Given"])
+    given: dict[str, _Given] = {}
 
     async def answer(self, asked: str, make: Callable[[], Awaitable[Response]]) -> Response:
         """Return what was answered a moment ago, else make it. An error is nobody else's."""

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
-from msgspec import Struct, convert, field, to_builtins
+from msgspec import Struct, convert, to_builtins
 
 from upthread.boundary import files as opener
 from upthread.boundary import own_files
@@ -119,8 +119,8 @@ class _Kept(Struct, frozen=True, kw_only=True):
 class _Written(Struct):
     """What is kept of set-ups: the files of each agent, by their paths, and the form of each."""
 
-    agents: dict[str, dict[str, _Kept]] = field(default_factory=dict[str, dict[str, _Kept]])
-    forms: dict[str, int] = field(default_factory=dict[str, int])
+    agents: dict[str, dict[str, _Kept]] = {}
+    forms: dict[str, int] = {}
 
 
 class Installed:

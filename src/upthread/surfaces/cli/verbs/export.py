@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 import anyio
 import click
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.client.project import Project
 from upthread.core.types import JsonValue
@@ -95,8 +95,8 @@ class Exported(Struct):
     collector: Collector
     workstream: str | None
     with_content: bool
-    seen: dict[str, WorkstreamView] = field(default_factory=dict[str, WorkstreamView])
-    sent: set[str] = field(default_factory=set[str])
+    seen: dict[str, WorkstreamView] = {}
+    sent: set[str] = set()
 
     async def pass_over(self) -> None:
         """Take all that has ended as sent."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import click
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, to_builtins
 
 from upthread.agent_stores.base import SessionOutline, look
 from upthread.agent_stores.homes import store_of
@@ -160,7 +160,7 @@ class _Search(Struct, kw_only=True):
     place: Path | None
     since_ms: int
     is_all: bool
-    settled: set[str] = field(default_factory=set[str])
+    settled: set[str] = set()
     told: int = 0
     is_full: bool = False
     has_left_out: bool = False
