@@ -53,12 +53,12 @@ class Change(Struct, frozen=True, kw_only=True):
 
     def make(self) -> None:
         """Bring the file to what it shall be, in one step. Raises UpthreadError."""
-        # A link of the person's own, to a file kept elsewhere, stays one.
-        target = self.path if is_of_repository(self.path) else self.path.resolve()
         try:
             if self.after is None:
                 self.path.unlink(missing_ok=True)
                 return
+            # A link of the person's own, to a file kept elsewhere, stays one.
+            target = self.path if is_of_repository(self.path) else self.path.resolve()
             target.parent.mkdir(parents=True, exist_ok=True)
             mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else NEW_FILE_MODE
             opener.write_whole(target, self.after, mode=mode)

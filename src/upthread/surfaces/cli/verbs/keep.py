@@ -158,15 +158,12 @@ def _keep(
 
 async def _caught_up(project: Project, held: Sequence[Candidate]) -> AsyncIterator[Candidate]:
     """Record new messages of recorded sessions; yields those that had some, or that failed."""
-    added: list[int] = []
-
-    async def catch_up(each: Candidate) -> None:
-        added.append(await project.catch_up(each.outline.session_id))
-
     for candidate in held:
-        done = await _done_to(candidate, catch_up)
-        if done.fault or added.pop():
-            yield done
+        try:
+            if await project.catch_up(candidate.outline.session_id):
+                yield candidate
+        except UpthreadError as error:  # one must not cost the rest
+            yield structs.replace(candidate, fault=error.message)
 
 
 # --- a conversation that continues ----------------------------------------------------------------

@@ -28,7 +28,6 @@ from upthread.surfaces.cli.setup.changes import (
     Changes,
     Environment,
     Installed,
-    Target,
     block_of,
     read_file,
     with_block,
@@ -36,7 +35,7 @@ from upthread.surfaces.cli.setup.changes import (
 from upthread.surfaces.cli.terminal.input import can_ask, choose, confirm
 from upthread.surfaces.cli.terminal.phrases import short_path
 
-TARGETS: Final[Mapping[str, Target]] = {
+TARGETS: Final = {
     AGENTS[target.name].setup_name: target
     for target in (claude_code.TARGET, codex.TARGET, opencode.TARGET)
 }
