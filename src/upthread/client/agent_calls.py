@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.agents.base import PermissionRequest
 from upthread.client.parts import ProjectParts
@@ -96,7 +96,7 @@ class SubAgentCall(Struct, frozen=True, kw_only=True):
     prompt: str
     pid: int
     takes_session: bool = False
-    unusable: Mapping[str, str] = field(default_factory=dict[str, str])
+    unusable: Mapping[str, str] = {}
     named: str = ""
     only_own: bool = False
     reach: Callable[[str], str] | None = None

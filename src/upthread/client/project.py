@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from upthread.client import adoption
 from upthread.client.agent_calls import AgentCalls, InUse
@@ -15,7 +15,7 @@ from upthread.client.file_permissions import log_path
 from upthread.client.fork import Fork, ForkPlan, make_fork, plan_fork
 from upthread.client.once import DoOnce
 from upthread.client.parts import Command, Commands, ProjectParts
-from upthread.client.runs import Runs
+from upthread.client.runs import LiveRun
 from upthread.client.why import Why, changes_now, lacked_now, why
 from upthread.client.worktrees import WorktreesOfProject, notice_of
 from upthread.core.actors import Actor, model_of
@@ -125,8 +125,7 @@ class Project:
         runs the workstream, NotFoundError without a run to go on with, UsageError for a new
         specification while a run is under way.
         """
-        name = parse_workstream(workstream)
-        return await self.runs.run(name, specification, options or RunOptions())
+        return await self.live_run(workstream, options or RunOptions()).run(specification)
 
     async def answer(
         self,
@@ -142,17 +141,12 @@ class Project:
         suggestion, and the question stays open, unless the person's own configuration allows it.
         Raises NotFoundError when there is none, UsageError when it is unclear which is meant.
         """
-        return await self.runs.answer(
-            parse_workstream(workstream),
-            text,
-            question_id=question_id,
-            by=by or self._parts.actor,
-        )
+        live = self.live_run(workstream, RunOptions())
+        return await live.answer(text, question_id=question_id, by=by or self._parts.actor)
 
-    @cached_property
-    def runs(self) -> Runs:
-        """The runs, as a worker takes them on."""
-        return Runs(self._parts, self._turns)
+    def live_run(self, workstream: str, options: RunOptions) -> LiveRun:
+        """Return a workstream's run, as a worker takes it on."""
+        return LiveRun(self._parts, self._turns, parse_workstream(workstream), options)
 
     @cached_property
     def once(self) -> DoOnce:
@@ -164,7 +158,7 @@ class Project:
     @cached_property
     def worktrees(self) -> WorktreesOfProject:
         """The working trees that workstreams have of their own."""
-        return WorktreesOfProject(self._parts, workstreams=self.workstreams)
+        return WorktreesOfProject(self._parts, self.workstreams)
 
     async def use(self, workstream: str | None) -> InUse:
         """Say what this working tree works on, None for no longer anything."""
@@ -304,8 +298,11 @@ class Project:
         name, actor = parse_workstream(workstream), self._parts.actor
 
         # Before anything is looked up: with its own word a model could have its push done again.
-        yours = f"look yourself, at your own terminal: {effects_command(name)}"
-        refuse_models(actor, what=_NOT_SETTLED, hint=yours)
+        refuse_models(
+            actor,
+            what="what came of an action nobody says from inside an agent's turn",
+            hint=f"look yourself, at your own terminal: {effects_command(name)}",
+        )
 
         def settle() -> RecordedEffect:
             meant = the_one_named(self._held(name), name, effect_id)
@@ -467,7 +464,11 @@ class Project:
         asks for it, and while an action is held back that would be forgotten with it.
         """
         # Before anything is looked up: what is forgotten nobody brings back.
-        refuse_models(self._parts.actor, what=_NOT_ERASED, hint=_ERASE_YOURSELF)
+        refuse_models(
+            self._parts.actor,
+            what="what was said nobody erases from inside an agent's turn",
+            hint="do it yourself, at your own terminal",
+        )
         # Erased, the action would no longer be held back, and whoever goes on would do it again.
         for name in await self.forgotten_in_doubt(selection):
             raise UsageError(
@@ -608,11 +609,6 @@ class Project:
             await self._system.wait_until(result.parked.reset_at_ms)
             result = await self._turns.go_on(request, result.turn_id)
         return result
-
-
-_NOT_SETTLED: Final = "what came of an action nobody says from inside an agent's turn"
-_NOT_ERASED: Final = "what was said nobody erases from inside an agent's turn"
-_ERASE_YOURSELF: Final = "do it yourself, at your own terminal"
 
 
 def _again(view: RoleView) -> str:

@@ -1,14 +1,14 @@
 """Runs: a pipeline over a workstream, one transition a commit, across any number of processes.
 
 Asks the core what is next, does it, commits the event it led to. A run is its events; a process
-that finds one goes on where the last one stopped. `Runs` chooses agents and takes the workstream's
-lease, for a person or for a worker; `LiveRun` is one run under that lease.
+that finds one goes on where the last one stopped. `LiveRun` chooses agents and takes the
+workstream's lease, for a person or for a worker.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -109,14 +109,23 @@ class Transition(Struct, frozen=True, kw_only=True):
     run_seq: int
 
 
-class Runs(Struct):
-    """Starts runs of a project, takes them on, and answers their questions."""
+class LiveRun(Struct):
+    """A workstream's run in the hands of this process. `agents` are chosen before it begins."""
 
     parts: ProjectParts
     turns: Turns
+    workstream: str
+    options: RunOptions = RunOptions()
+    agents: ByRole = {}
+    fences: tuple[Fence, ...] = ()
+    steps_done: int = 0
+    run_id: RunId = RunId("")
+    view: RunView = RunView()
 
-    async def run(self, workstream: str, specification: str | None, options: RunOptions) -> RunView:
-        """Take a run as far as it goes by itself; returns it ended, waiting, parked or stopped.
+    # --- what is asked of a run -----------------------------------------------------------------
+
+    async def run(self, specification: str | None) -> RunView:
+        """Take the run as far as it goes by itself; returns it ended, waiting, parked or stopped.
 
         `specification` is None to go on with the newest run. Raises LeaseHeldError while another
         process runs this workstream, NotFoundError without a run to go on with, UsageError for a
@@ -131,46 +140,42 @@ class Runs(Struct):
                     f"a run needs reports and answers, and of {step.role} no text is recorded",
                     hint=f'say record = "redacted" under [roles.{step.role}], or use upthread tell',
                 )
-        agents = await self.parts.system.in_thread(lambda: self._agents(workstream, options))
-        wait_s = None if options.is_waiting else 0.0
-        async with self._held(workstream, options, agents, wait_s=wait_s) as live:
-            await live.make_ready()
-            await self.parts.system.in_thread(lambda: live.begin(specification))
-            return await live.run_on()
+        in_thread = self.parts.system.in_thread
+        await in_thread(self._choose_agents)
+        async with self._held(wait_s=None if self.options.is_waiting else 0.0) as listener:
+            # Reported where it is not the project's.
+            if own := await in_thread(self._own_tree):
+                listener.notice(notice_of(self.workstream, own))
+            await in_thread(lambda: self._begin(specification))
+            await self._judge_again_if_changed()
+            await self._resume_if_parked()
+            while not self._is_stopped():
+                await self._advance()
+                if self.options.is_waiting:
+                    await self._wait_out()
+            return self.view
 
-    async def advance(
-        self,
-        workstream: str,
-        transition: Transition,
-        on_event: Callable[[RunEvent], None],
-        listener: Listener,
-    ) -> int:
-        """Carry out one transition of a run, as a worker; returns 0, or how long it waits, in ms.
+    async def advance(self, transition: Transition) -> int:
+        """Carry out one transition, as a worker; returns 0, or how long the run waits, in ms.
 
         Nothing is done where another process did it, or nothing is to be done until a person says
         so. A turn that is cancelled meanwhile is left for another worker to go on with. Raises
         LeaseHeldError while another process is at it, FencedError when taken over.
         """
-        # The tree is waited for here: a job that came back for it would ask each second.
-        options = RunOptions(
-            on_event=on_event, listener=listener, is_waiting=True, is_handed_back=True
-        )
-        agents = await self.parts.system.in_thread(lambda: self._agents(workstream, options))
-        async with self._held(workstream, options, agents, wait_s=LEASE_WAIT_S) as live:
-            is_due = await self.parts.system.in_thread(lambda: live.take_up(transition))
-            return await live.advance_as_worker() if is_due else 0
+        await self.parts.system.in_thread(self._choose_agents)
+        async with self._held(wait_s=LEASE_WAIT_S):
+            is_due = await self.parts.system.in_thread(lambda: self._take_up(transition))
+            return await self._advance_as_worker() if is_due else 0
 
-    async def park(self, workstream: str, transition: Transition, *, detail: str) -> None:
-        """Park a run at a transition that a worker cannot carry out, unless it has moved on."""
+    async def park(self, transition: Transition, *, detail: str) -> None:
+        """Park the run at a transition that a worker cannot carry out, unless it has moved on."""
         # No role is looked at: its broken file may be why the run cannot go on.
-        async with self._held(workstream, RunOptions(), {}, wait_s=LEASE_WAIT_S) as live:
-            is_due = await self.parts.system.in_thread(lambda: live.take_up(transition))
-            if is_due and live.view.parked is None:
-                await live.park(detail)
+        async with self._held(wait_s=LEASE_WAIT_S):
+            is_due = await self.parts.system.in_thread(lambda: self._take_up(transition))
+            if is_due and self.view.parked is None:
+                await self._park(detail)
 
-    async def answer(
-        self, workstream: str, text: str, *, question_id: str | None, by: Actor
-    ) -> RunView:
+    async def answer(self, text: str, *, question_id: str | None, by: Actor) -> RunView:
         """Answer one open question of the newest run; a model's answer may be a suggestion.
 
         Needs no lease: either is one append, and the run reads it when it goes on.
@@ -180,59 +185,31 @@ class Runs(Struct):
         is_suggestion = by.kind == "model" and not self.parts.settings.models_answer
 
         def append() -> RunView:
-            live = LiveRun(self.parts, self.turns, workstream, options=RunOptions(), agents={})
-            live.find()
-            question = _open_question(live.view, workstream, question_id)
+            self._find()
+            question = _open_question(self.view, self.workstream, question_id)
             if is_suggestion:
-                if live.view.suggestions >= SUGGESTIONS_MAX:
+                if self.view.suggestions >= SUGGESTIONS_MAX:
                     raise UsageError(
-                        f"{live.view.suggestions} answers were suggested to {shown(workstream)},"
-                        " and none was taken",
+                        f"{self.view.suggestions} answers were suggested to"
+                        f" {shown(self.workstream)}, and none was taken",
                         hint="a person answers: upthread answer WS QUESTION TEXT",
                     )
-                live.commit_here(AnswerSuggested(question_id=question, text=text, by=by))
+                self._commit_here(AnswerSuggested(question_id=question, text=text, by=by))
             else:
-                live.commit_here(QuestionAnswered(question_id=question, text=text, answered_by=by))
-            return live.view
+                self._commit_here(QuestionAnswered(question_id=question, text=text, answered_by=by))
+            return self.view
 
         for _ in range(ANSWER_TRIES_MAX):
             with suppress(ConflictError):  # another answer came first: read again, append after it
                 return await self.parts.system.in_thread(append)
         return await self.parts.system.in_thread(append)
 
-    @asynccontextmanager
-    async def _held(
-        self,
-        workstream: str,
-        options: RunOptions,
-        agents: ByRole,
-        *,
-        wait_s: float | None,
-    ) -> AsyncGenerator[LiveRun]:
-        listener = (options.listener or SILENT).telling_once()
-        options = structs.replace(options, listener=listener)
-        lease = LeaseRequest(
-            name=workstream_lease(self.parts.project_id, workstream),
-            doing=f"run {workstream}",
-            wait_s=wait_s,
-            on_wait=listener.waiting,
-        )
-        async with self.parts.leases.held(lease) as fence:
-            yield LiveRun(
-                self.parts,
-                self.turns,
-                workstream,
-                options=options,
-                agents=agents,
-                fences=(fence,),
-            )
+    # --- before it is taken up ------------------------------------------------------------------
 
-    # --- before the lease is taken --------------------------------------------------------------
-
-    def _agents(self, workstream: str, options: RunOptions) -> ByRole:
-        """Choose every role's agent before the first one is started."""
-        pipeline = self.parts.settings.pipeline
-        _, run = self.parts.newest_run(workstream)
+    def _choose_agents(self) -> None:
+        """Choose every role's agent before the first one is started. Blocking."""
+        pipeline, options = self.parts.settings.pipeline, self.options
+        _, run = self.parts.newest_run(self.workstream)
         under_way = run if run and run.ended is None else None
         # A run under way follows the pipeline it began with; the file may be another by now.
         steps = under_way.pipeline.steps if under_way else pipeline.steps
@@ -244,38 +221,39 @@ class Runs(Struct):
         # A role that comes for the first time works with
         # what the others use: none is switched midway.
         store = self.parts.store
-        known = store.conversations(self.parts.project_id, workstream) if under_way else ()
+        known = store.conversations(self.parts.project_id, self.workstream) if under_way else ()
         # The calls of sub-agents are no roles.
         found = map(store.resolve, {each.key for each in known if each.key.slot != CHILD_SLOT})
         used = {each.link.agent for each in found if each and each.link}
         before = used.pop() if len(used) == 1 else None
-        began_with = under_way.agents if under_way else dict[str, str]()
-        return {
+        began_with = under_way.agents if under_way else {}
+        self.agents = {
             role: self.parts.agent_for(
-                Address(workstream=workstream, role=role),
+                Address(workstream=self.workstream, role=role),
                 named=options.agents.get(role, options.agent),
                 otherwise=began_with.get(role, before),
             )
             for role in sorted(roles)
         }
 
-
-class LiveRun(Struct):
-    """A run in the hands of this process. `agents` are by role, chosen before it began."""
-
-    parts: ProjectParts
-    turns: Turns
-    workstream: str
-    options: RunOptions
-    agents: ByRole
-    fences: tuple[Fence, ...] = ()
-    steps_done: int = 0
-    run_id: RunId = RunId("")
-    view: RunView = RunView()
+    @asynccontextmanager
+    async def _held(self, *, wait_s: float | None) -> AsyncGenerator[Listener]:
+        """Hold the workstream's lease; gives who listens. Raises LeaseHeldError."""
+        listener = (self.options.listener or SILENT).telling_once()
+        self.options = structs.replace(self.options, listener=listener)
+        lease = LeaseRequest(
+            name=workstream_lease(self.parts.project_id, self.workstream),
+            doing=f"run {self.workstream}",
+            wait_s=wait_s,
+            on_wait=listener.waiting,
+        )
+        async with self.parts.leases.held(lease) as fence:
+            self.fences = (fence,)
+            yield listener
 
     # --- taking up ------------------------------------------------------------------------------
 
-    def find(self) -> None:
+    def _find(self) -> None:
         """Take the newest run of the workstream. Raises NotFoundError. Blocking."""
         run_id, view = self.parts.newest_run(self.workstream)
         if view is None:
@@ -286,19 +264,13 @@ class LiveRun(Struct):
             )
         self.run_id, self.view = run_id, view
 
-    def take_up(self, transition: Transition) -> bool:
+    def _take_up(self, transition: Transition) -> bool:
         """Take the run a transition belongs to; returns False if that is settled. Blocking."""
         events = run_events(self.parts.store, transition.run_id)
         if any(settles(event) for event in events[transition.run_seq :]):
             return False
         self.run_id, self.view = transition.run_id, pipelines.fold(events)
         return True
-
-    async def make_ready(self) -> None:
-        """Make the tree of the run, and report where it is when it is not the project's."""
-        own = await self.parts.system.in_thread(self._own_tree)
-        if own is not None and self.options.listener is not None:
-            self.options.listener.notice(notice_of(self.workstream, own))
 
     def _own_tree(self) -> Worktree | None:
         own = self.parts.worktrees.find(self.workstream)
@@ -316,15 +288,15 @@ class LiveRun(Struct):
             )
         return self.parts.worktrees.ensure(self.workstream)
 
-    def begin(self, specification: str | None) -> None:
-        """Start a run, or take the newest one; see `Runs.run`. Blocking."""
+    def _begin(self, specification: str | None) -> None:
+        """Start a run, or take the newest one; see `run`. Blocking."""
         _, last = self.parts.newest_run(self.workstream)
         under_way = last if last and last.ended is None else None
         # The same once more is no second run: so a caller goes on whose process was killed.
         if specification is None or (
             under_way and under_way.specification.strip() == specification.strip()
         ):
-            self.find()
+            self._find()
         elif under_way:
             raise UsageError(
                 f"a run on {shown(self.workstream)} is {under_way.status},"
@@ -361,16 +333,6 @@ class LiveRun(Struct):
         self.options.on_event(started)
 
     # --- as a person runs it --------------------------------------------------------------------
-
-    async def run_on(self) -> RunView:
-        """Take the run as far as it goes by itself."""
-        await self._judge_again_if_changed()
-        await self._resume_if_parked()
-        while not self._is_stopped():
-            await self._advance()
-            if self.options.is_waiting:
-                await self._wait_out()
-        return self.view
 
     async def _judge_again_if_changed(self) -> None:
         """Ask for the last verdict again when the tree is no longer the one that was approved."""
@@ -420,7 +382,7 @@ class LiveRun(Struct):
 
     # --- as a worker runs it --------------------------------------------------------------------
 
-    async def advance_as_worker(self) -> int:
+    async def _advance_as_worker(self) -> int:
         """Carry out what is next; returns 0, or how long the run still has to wait, in ms."""
         parked = self.view.parked
         if parked is not None:
@@ -434,10 +396,10 @@ class LiveRun(Struct):
                 await self._advance()
             # What would be reported to the caller of a run is kept for whoever looks at it.
             except (ConfigError, RefusedError, UsageError) as error:
-                await self.park(str(error))
+                await self._park(str(error))
         return 0
 
-    async def park(self, detail: str) -> None:
+    async def _park(self, detail: str) -> None:
         """Park the run, which cannot go on here."""
         # Read again: what could not go on may have committed something before that.
         self.view = await self.parts.system.in_thread(
@@ -595,10 +557,10 @@ class LiveRun(Struct):
     # --- writing --------------------------------------------------------------------------------
 
     async def _commit(self, event: RunEvent) -> None:
-        await self.parts.system.in_thread(lambda: self.commit_here(event))
+        await self.parts.system.in_thread(lambda: self._commit_here(event))
         self.options.on_event(event)
 
-    def commit_here(self, event: RunEvent) -> None:
+    def _commit_here(self, event: RunEvent) -> None:
         """Commit an event, with the transition that is due by it. Blocking."""
         then = pipelines.apply(self.view, event)
         writes: tuple[Write, ...] = (self._record(self.view, event, Durability.SYNCED),)

@@ -264,7 +264,20 @@ def know_project(
     known = [(each.project_id, each.identity) for each in store.projects(identity)]
     # Named by its id: nothing has to be guessed from the path.
     if said is not None and said.project != NEW:
-        return _said(store, identity, said, known)
+        project_id = ProjectId(said.project)
+        store.act_for(project_id)
+        # Any text can be acted for: only its row says that there is such a project.
+        if store.head("project", project_id) is None:
+            raise NotFoundError(
+                f"there is no project {shown(said.project)} in this database",
+                hint="its id is in `upthread audit WS --json`, where it is known",
+                project_id=said.project,
+            )
+        others = {pid for pid, other in known if other == identity and pid != project_id}
+        # Else the path would be two projects', and each later opening would have to ask.
+        if said.is_kept and not others:
+            _remember(store, project_id, identity)
+        return Known(project_id=project_id)
     held = frozenset(filter(has_commit, roots_before(identity, known)))
     found = _match(store, identity, known, held)
     if found is None:
@@ -302,28 +315,6 @@ def _match(
         if found is None:
             raise
         return found
-
-
-def _said(
-    store: LogStore,
-    identity: ProjectIdentity,
-    said: Said,
-    known: Recorded,
-) -> Known:
-    project_id = ProjectId(said.project)
-    store.act_for(project_id)
-    # Any text can be acted for: only its row says that there is such a project.
-    if store.head("project", project_id) is None:
-        raise NotFoundError(
-            f"there is no project {shown(said.project)} in this database",
-            hint="its id is in `upthread audit WS --json`, where it is known",
-            project_id=said.project,
-        )
-    others = {pid for pid, other in known if other == identity and pid != project_id}
-    # Else the path would be two projects', and each later opening would have to ask.
-    if said.is_kept and not others:
-        _remember(store, project_id, identity)
-    return Known(project_id=project_id)
 
 
 def _new(

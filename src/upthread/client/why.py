@@ -21,6 +21,7 @@ from upthread.core.runs.stops import NEW_REFUSED
 from upthread.core.states import Standing, State
 from upthread.core.text import visible_line
 from upthread.core.turns.agent_history import NOTHING_LACKED, Lacked
+from upthread.core.turns.turn import TurnView
 from upthread.core.types import Decision, JsonValue, Link, Outcome
 from upthread.errors import StoreError, UsageError
 from upthread.runtime.record.turn_views import (
@@ -33,8 +34,6 @@ from upthread.runtime.record.turn_views import (
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.runtime.turns.beginning import RESUMING, Subject, gathered
 from upthread.runtime.turns.delegation import OwnSessions
-
-_OTHER_WORDS: Final = "(other words)"
 
 A_NEW_ONE: Final = "a new one takes its place, with a replay"
 
@@ -70,7 +69,11 @@ def why(parts: ProjectParts, view: RoleView, agent: str | None) -> Why:
     )
     if intended is not None and intended.decision == FRAMEWORK and not is_a_role:
         return known
-    now = _decided_now(parts, view, inputs_now(parts, view, agent))
+    inputs = inputs_now(parts, view, agent)
+    now = decide(inputs)
+    if view.last_turn and not now.hint and now.decision in RESUMING:
+        hint = _if_refused(parts, view, view.last_turn, inputs.agent)
+        now = structs.replace(now, hint=hint)
     inside = _inputs_inside(parts, view)
     return structs.replace(
         known,
@@ -82,21 +85,16 @@ def why(parts: ProjectParts, view: RoleView, agent: str | None) -> Why:
     )
 
 
-def _decided_now(parts: ProjectParts, view: RoleView, inputs: HandshakeInputs) -> Decision:
-    """Return what is decided now, and what follows if the agent refuses again."""
-    decision, turn = decide(inputs), view.last_turn
-    if turn is None or decision.hint or decision.decision not in RESUMING:
-        return decision
+def _if_refused(parts: ProjectParts, view: RoleView, turn: TurnView, agent: str) -> str:
+    """Return what follows if the agent refuses again; empty where nothing is known of it."""
     try:
-        parts.adapter(inputs.agent)
+        parts.adapter(agent)
     except UsageError as error:
-        hint = f"nothing would be sent without another --agent: {error.message}"
-        return structs.replace(decision, hint=hint)
+        return f"nothing would be sent without another --agent: {error.message}"
     if turn.intended is not None and CANNOT_RESUME in turn.intended.reasons:
-        hint = f"if its agent still opens no session, {A_NEW_ONE}"
-        return structs.replace(decision, hint=hint)
+        return f"if its agent still opens no session, {A_NEW_ONE}"
     if doubt := _may_be_gone(parts, view):
-        return structs.replace(decision, hint=doubt)
+        return doubt
     conversation_id, refused = view.conversation.conversation_id, "the agent refuses again"
     row = refusals_in_row(parts.store, conversation_id)
     if not row and turn.parked is not None:
@@ -104,10 +102,9 @@ def _decided_now(parts: ProjectParts, view: RoleView, inputs: HandshakeInputs) -
         row = refusals_in_row(parts.store, conversation_id, turn_id=view.last_turn_id)
     words = row[0].partition(NEW_REFUSED)[0] if row else ""
     if not is_refused_for_good(row, words, is_slow=turn.stopped_by[0] == Outcome.TIMED_OUT):
-        return decision
-    alike = "" if is_refused_for_good(row, _OTHER_WORDS) else " in the same words"
-    hint = f"if {refused}{alike}, upthread asks the agent for a new session"
-    return structs.replace(decision, hint=hint)
+        return ""
+    alike = "" if is_refused_for_good(row, "(other words)") else " in the same words"
+    return f"if {refused}{alike}, upthread asks the agent for a new session"
 
 
 def _may_be_gone(parts: ProjectParts, view: RoleView) -> str:

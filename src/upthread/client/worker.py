@@ -48,7 +48,7 @@ from upthread.core.runs.pipeline import ANY_QUEUE, queue_of
 from upthread.core.types import Holder, ProjectId
 from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError, UsageError
 from upthread.runtime.system import System, host_name, is_dead
-from upthread.runtime.turns.delegation import Listener
+from upthread.runtime.turns.delegation import Listener, RunOptions
 from upthread.store.postgres.schema import SEARCH_PATH
 from upthread.store.postgres.server import parameters_of
 from upthread.store.postgres.workers import (
@@ -175,7 +175,7 @@ class Worker(Struct):
     lost: LostWorkers
     # Its own turn with the database: what recovers must not wait for what works.
     system: System = field(default_factory=lambda: System(end_process_group=end_process_group))
-    at_work: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
+    at_work: set[anyio.CancelScope] = set()
 
     async def run(self) -> None:
         """Work until told to stop, then finish or hand back what is under way."""
@@ -242,16 +242,19 @@ class Worker(Struct):
     async def _advance(
         self, project: Project, run: Run, transition: Transition, attempts: int
     ) -> None:
+        options = RunOptions(
+            on_event=lambda event: self._tell(kind_of(event), run, getattr(event, "role", "")),
+            listener=Listener(
+                started=lambda started: self._tell("turn_started", run, started.line),
+                notice=lambda notice: self._tell("notice", run, notice.text),
+            ),
+            # The tree is waited for here: a job that came back for it would ask each second.
+            is_waiting=True,
+            is_handed_back=True,
+        )
+        live = project.live_run(run.workstream, options)
         try:
-            wait_ms = await project.runs.advance(
-                run.workstream,
-                transition,
-                lambda event: self._tell(kind_of(event), run, getattr(event, "role", "")),
-                Listener(
-                    started=lambda started: self._tell("turn_started", run, started.line),
-                    notice=lambda notice: self._tell("notice", run, notice.text),
-                ),
-            )
+            wait_ms = await live.advance(transition)
         except FencedError as error:
             # Another worker has it by now, and its agent is stopped; that job is not ours any more.
             self._tell("fenced", run, str(error))
@@ -265,7 +268,7 @@ class Worker(Struct):
             if attempts < ATTEMPTS_MAX and not is_for_people:
                 raise
             detail = str(error) if is_for_people else f"{type(error).__name__}: {error}"
-            await project.runs.park(run.workstream, transition, detail=detail)
+            await project.live_run(run.workstream, RunOptions()).park(transition, detail=detail)
             return
         if wait_ms:
             raise Again(after_s=wait_ms / 1000)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from msgspec import Struct
+
 from upthread.client.parts import ProjectParts
 from upthread.core.names import parse_workstream
 from upthread.errors import LeaseHeldError
@@ -13,24 +15,15 @@ from upthread.runtime.turns.delegation import Notice
 from upthread.runtime.working_tree.git_worktrees import Worktree
 
 
-class WorktreesOfProject:
+class WorktreesOfProject(Struct):
     """Makes, looks at and removes the working trees that workstreams have of their own."""
 
-    def __init__(
-        self,
-        parts: ProjectParts,
-        *,
-        workstreams: Callable[[], Awaitable[tuple[WorkstreamView, ...]]],
-    ) -> None:
-        self._worktrees = parts.worktrees
-        self._system = parts.system
-        self._leases = parts.leases
-        self._project_id = parts.project_id
-        self._workstreams = workstreams
+    parts: ProjectParts
+    workstreams: Callable[[], Awaitable[tuple[WorkstreamView, ...]]]
 
     async def find(self, workstream: str) -> Worktree | None:
         """Return a workstream's own working tree, None where it is worked on in the project's."""
-        return await self._system.in_thread(lambda: self._worktrees.find(workstream))
+        return await self.parts.system.in_thread(lambda: self.parts.worktrees.find(workstream))
 
     async def make(self, workstream: str) -> Worktree:
         """Return a workstream's own working tree, made from HEAD where it has none.
@@ -38,11 +31,11 @@ class WorktreesOfProject:
         Raises UsageError where git has nothing to make one from.
         """
         name = parse_workstream(workstream)
-        return await self._system.in_thread(lambda: self._worktrees.ensure(name))
+        return await self.parts.system.in_thread(lambda: self.parts.worktrees.ensure(name))
 
     async def all(self) -> Mapping[str, Worktree]:
         """Return the working trees of known workstreams by their names, the oldest one first."""
-        names = [view.workstream.workstream for view in await self._workstreams()]
+        names = [view.workstream.workstream for view in await self.workstreams()]
         found = {name: await self.find(name) for name in names}
         return {name: worktree for name, worktree in found.items() if worktree is not None}
 
@@ -54,23 +47,23 @@ class WorktreesOfProject:
         """
         name = parse_workstream(workstream)
         run = LeaseRequest(
-            name=workstream_lease(self._project_id, name), doing=f"remove the tree of {name}"
+            name=workstream_lease(self.parts.project_id, name), doing=f"remove the tree of {name}"
         )
-        async with self._leases.held(run):
+        async with self.parts.leases.held(run):
             # The run's lease keeps runs off, and a prompt by `tell` has none of it.
-            for view in await self._workstreams():
+            for view in await self.workstreams():
                 if view.workstream.workstream == name:
                     for role in view.roles:
                         refuse_running(role, "remove the working tree when the turn has ended")
             found = await self.find(name)
             if found is None:
                 return await self._removed(name)
-            tree = tree_lease(self._system.this_process("").host, found.path)
-            async with self._leases.held(LeaseRequest(name=tree, doing=run.doing)):
+            tree = tree_lease(self.parts.system.this_process("").host, found.path)
+            async with self.parts.leases.held(LeaseRequest(name=tree, doing=run.doing)):
                 return await self._removed(name)
 
     async def _removed(self, workstream: str) -> Worktree:
-        return await self._system.in_thread(lambda: self._worktrees.remove(workstream))
+        return await self.parts.system.in_thread(lambda: self.parts.worktrees.remove(workstream))
 
 
 def refuse_running(role: RoleView, hint: str) -> None:

@@ -28,7 +28,6 @@ SPANS_AT_ONCE: Final = 512
 
 DEFAULT: Final = "http://localhost:4318"
 VARIABLES: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-_PATH: Final = "/v1/traces"
 _RESOURCE: Final = Resource(dict(RESOURCE))
 _SCOPE: Final = InstrumentationScope("upthread", upthread.__version__)
 
@@ -49,7 +48,9 @@ class Collector:
             )
         # What the environment says it reads by its own rules.
         whole = (
-            f"{endpoint.rstrip('/')}{_PATH}" if endpoint and split.path in {"", "/"} else endpoint
+            f"{endpoint.rstrip('/')}/v1/traces"
+            if endpoint and split.path in {"", "/"}
+            else endpoint
         )
         self._exporter = OTLPSpanExporter(endpoint=whole)
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 if __name__ == "__main__":
     sys.path.append(__file__.rpartition("/upthread/surfaces/")[0])
@@ -20,6 +19,7 @@ if __name__ == "__main__":
 from upthread.boundary.own_files import home_of_hooks
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.project_opener import open_agent_calls
+from upthread.core.codec import text_at
 from upthread.core.text import visible_line
 from upthread.core.workstreams import NONE
 from upthread.errors import NotFoundError
@@ -30,17 +30,14 @@ LINE_CHARACTERS_MAX: Final = 500
 WAIT_S: Final = 0.3
 
 
-def line(home: str, asked: Mapping[str, Any]) -> str:
+def line(home: str, asked: object) -> str:
     """Return the line; empty in a project that nobody has used upthread in."""
-    workspace: Any = asked.get("workspace")
-    named = cast("dict[str, object]", workspace) if isinstance(workspace, dict) else asked
-    directory = named.get("current_dir" if named is workspace else "cwd")
+    directory = text_at(asked, "workspace", "current_dir") or text_at(asked, "cwd") or "."
     environment = {**os.environ, "UPTHREAD_HOME": home}
-    place = Path(directory if isinstance(directory, str) else ".").absolute()
+    place = Path(directory).absolute()
     try:
         with open_agent_calls(place, environment=environment, wait_s=WAIT_S) as calls:
-            session = asked.get("session_id")
-            told = _told(calls, session if isinstance(session, str) else "")
+            told = _told(calls, text_at(asked, "session_id"))
     except NotFoundError:
         return ""
     return visible_line(told, characters_max=LINE_CHARACTERS_MAX)
@@ -63,9 +60,9 @@ def main(arguments: list[str]) -> None:
     try:
         # In a shell's prompt nobody writes, and to read would hold the prompt for ever.
         raw = b"" if os.isatty(0) else os.read(0, REQUEST_BYTES_MAX)
-        asked: Any = json.loads(raw) if raw.strip() else {}
+        asked: object = json.loads(raw) if raw.strip() else {}
         home = home_of_hooks(os.environ, arguments[0])
-        print(line(home, cast("dict[str, Any]", asked) if isinstance(asked, dict) else {}))  # noqa: T201  # its output
+        print(line(home, asked))  # noqa: T201  # its output
     except Exception as error:  # noqa: BLE001  # a status line never ends an agent
         print(f"upthread: {type(error).__name__}")  # noqa: T201
 

@@ -50,7 +50,6 @@ RUN: Final = (*TURN, "pipeline")
 STARTING: Final = ("agent", "agents", "record", "redaction", "start_timeout_s")
 KEEPING: Final = ("keep",)
 HOOKS: Final = ("handover", "record", "redaction")
-NOT_TRUSTED: Final = "not_trusted"
 
 DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 _YES: Final = frozenset({"y", "yes"})
@@ -107,7 +106,7 @@ class Needs(Struct, frozen=True, kw_only=True):
             return
         if self.notice and output.is_json:
             names = {each.item.name: each.item.digest for each in missing}
-            self.notice(Notice(kind=NOT_TRUSTED, text=text, about=names))
+            self.notice(Notice(kind="not_trusted", text=text, about=names))
         else:
             output.note(text, "yellow")
 

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Final, cast
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.core.decision.words import REFUSE, done_in_words
 from upthread.core.text import visible_line
@@ -58,9 +58,6 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Found by writing, where no name is known any more."""
 
 _OF_THE_MACHINE: Final = _FULL | {errno.EACCES, errno.EPERM, errno.EROFS}
-_WRITABLE: Final = "make room there that you may write to, or set UPTHREAD_HOME to another place"
-
-_ISSUES: Final = "this is a bug in upthread, not yours: please report it with the lines above"
 
 
 class EndedBySignalError(Exception):
@@ -83,13 +80,9 @@ class Failure(Struct, frozen=True, kw_only=True):
     message: str
     exit_code: int
     hint: str = ""
-    ids: Mapping[str, str] = field(default_factory=dict[str, str])
+    ids: Mapping[str, str] = {}
     refused: str = ""
 
-
-HAD_ENDED: Final = (
-    ", after its turn had ended: the reply is on record, and need not be asked for again"
-)
 
 INTERRUPTED: Final = Failure(kind="interrupted", message="interrupted", exit_code=EXIT_INTERRUPTED)
 
@@ -100,10 +93,13 @@ def failure_of(error: BaseException) -> Failure | None:
     if isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt):
         return INTERRUPTED
     if isinstance(error, EndedBySignalError):
-        by = "" if error.number == signal.SIGINT else f" by {error}"
+        message = INTERRUPTED.message + ("" if error.number == signal.SIGINT else f" by {error}")
+        if error.has_ended:
+            message += ", after its turn had ended: the reply is on record"
+            message += ", and need not be asked for again"
         return structs.replace(
             INTERRUPTED,
-            message=INTERRUPTED.message + by + (HAD_ENDED if error.has_ended else ""),
+            message=message,
             exit_code=EXIT_OF_SIGNALS + error.number,
             ids=error.ids,
         )
@@ -115,7 +111,10 @@ def failure_of(error: BaseException) -> Failure | None:
     if isinstance(error, OSError) and error.errno in (_OF_THE_MACHINE if error.filename else _FULL):
         where = visible_line(f"{error.filename or 'the disk'}: {error.strerror}")
         return Failure(
-            kind="error", message=without_secrets(where), exit_code=EXIT_ERROR, hint=_WRITABLE
+            kind="error",
+            message=without_secrets(where),
+            exit_code=EXIT_ERROR,
+            hint="make room there that you may write to, or set UPTHREAD_HOME to another place",
         )
     if isinstance(error, UpthreadError):
         return Failure(
@@ -165,7 +164,12 @@ def tell_bug(error: BaseException, output: Output, *, is_stream: bool = False) -
     told = without_secrets("".join(traceback.format_exception(error)))
     output.quote("\n".join(told.splitlines()[-TRACEBACK_LINES_MAX:]), is_beside=True)
     message = without_secrets(visible_line(f"{type(error).__name__}: {error}"))
-    failure = Failure(kind="bug", message=message, hint=_ISSUES, exit_code=EXIT_ERROR)
+    failure = Failure(
+        kind="bug",
+        message=message,
+        hint="this is a bug in upthread, not yours: please report it with the lines above",
+        exit_code=EXIT_ERROR,
+    )
     return tell(failure, output, is_stream=is_stream)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.agent_stores.base import VendorHistory
 from upthread.agents.registry import find_agent
@@ -49,7 +49,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     history: str
     path: str | None = None
     version: str = ""
-    faults: Mapping[str, int] = field(default_factory=dict[str, int])
+    faults: Mapping[str, int] = {}
     unreadable: int = 0
     what: str
     cure: str
@@ -210,11 +210,10 @@ def probe(call: Call, agent: str, *, rate_limit_prompt: str | None) -> None:
     """Probe an agent, after asking: it costs two prompts, and leaves a session with the agent."""
     output = call.output
     prompts = "two short prompts" if rate_limit_prompt is None else "three prompts"
-    if not output.is_json:
-        output.line(
-            f"{agent} is started several times and killed once, in an empty directory; {prompts} "
-            "go to its model, and its sessions stay with it."
-        )
+    output.line(
+        f"{agent} is started several times and killed once, in an empty directory; {prompts} "
+        "go to its model, and its sessions stay with it."
+    )
     confirm(call, f"Probe {agent}?", declined="nothing was done")
     probed = call.with_project(
         lambda project: project.probe(agent, rate_limit_prompt=rate_limit_prompt),
@@ -227,24 +226,20 @@ def _show(call: Call, agent: str, probed: Probed) -> None:
     output = call.output
     capabilities = structs.asdict(probed.capabilities)
     quirks = [each for each in probed.findings if each.verdict == "quirk"]
-    if output.is_json:
-        findings = [
-            {**structs.asdict(each), "good_is": CHECKS[each.check]} for each in probed.findings
-        ]
-        output.json(
-            {
-                "agent": agent,
-                "version": probed.capabilities.version,
-                "can": [
-                    name[4:]
-                    for name, can in capabilities.items()
-                    if can is True and name.startswith(("can_", "has_"))
-                ],
-                "quirks": len(quirks),
-                "findings": findings,
-            }
-        )
-        return
+    findings = [{**structs.asdict(each), "good_is": CHECKS[each.check]} for each in probed.findings]
+    output.json(
+        {
+            "agent": agent,
+            "version": probed.capabilities.version,
+            "can": [
+                name[4:]
+                for name, can in capabilities.items()
+                if can is True and name.startswith(("can_", "has_"))
+            ],
+            "quirks": len(quirks),
+            "findings": findings,
+        }
+    )
     output.line(f"{agent} {one_line(probed.capabilities.version)}".rstrip(), "bold")
     for each in probed.findings:
         mark = each.verdict.replace("_", " ")

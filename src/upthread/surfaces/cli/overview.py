@@ -62,14 +62,13 @@ def overview(call: Call, *, is_all: bool) -> int:
     views, held = record.views, record.addresses
     most = None if is_all else SHOWN_MAX
     lines = Lines(output, redact, now_ms=now_ms, most=most, held=held)
-    if not output.is_json:  # what is ours is there at once, whatever the rest takes
-        output.row(
-            (f"upthread {__version__}", "bold"),
-            (f"  {one_line(around.settings.working_directory)}", "dim"),
-        )
-        if record.fault:
-            output.note(f"upthread's own record is not told: {record.fault}", "yellow")
-        lines.write_record(views)
+    output.row(
+        (f"upthread {__version__}", "bold"),
+        (f"  {one_line(around.settings.working_directory)}", "dim"),
+    )
+    if record.fault:
+        output.remark(f"upthread's own record is not told: {record.fault}", "yellow")
+    lines.write_record(views)
     seen = look()
     totals = Totals(_told_of(call, seen), around.is_here, now_ms=now_ms, held=held)
     open_in = {**_open_in(totals, None if is_all else KEPT_MAX), **record.open_in}

@@ -294,15 +294,12 @@ def told(result: TurnResult, total: Tokens, *, in_doubt: Sequence[RecordedEffect
     }
 
 
-_TOLD_EXIT_CODES: Final = {"done": 0, "parked": EXIT_WAITING, "failed": EXIT_ERROR}
-
-
 def told_exit_code(result: TurnResult, in_doubt: Sequence[RecordedEffect]) -> int:
     """Where an action of this conversation is in doubt somebody has to look, however well it went.
 
     Another role's is told, and is no fault of this turn's.
     """
-    code = _TOLD_EXIT_CODES[told_status(result)]
+    code = {"done": 0, "parked": EXIT_WAITING, "failed": EXIT_ERROR}[told_status(result)]
     mine = result.conversation.conversation_id
     whose = [each.conversation for each in in_doubt]
     is_own = any(mine in {each.conversation_id, each.parent_conversation_id} for each in whose)

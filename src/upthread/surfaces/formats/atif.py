@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Final, assert_never, cast
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from upthread.core import types
 from upthread.core.events import Usage
@@ -84,8 +84,8 @@ class _Segment(Struct):
     trajectory_id: str
     told_of: set[str]
     session: types.UpstreamSessionId | None = None
-    steps: list[Shape] = field(default_factory=list[Shape])
-    children: dict[str, Shape] = field(default_factory=dict[str, Shape])
+    steps: list[Shape] = []
+    children: dict[str, Shape] = {}
     usage: Usage | None = None
     last_agent_step: Shape | None = None
     called_in: int = 0

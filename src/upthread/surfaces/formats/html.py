@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from html import escape
 from importlib.resources import files
 
 from upthread.core import events
 from upthread.core.actors import answerer_in_words
+from upthread.core.codec import text_at
 from upthread.core.runs.stops import stop_in_words
-from upthread.core.types import JsonValue
 from upthread.runtime.record.savings import delegations_of, savings_of
 from upthread.runtime.record.timeline import RunNode, Timeline
 from upthread.surfaces.cli.shapes import run_status
@@ -207,11 +207,9 @@ def _steps(html: Html, audited: RunNode) -> Iterator[Markup]:
 
 
 def _step(html: Html, event: events.StepEnded) -> Markup:
-    report: Mapping[str, JsonValue] = event.report if isinstance(event.report, Mapping) else {}
-    verdict = report.get("verdict")
-    judged = str(verdict.get("result", "")) if isinstance(verdict, Mapping) else ""
     stop = stop_in_words(event.outcome, event.report_error)
-    said = judged or str(report.get("status", "")) or stop.said
+    judged = text_at(event.report, "verdict", "result")
+    said = judged or text_at(event.report, "status") or stop.said
     return html(
         '<li class="{}"><a href="#{}">{}</a><br>{}{}</li>',
         {"approved": "good", "done": "good", "rejected": "bad"}.get(said, "doubt"),

@@ -7,11 +7,12 @@ fence longer than any inside it, or in a code span: it cannot forge a heading or
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, assert_never
 
 from upthread.core import events, types
 from upthread.core.actors import answerer_in_words
+from upthread.core.codec import object_at, text_at
 from upthread.core.commands import RecordAct
 from upthread.core.decision.handshake import in_words, is_known, reasons_in_words
 from upthread.core.runs.stops import stop_in_words
@@ -225,20 +226,15 @@ def _body(part: types.Part) -> str:
 
 
 def _permission(raw: types.JsonValue) -> str:
-    if not isinstance(raw, Mapping):
-        return "permission"
-    names = ("title", "answer", "answered_by")
-    title, answer, answered_by = (str(raw.get(name, "")) for name in names)
+    title, answer, answered_by = (text_at(raw, n) for n in ("title", "answer", "answered_by"))
     given = f"{code(spaced(answer))}, answered by {code(answered_by)}"
     return f"permission for {code(title)}: {given}"
 
 
 def _alarm(raw: types.JsonValue) -> str:
-    if not isinstance(raw, Mapping):
-        return "alarm"
-    session, alarm = code(str(raw.get("upstream_session_id", ""))), str(raw.get("alarm", ""))
+    session, alarm = code(text_at(raw, "upstream_session_id")), text_at(raw, "alarm")
     said = ALARMS.get(alarm) or code(alarm)
-    return f"alarm: {said}, at depth {code(str(raw.get('depth', '')))}: {session}"
+    return f"alarm: {said}, at depth {code(str(object_at(raw).get('depth', '')))}: {session}"
 
 
 _NOTES: Final = {
@@ -331,11 +327,8 @@ def _event_line(event: events.RunEvent) -> str:
 
 def _step_ended(event: events.StepEnded) -> str:
     said = f"{code(event.role)} ended, {stopped(event.outcome, event.report_error)}"
-    report = event.report
-    if not isinstance(report, Mapping):
-        return said
-    said += f", report {code(spaced(str(report.get('status', ''))))}"
-    verdict = report.get("verdict")
-    if isinstance(verdict, Mapping):
-        said += f", verdict {code(str(verdict.get('result', '')))}"
+    if event.report:
+        said += f", report {code(spaced(text_at(event.report, 'status')))}"
+    if verdict := text_at(event.report, "verdict", "result"):
+        said += f", verdict {code(verdict)}"
     return said

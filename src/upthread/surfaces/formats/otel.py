@@ -21,7 +21,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 import upthread
 from upthread.core import types
@@ -114,7 +114,7 @@ class _Spans(Struct):
     timeline: Timeline
     with_content: bool
     is_whole: bool
-    ends: dict[str, int] = field(default_factory=dict[str, int])
+    ends: dict[str, int] = {}
 
     def all(self) -> Iterator[Span]:
         """Yield them all."""

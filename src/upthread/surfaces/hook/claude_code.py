@@ -23,6 +23,7 @@ from upthread.agents.claude_code.entries import ENDS, SUBAGENTS, file_of
 from upthread.boundary.files import direct
 from upthread.boundary.programs import living_parent
 from upthread.client.agent_calls import AgentCalls, SubAgentCall
+from upthread.core.codec import text_at
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.turns.external_turn import CallEnded, ended_with
 from upthread.surfaces.hook import main_session
@@ -186,9 +187,7 @@ def _reply(answered: Answered) -> str:
         return content
     blocks = cast("list[object]", content) if isinstance(content, list) else []
     blocks = blocks[answered.harness_note_count : len(blocks) - answered.harness_tail_count]
-    objects = (cast("dict[str, object]", each) for each in blocks if isinstance(each, dict))
-    texts = (each.get("text") for each in objects)
-    return "\n".join(each for each in texts if isinstance(each, str) and each)
+    return "\n".join(filter(None, (text_at(each, "text") for each in blocks)))
 
 
 def _started_or_stopped(calls: AgentCalls, event: Event) -> Told:

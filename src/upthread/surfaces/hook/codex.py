@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import Any, Final, cast
+from typing import Final
 
 import msgspec
 from msgspec import Struct, structs
 
 from upthread.boundary.programs import living_parent
 from upthread.client.agent_calls import AgentCalls, SubAgentCall
+from upthread.core.codec import text_at
 from upthread.core.types import Outcome
 from upthread.runtime.turns.external_turn import CallEnded
 from upthread.surfaces.hook import main_session
@@ -139,11 +140,10 @@ def _guarded(calls: AgentCalls, event: Event) -> Told:
 def _child_in(response: object) -> str:
     """Return the sub-agent that a tool has begun; Codex hands over the text the model gets."""
     try:
-        found: Any = json.loads(response) if isinstance(response, str) else response
+        found: object = json.loads(response) if isinstance(response, str) else response
     except ValueError:
         return ""
-    child = cast("dict[str, object]", found).get("agent_id") if isinstance(found, dict) else None
-    return child if isinstance(child, str) else ""
+    return text_at(found, "agent_id")
 
 
 def _stopped(calls: AgentCalls, event: Event) -> Told:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from upthread.agents.base import PermissionRequest
 from upthread.boundary.programs import living_parent
@@ -44,7 +44,7 @@ class Event(Struct, frozen=True):
     agent_id: str = ""
     agent_type: str = ""
     last_assistant_message: str | None = ""
-    tool_input: dict[str, Any] = field(default_factory=dict[str, Any])
+    tool_input: dict[str, Any] = {}
     tool_response: Any = None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.boundary.programs import living_parent
 from upthread.client.agent_calls import AgentCalls, SubAgentCall
@@ -16,9 +16,9 @@ from upthread.errors import UsageError
 from upthread.runtime.turns.external_turn import ended_with
 
 AGENT: Final = "opencode"
-REPLACED: Final = (
-    "the session that was named is not the one OpenCode used: does another plug-in replace `args` "
-    "of `task`?"
+REPLACED: Final = NOT_RESUMED.format(
+    why="the session that was named is not the one OpenCode used: does another plug-in replace"
+    " `args` of `task`?"
 )
 
 
@@ -36,7 +36,7 @@ class Request(Struct, frozen=True):
     prompt: str = ""
     pid: int = 0
     is_background: bool = False
-    unusable: dict[str, str] = field(default_factory=dict[str, str])
+    unusable: dict[str, str] = {}
     named: str = ""
     only_own: bool = False
     child: str = ""
@@ -44,7 +44,7 @@ class Request(Struct, frozen=True):
     reply: str = ""
     window: int = 0
     tool: str = ""
-    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+    arguments: dict[str, Any] = {}
 
     @property
     def call(self) -> SubAgentCall:
@@ -125,5 +125,5 @@ STEPS: Final[Mapping[str, Callable[[AgentCalls, Request], Told]]] = {
     "prompt": _prompted,
     "guard": _guarded,
     # The child has begun in another session by now: that cannot be mended.
-    "replaced": lambda _calls, _asked: {"line": f"upthread: {NOT_RESUMED.format(why=REPLACED)}"},
+    "replaced": lambda _calls, _asked: {"line": f"upthread: {REPLACED}"},
 }

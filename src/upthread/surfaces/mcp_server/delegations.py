@@ -100,7 +100,7 @@ class Delegations(Struct):
     current: CurrentProject
     tasks: TaskGroup
     answer_s_max: float = ANSWER_S_MAX
-    known: dict[str, _Delegation] = field(default_factory=dict[str, _Delegation])
+    known: dict[str, _Delegation] = {}
 
     async def begin(
         self, address: str, prompt: str, *, is_fresh: bool, when_busy: WhenBusy

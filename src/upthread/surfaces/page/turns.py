@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, assert_never
 
 from upthread.core import types
+from upthread.core.codec import object_at, text_at
 from upthread.core.commands import RecordAct
 from upthread.core.decision.handshake import in_words
 from upthread.core.decision.words import UNDECIDED, price_in_words
@@ -325,13 +326,12 @@ def _words(html: Html, kind: str, what: str, text: str) -> Markup:
 
 
 def _note(html: Html, kind: str, raw: types.JsonValue) -> Markup:
-    told: Mapping[str, types.JsonValue] = raw if isinstance(raw, Mapping) else {}
     if kind == ALARM:
-        alarm = str(told.get("alarm", ""))
+        alarm = text_at(raw, "alarm")
         said = ALARMS.get(alarm) or alarm
         return html('<p class="note bad">Alarm of the depth counter: {}</p>', said)
-    if kind == types.PERMISSION and told:
-        title, answer, by = (str(told.get(n, "")) for n in ("title", "answer", "answered_by"))
+    if kind == types.PERMISSION and object_at(raw):
+        title, answer, by = (text_at(raw, n) for n in ("title", "answer", "answered_by"))
         given = _answered(html, answer, by)
         return html('<p class="note">Permission for <code>{}</code>: {}</p>', title, given)
     if kind == "compacted":

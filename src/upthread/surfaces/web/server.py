@@ -76,7 +76,7 @@ class Recent(Struct):
     However many windows look, the record is read for each page no more often than this.
     """
 
-    given: dict[str, _Given] = field(default_factory=dict[str, "_Given"])
+    given: dict[str, _Given] = {}
 
     async def answer(self, asked: str, make: Callable[[], Awaitable[Response]]) -> Response:
         """Return what was answered a moment ago, else make it. An error is nobody else's."""
@@ -195,12 +195,12 @@ class Site:
         return pages.Role(view, opening_command(opened), tail)
 
     async def _turns(self, request: Request) -> Response:
-        name = request.query_params.get("name", "")
-        conversation_id = request.query_params.get("conversation", "")
+        asked = request.query_params
+        name, conversation_id = asked.get("name", ""), asked.get("conversation", "")
         before = _number(request, "before")
 
         def made(timeline: Timeline) -> str:
-            is_part = "part" in request.query_params
+            is_part = "part" in asked
             found = pages.turns(self._html, timeline, conversation_id, before, is_part=is_part)
             if found is None:
                 raise NotFoundError(f"{name!r} has no such conversation", hint="open it again")

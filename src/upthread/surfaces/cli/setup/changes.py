@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
-from msgspec import Struct, convert, field, to_builtins
+from msgspec import Struct, convert, to_builtins
 
 from upthread.boundary import files as opener
 from upthread.boundary import own_files
@@ -53,12 +53,12 @@ class Change(Struct, frozen=True, kw_only=True):
 
     def make(self) -> None:
         """Bring the file to what it shall be, in one step. Raises UpthreadError."""
-        # A link of the person's own, to a file kept elsewhere, stays one.
-        target = self.path if is_of_repository(self.path) else self.path.resolve()
         try:
             if self.after is None:
                 self.path.unlink(missing_ok=True)
                 return
+            # A link of the person's own, to a file kept elsewhere, stays one.
+            target = self.path if is_of_repository(self.path) else self.path.resolve()
             target.parent.mkdir(parents=True, exist_ok=True)
             mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else NEW_FILE_MODE
             opener.write_whole(target, self.after, mode=mode)
@@ -119,8 +119,8 @@ class _Kept(Struct, frozen=True, kw_only=True):
 class _Written(Struct):
     """What is kept of set-ups: the files of each agent, by their paths, and the form of each."""
 
-    agents: dict[str, dict[str, _Kept]] = field(default_factory=dict[str, dict[str, _Kept]])
-    forms: dict[str, int] = field(default_factory=dict[str, int])
+    agents: dict[str, dict[str, _Kept]] = {}
+    forms: dict[str, int] = {}
 
 
 class Installed:

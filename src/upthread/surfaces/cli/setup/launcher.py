@@ -19,13 +19,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final, cast
 
-import msgspec
-from msgspec import Struct, ValidationError, convert
+from msgspec import ValidationError, convert
 
 from upthread.boundary import own_files, programs
 from upthread.boundary.files import NOWHERE, written_by_others
 from upthread.client.file_permissions import OTHER_HOME
 from upthread.core.agents import AGENTS
+from upthread.core.codec import text_at
 from upthread.errors import UpthreadError, UsageError
 from upthread.surfaces.cli.setup.changes import Change, as_json_object, read_file
 from upthread.surfaces.cli.terminal.phrases import one_line
@@ -47,13 +47,6 @@ PROBE: Final = "probe"
 PROBE_TIME_MAX_S: Final = 10.0
 
 _NAMED: Final = re.compile(rb"^(python|package)=(.*)$", re.MULTILINE)
-
-
-class _Answer(Struct, frozen=True):
-    """What a launcher answers to a probe."""
-
-    version: str = ""
-    gone: str = ""
 
 
 def path_of(home: Path) -> Path:
@@ -139,18 +132,13 @@ def probe(home: Path) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{path} does not answer: {type(error).__name__}"
-    return _fault(path, done)
-
-
-def _fault(path: Path, done: subprocess.CompletedProcess[bytes]) -> str:
     try:
-        answer = msgspec.json.decode(done.stdout, type=_Answer)
-    except msgspec.MsgspecError:
-        answer = _Answer()
-    if answer.version:
+        answer: object = json.loads(done.stdout)
+    except ValueError:
+        answer = {}
+    if text_at(answer, "version"):
         return ""
-    gone = answer.gone
-    if gone:
+    if gone := text_at(answer, "gone"):
         return one_line(gone.removeprefix("upthread: ").partition(", so ")[0])
     said = one_line(done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2])
     return f"{path} does not answer: {said or f'exit code {done.returncode}'}"
@@ -216,7 +204,7 @@ _INDENT: Final = re.compile(rb"^\{\s*?\n([ \t]+)\"")
 TIMEOUT_S: Final = 5
 """What an agent gives a hook of ours, far more than it takes."""
 
-TIMEOUT_S_OF: Final[Mapping[str, int]] = {"PreToolUse": 10, "SessionEnd": 3}
+TIMEOUT_S_OF: Final = {"PreToolUse": 10, "SessionEnd": 3}
 """A call that begins may have to read back the call before it. At a session's end
 Codex gives no more than 3 s, and tells the person where more was asked for (0.169.0)."""
 
@@ -235,14 +223,15 @@ def with_hooks(
     `guarded` are the tools that may act beyond this machine, about which the guard is asked.
     """
     settings = without_hooks(path, before)
-    hooks = cast("dict[str, list[Any]]", settings.get("hooks", {}))
-    for event, matcher in events.items():
-        entry = _entry(matcher, hook_line(agent, home, event), TIMEOUT_S_OF.get(event, TIMEOUT_S))
+    hooks = cast("dict[str, list[Any]]", settings.setdefault("hooks", {}))
+    wanted = [(event, matcher, event) for event, matcher in events.items()]
+    for event, matcher, called in (*wanted, (BEFORE, guarded, GUARD)):
+        line = hook_line(agent, home, called)
+        hook = {"type": "command", "command": line, "timeout": TIMEOUT_S_OF.get(event, TIMEOUT_S)}
+        entry = {"matcher": matcher, "hooks": [hook]} if matcher else {"hooks": [hook]}
         # At the end: hooks of the person's own come first, as they did.
-        hooks = {**hooks, event: [*hooks.get(event, []), entry]}
-    asked = _entry(guarded, hook_line(agent, home, GUARD), TIMEOUT_S_OF[BEFORE])
-    hooks = {**hooks, BEFORE: [*hooks.get(BEFORE, []), asked]}
-    return written({**settings, "hooks": hooks}, like=before)
+        hooks.setdefault(event, []).append(entry)
+    return written(settings, like=before)
 
 
 def without_hooks(path: Path, content: bytes | None) -> dict[str, Any]:
@@ -277,11 +266,6 @@ def hook_line(agent: str, home: Path, event: str) -> str:
         f"{setup} mends it, {setup} --remove takes the hooks away"
     )
     return f"{line} || printf '%s\\n' {shlex.quote(json.dumps({'systemMessage': told}))}"
-
-
-def _entry(matcher: str, line: str, timeout_s: int) -> dict[str, Any]:
-    hook = {"type": "command", "command": line, "timeout": timeout_s}
-    return {"matcher": matcher, "hooks": [hook]} if matcher else {"hooks": [hook]}
 
 
 def written(settings: Mapping[str, Any], *, like: bytes | None) -> bytes:

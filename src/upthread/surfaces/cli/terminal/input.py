@@ -50,7 +50,6 @@ ANSWER_CHARACTERS_MAX: Final = 200
 DECLINED: Final = 1
 """The exit code where a person said no."""
 
-UNCHANGED: Final = "nothing was changed"
 SEE_FIRST: Final = "say --yes, or see it first with --dry-run"
 
 # What is asked first holds once; an agent that offers nothing of the kind is taken at its word.
@@ -200,7 +199,9 @@ def choose(output: Output, question: str, choices: Sequence[str], *, usual: str)
             return said
 
 
-def confirm(call: Call, question: str, *, hint: str = SEE_FIRST, declined: str = UNCHANGED) -> None:
+def confirm(
+    call: Call, question: str, *, hint: str = SEE_FIRST, declined: str = "nothing was changed"
+) -> None:
     """Ask a person who did not type --yes. A no ends the verb, acknowledged with `declined`."""
     if not call.is_yes and not is_agreed(call.output, question, hint=hint):
         if declined:

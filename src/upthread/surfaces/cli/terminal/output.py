@@ -55,6 +55,9 @@ _STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow":
 class Output:
     """The two streams of one invocation.
 
+    A verb hands in what it has for people and what it has for programs. With --json only `json`
+    writes to standard output; without it `json` writes nothing.
+
     `is_live` says that a person watches both of them, so that a status line may come and go.
     """
 
@@ -91,7 +94,13 @@ class Output:
 
     def row(self, *pieces: Piece) -> None:
         """Write a line of pieces, for example `row((name, "bold"), ": done")`."""
-        self._write_row(self._out, pieces)
+        if not self.is_json:
+            self._write_row(self._out, pieces)
+
+    def remark(self, text: str, style: str = "") -> None:
+        """Tell a person something beside it that JSON has as a member."""
+        if not self.is_json:
+            self.note(text, style)
 
     def note(self, text: str, style: str = "") -> None:
         """Tell a person something beside it."""
@@ -99,10 +108,13 @@ class Output:
 
     def command(self, before: str, command: str) -> None:
         """Write a line that ends in a command to be copied; it is never broken into two."""
-        self._write_row(self._out, ((before, "dim"), (command, "dim")), is_whole=True)
+        if not self.is_json:
+            self._write_row(self._out, ((before, "dim"), (command, "dim")), is_whole=True)
 
     def quote(self, text: str, indent: str = "  ", *, is_beside: bool = False) -> None:
         """Write somebody else's lines, each behind a bar, as far as they are worth showing."""
+        if self.is_json and not is_beside:
+            return
         stream = self._err if is_beside else self._out
         lines = visible_text(text).split("\n")
         gutter = Gutter(f"{indent}{self._bar}", _columns(stream))
@@ -117,7 +129,7 @@ class Output:
         As it is where it has standard output for itself; where our own lines come between, each of
         its lines is behind a bar, which none of ours is.
         """
-        if not text:
+        if not text or self.is_json:
             return
         self._is_at_line_start = text.endswith("\n")
         shown = visible_text(text)
@@ -135,7 +147,8 @@ class Output:
         """Write one JSON object on a line; ASCII only, so that no text can act on a terminal."""
         from json import dumps
 
-        self._write(self._out, dumps(plain({"schema": SCHEMA, **shape})) + "\n")
+        if self.is_json:
+            self._write(self._out, dumps(plain({"schema": SCHEMA, **shape})) + "\n")
 
     def document(self, text: str) -> None:
         """Write a text of our own making, whose foreign parts are set apart in it already."""

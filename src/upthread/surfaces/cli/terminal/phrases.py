@@ -11,9 +11,10 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from upthread.core import text as texts
+from upthread.core.codec import object_at
 from upthread.core.decision import words
 from upthread.core.decision.words import Tokens
 from upthread.core.events import RunParked, TurnParked
@@ -102,14 +103,11 @@ def message_in(detail: str) -> str:
 
 def _message_of(told: object) -> str:
     """Return the message of an error object, wherever providers put it; empty for none."""
-    if not isinstance(told, dict):
-        return ""
-    members = cast("dict[str, object]", told)
-    message = members.get("message")
+    members = object_at(told)
+    message, inner = members.get("message"), members.get("error")
     if isinstance(message, str) and message.strip():
         return message
-    inner = members.get("error")
-    return inner if isinstance(inner, str) else _message_of(inner)
+    return inner if isinstance(inner, str) else _message_of(inner) if inner else ""
 
 
 def going_on(key: ConversationKey, reason: str) -> str:

@@ -108,37 +108,18 @@ class Screen:
 
     def listener(self) -> Listener:
         """Return the listener that feeds this screen, or writes one JSON object a line."""
-        if self._output.is_json:
-            return self._json_listener()
         return Listener(
             started=self._started,
             event=self._event,
             waiting=self._waiting,
             notice=self._notice,
-            cancelled=self._keep_ids,
+            cancelled=self._cancelled,
             limited=self._limited,
         )
 
-    def _json_listener(self) -> Listener:
-        write = self._output.json
-
-        def cancelled(result: TurnResult) -> None:
-            self._keep_ids(result)
-            write(shapes.turn_ended(result))
-
-        def limited(result: TurnResult) -> None:
-            cancelled(result)
-            self._limited(result)
-
-        return Listener(
-            started=lambda started: write(shapes.turn_started(started)),
-            event=lambda event: write(shapes.part(event)),
-            notice=lambda notice: write(shapes.notice(notice)),
-            cancelled=cancelled,
-            limited=limited,
-        )
-
-    def _keep_ids(self, result: TurnResult) -> None:
+    def _cancelled(self, result: TurnResult) -> None:
+        """Keep what is said of the turn where a signal ends the verb."""
+        self._output.json(shapes.turn_ended(result))
         self._ids = shapes.ids(result)
         # A cancelled turn has the outcome `cancelled`.
         self._was_done = result.outcome is Outcome.OK and result.parked is None
@@ -163,13 +144,13 @@ class Screen:
         if result.parked is not None:
             said, hint = parked_in_words(result.parked)
             go_on = going_on(result.conversation.key, result.parked.reason)
-            self._output.note(f"{address}: PARKED: {said} ({go_on})", "yellow")
-            self._output.note(f"  {hint}", "dim")
+            self._output.remark(f"{address}: PARKED: {said} ({go_on})", "yellow")
+            self._output.remark(f"  {hint}", "dim")
         elif shapes.told_status(result) == "failed":
             said, hint = failure_in_words(result)
-            self._output.note(f"error: {address}: {said} ({hint})", "red")
+            self._output.remark(f"error: {address}: {said} ({hint})", "red")
         elif result.detail:  # the turn ended well, but its reply is cut off or empty
-            self._output.note(f"{address}: {one_line(result.detail)}", "yellow")
+            self._output.remark(f"{address}: {one_line(result.detail)}", "yellow")
 
     def hide(self) -> None:
         """Take the status line away, for others to write."""
@@ -181,12 +162,14 @@ class Screen:
 
     def _started(self, started: TurnStarted) -> None:
         self._status.hide()
+        self._output.json(shapes.turn_started(started))
         self._session = started.upstream_session_id
         self._live = ""
-        (self._output.note if self._shows_reply else self._output.line)(started.line, "cyan")
+        (self._output.remark if self._shows_reply else self._output.line)(started.line, "cyan")
         self._status.show(f"{started.agent} is working")
 
     def _event(self, event: AgentEvent) -> None:
+        self._output.json(shapes.part(event))
         if event.upstream_session_id != self._session:
             return  # a child's event is not this turn's reply
         match event:
@@ -217,27 +200,25 @@ class Screen:
 
     def _notice(self, notice: Notice) -> None:
         self._make_room()
-        self._output.note(one_line(notice.text), "yellow")
+        self._output.json(shapes.notice(notice))
+        self._output.remark(one_line(notice.text), "yellow")
 
     def _limited(self, result: TurnResult) -> None:
         """Show a limit. The turn is parked, so that Ctrl-C loses nothing."""
-        self._keep_ids(result)
+        self._cancelled(result)
         assert result.parked is not None
         address = result.conversation.address
         self.tell_limit(limit_notice(address, go_on_command(address), result.parked))
 
     def tell_limit(self, limit: Notice) -> None:
         """Show until when the turn waits."""
-        if self._output.is_json:
-            self._output.json(shapes.notice(limit))
-            return
         self._notice(limit)
         self._status.show("waiting for the limit to pass")
 
     def _waiting(self, lease: Lease) -> None:
         holder = lease.holder.in_words() if lease.holder else "a holder that has just gone"
         self._status.hide()
-        self._output.note(f"waiting for {holder}")
+        self._output.remark(f"waiting for {holder}")
         self._status.show("waiting")
 
 

@@ -104,7 +104,7 @@ def write_doubts(
         lines.append(("    ", effects_command(workstream)))
     for text, command in lines:
         if is_beside:
-            output.note(f"{text}{command}", "" if command else "yellow")
+            output.remark(f"{text}{command}", "" if command else "yellow")
         elif command:
             output.command(text, command)
         else:

@@ -35,12 +35,10 @@ def main(call: Call, *, workstream: str, words: Sequence[str]) -> int:
         lambda project: project.answer(workstream, given, question_id=question_id)
     )
     output = call.output
-    if output.is_json:
-        state = shapes.run_state(workstream, view, next_commands=next_commands(workstream, view))
-        output.json(state)
-    else:
-        is_open = any(each.text == given for each in view.suggested.values())
-        said = "suggested; a person decides" if is_open else "answered"
-        output.line(f"{workstream}: {said}", "yellow" if is_open else "green")
-        write_next(workstream, view, output)
+    state = shapes.run_state(workstream, view, next_commands=next_commands(workstream, view))
+    output.json(state)
+    is_open = any(each.text == given for each in view.suggested.values())
+    said = "suggested; a person decides" if is_open else "answered"
+    output.line(f"{workstream}: {said}", "yellow" if is_open else "green")
+    write_next(workstream, view, output)
     return shapes.run_exit_code(shapes.run_status(view))

@@ -23,14 +23,12 @@ from upthread.surfaces.cli.terminal.output import members
 def main(call: Call, *, target: Path | None) -> None:
     """Copy the database to a file, with its key, while others write."""
     made = back_up(call.settings(), target)
-    if call.output.is_json:
-        call.output.json(members(made, "database backup size_bytes key encryption_key"))
-        return
+    call.output.json(members(made, "database backup size_bytes key encryption_key"))
     call.output.line(f"{made.backup}: {made.size_bytes:,} bytes, copied and checked", "green")
     if made.key is not None:
         call.output.line(f"{made.key}: the key of its redactions")
     if made.encryption_key is not None:
-        call.output.note(
+        call.output.remark(
             f"it is encrypted with the key in {made.encryption_key}, which is not copied: without "
             "that key nobody can read it",
             "yellow",

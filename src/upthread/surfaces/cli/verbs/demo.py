@@ -65,16 +65,13 @@ def main(call: Call, *, keep: Path | None) -> None:
     def say(text: str, style: str = "") -> None:
         for line in text.split("\n"):
             told.append(line)
-            if not output.is_json:
-                output.line(line, style)
+            output.line(line, style)
 
     with _place(keep) as directory:
         say("A rehearsal: the agent has rules in place of a model. All else is real.", "dim")
         say("")
         shown = _play(directory / "kill", say)
-    if output.is_json:
-        output.json({"told": told, **shown})
-        return
+    output.json({"told": told, **shown})
     for what, words in NEXT.items():
         output.command(f"{what:<50}", words)
 

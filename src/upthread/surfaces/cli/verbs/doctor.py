@@ -216,14 +216,12 @@ def _add(diagnosis: _Diagnosis, finding: Finding | None) -> None:
 
 def _show(call: Call, diagnosis: _Diagnosis) -> None:
     output = call.output
-    if output.is_json:
-        output.json(
-            {
-                **members(diagnosis, "sound findings holdings hooks"),
-                "other_versions": +diagnosis.other_versions,
-            }
-        )
-        return
+    output.json(
+        {
+            **members(diagnosis, "sound findings holdings hooks"),
+            "other_versions": +diagnosis.other_versions,
+        }
+    )
     if diagnosis.holdings is not None:
         show_holdings(output, diagnosis.holdings)
     for state in diagnosis.hooks:
@@ -352,19 +350,17 @@ def list_agents(call: Call) -> int:
     ]
     listed += [_configured(name, each.command, states) for name, each in settings.agents.items()]
     output = call.output
-    if output.is_json:
-        output.json({"default_agent": settings.agent, "agents": listed})
-        return 0
+    output.json({"default_agent": settings.agent, "agents": listed})
     head = ("AGENT", "HERE", "VERSION", "DRIVEN BY", "CAN", "COMMAND")
     write_table(output, head, [_row(agent) for agent in listed])
     for agent in listed:
         if agent.notice:
-            output.note(agent.notice, "yellow")
+            output.remark(agent.notice, "yellow")
     for agent in listed:
         if agent.hooks is not None:
             output.row((f"hooks {agent.hooks.agent}: ", "bold"), agent.hooks.words)
             if agent.hooks.fault:
-                output.note(f"  {agent.hooks.fault}", "yellow")
+                output.remark(f"  {agent.hooks.fault}", "yellow")
                 output.command("  ", agent.hooks.cure)
     for agent in listed:
         if not agent.is_installed:

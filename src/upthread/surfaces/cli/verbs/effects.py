@@ -50,13 +50,11 @@ def _show(call: Call, workstream: str) -> None:
         for role in roles
         if role.last_turn and role.last_turn.parked and role.last_turn.parked.reason == HELD_BACK
     ]
-    if output.is_json:
-        is_in_doubt = {
-            key: [shapes.effect(each) for each in found if each.effect.is_in_doubt is is_unknown]
-            for key, is_unknown in (("in_doubt", True), ("done", False))
-        }
-        output.json({**is_in_doubt, "waiting": waiting})
-        return
+    is_in_doubt = {
+        key: [shapes.effect(each) for each in found if each.effect.is_in_doubt is is_unknown]
+        for key, is_unknown in (("in_doubt", True), ("done", False))
+    }
+    output.json({**is_in_doubt, "waiting": waiting})
     if not found:
         output.line(f"nothing of {one_line(workstream)} is held back")
         return
@@ -83,8 +81,6 @@ def _settle(call: Call, workstream: str, said: str, effect_id: str | None) -> No
     settled = call.with_project(
         lambda project: project.settle_effect(workstream, Settlement(said), effect_id)
     )
-    if call.output.is_json:
-        call.output.json({**shapes.effect(settled), "settled": said})
-        return
+    call.output.json({**shapes.effect(settled), "settled": said})
     title = one_line(settled.effect.title)[:LINE_CHARACTERS_MAX]
     call.output.line(f"{settled.effect_id} {title}: {in_words[Settlement(said)]}")

@@ -60,16 +60,14 @@ def main(call: Call, *, is_removed: bool) -> None:
 def _tell(
     call: Call, path: Path, settings: Settings, *, is_encrypted: bool, is_changed: bool
 ) -> None:
-    if call.output.is_json:
-        call.output.json(
-            {
-                "database": path,
-                "is_encrypted": is_encrypted,
-                "is_changed": is_changed,
-                "encryption_key": settings.encryption_key,
-            }
-        )
-        return
+    call.output.json(
+        {
+            "database": path,
+            "is_encrypted": is_encrypted,
+            "is_changed": is_changed,
+            "encryption_key": settings.encryption_key,
+        }
+    )
     state = "encrypted" if is_encrypted else "not encrypted"
     if not path.is_file():
         call.output.line(f"{path}: not there yet; it will be {state}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 import anyio
 import click
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.client.project import Project
 from upthread.core.types import JsonValue
@@ -65,10 +65,8 @@ def main(
 
 
 def _say(output: Output, spans: int, endpoint: str) -> None:
-    if output.is_json:
-        output.json({"spans": spans, "endpoint": endpoint})
-    else:
-        output.line(f"{counted(spans, 'span')} sent to {endpoint}")
+    output.json({"spans": spans, "endpoint": endpoint})
+    output.line(f"{counted(spans, 'span')} sent to {endpoint}")
 
 
 async def _follow(output: Output, exported: Exported) -> NoReturn:
@@ -97,8 +95,8 @@ class Exported(Struct):
     collector: Collector
     workstream: str | None
     with_content: bool
-    seen: dict[str, WorkstreamView] = field(default_factory=dict[str, WorkstreamView])
-    sent: set[str] = field(default_factory=set[str])
+    seen: dict[str, WorkstreamView] = {}
+    sent: set[str] = set()
 
     async def pass_over(self) -> None:
         """Take all that has ended as sent."""

@@ -123,8 +123,8 @@ def forget_outlived(call: Call) -> None:
     found, in_doubt = call.with_project(look, needs=Needs(tables=KEEPING))
     for name in in_doubt:
         call.output.note(f"{one_line(name)} is kept until you have looked: {effects_command(name)}")
-    if rules[0] == Keep() and not call.output.is_json:
-        call.output.note("nothing is configured: all is kept for ever ([keep] content_days = 90)")
+    if rules[0] == Keep():
+        call.output.remark("nothing is configured: all is kept for ever ([keep] content_days = 90)")
     _carry_out(call, found, "Forget what is older?")
 
 
@@ -161,8 +161,7 @@ def _has_content(held: HeldWorkstream) -> bool:
 
 
 def _carry_out(call: Call, found: _Found, question: str) -> None:
-    if not call.output.is_json:
-        _show(call, found)
+    _show(call, found)
     if call.is_dry_run or found.is_nothing:
         _tell(call, found, is_done=False)
         return
@@ -200,31 +199,29 @@ def _show(call: Call, found: _Found) -> None:
 
 
 def _tell(call: Call, found: _Found, *, is_done: bool) -> None:
-    if call.output.is_json:
-        call.output.json(
-            {
-                "is_done": is_done,
-                "workstreams": [
-                    {
-                        "workstream": each.workstream,
-                        "conversations": len(each.conversations),
-                        "runs": len(each.runs),
-                        **members(summed(each.conversations), "parts content_bytes oldest_at_ms"),
-                    }
-                    for each in found.workstreams
-                ],
-                "logs": [members(log, "path size_bytes") for log in found.logs],
-                "agents_hold": found.elsewhere,
-            }
-        )
-        return
+    call.output.json(
+        {
+            "is_done": is_done,
+            "workstreams": [
+                {
+                    "workstream": each.workstream,
+                    "conversations": len(each.conversations),
+                    "runs": len(each.runs),
+                    **members(summed(each.conversations), "parts content_bytes oldest_at_ms"),
+                }
+                for each in found.workstreams
+            ],
+            "logs": [members(log, "path size_bytes") for log in found.logs],
+            "agents_hold": found.elsewhere,
+        }
+    )
     if is_done:
         call.output.line("FORGOTTEN: what was said is in no file of upthread's", "green")
         if found.workstreams:
-            call.output.note("that it was, under which name and when, stays in the record", "dim")
+            call.output.remark("that it was, under which name and when, stays in the record", "dim")
     for each in found.elsewhere:
         where = each.path or "its own store"
-        call.output.note(
+        call.output.remark(
             f"{each.agent} may still hold {each.upstream_session_id}, in {where}:"
             " remove it with the agent's own commands",
             "yellow",

@@ -38,9 +38,8 @@ def main(call: Call, *, address: str, into: str, at_message: int | None) -> None
         lambda project: project.plan_fork(address, into, at_message=at_message)
     )
     output = call.output
-    if not output.is_json:
-        for line in _plan(plan):
-            output.line(line)
+    for line in _plan(plan):
+        output.line(line)
     if call.is_dry_run:
         _tell(call, plan, None)
         return
@@ -72,24 +71,23 @@ def _plan(plan: ForkPlan) -> Iterator[str]:
 
 def _tell(call: Call, plan: ForkPlan, made: Fork | None) -> None:
     link = made.link if made else None
-    if call.output.is_json:
-        call.output.json(
-            {
-                "address": plan.source.address,
-                "as": plan.target.address,
-                "is_done": made is not None,
-                "at_message": plan.at_message,
-                "messages": len(plan.spoken),
-                **members(made and made.conversation, "conversation_id"),
-                **members(link, "upstream_session_id"),
-                "why_replay": made.why_replay if made else "",
-                "effects": [members(each, "call_id title state") for each in plan.effects],
-                **members(plan, "children_left changes"),
-            }
-        )
-    elif made is not None:
+    call.output.json(
+        {
+            "address": plan.source.address,
+            "as": plan.target.address,
+            "is_done": made is not None,
+            "at_message": plan.at_message,
+            "messages": len(plan.spoken),
+            **members(made and made.conversation, "conversation_id"),
+            **members(link, "upstream_session_id"),
+            "why_replay": made.why_replay if made else "",
+            "effects": [members(each, "call_id title state") for each in plan.effects],
+            **members(plan, "children_left changes"),
+        }
+    )
+    if made is not None:
         session = f", session {link.upstream_session_id}" if link else ""
         name = conversation_name(made.conversation)
         call.output.line(f"{name}: FORKED from {plan.source.address}{session}", "green")
         if made.why_replay:
-            call.output.note(f"it will replay: {one_line(made.why_replay)}")
+            call.output.remark(f"it will replay: {one_line(made.why_replay)}")

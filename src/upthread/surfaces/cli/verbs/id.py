@@ -15,11 +15,9 @@ def main(call: Call, *, address: str) -> None:
     """Print the agent's own session id, for scripts."""
     conversation, current = call.with_project(lambda project: project.session(address))
     link = open_link(conversation, current)
-    if call.output.is_json:
-        told = {
-            **members(conversation, "address conversation_id"),
-            **members(link, "agent upstream_session_id"),
-        }
-        call.output.json(told)
-    else:
-        call.output.line(one_line(link.upstream_session_id))
+    told = {
+        **members(conversation, "address conversation_id"),
+        **members(link, "agent upstream_session_id"),
+    }
+    call.output.json(told)
+    call.output.line(one_line(link.upstream_session_id))

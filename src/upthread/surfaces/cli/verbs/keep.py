@@ -146,29 +146,24 @@ def _keep(
 
     held, kept = call.with_project(use, needs=Needs(tables=STARTING))
     code = _tell(call, around, kept, word="KEPT", is_done=not call.is_dry_run, held=held)
-    if call.output.is_json:
-        return code
     first = next((each for each in kept if not each.fault), None)
     if first is not None and not call.is_dry_run:
         workstream = parse_address(first.address).workstream
         call.output.command("read it: ", quoted("upthread", "audit", workstream))
         call.output.command("undo it: ", quoted("upthread", "forget", workstream))
     if not kept and not held:
-        call.output.note("there is nothing to keep: no session here is deleted soon", "dim")
+        call.output.remark("there is nothing to keep: no session here is deleted soon", "dim")
     return code
 
 
 async def _caught_up(project: Project, held: Sequence[Candidate]) -> AsyncIterator[Candidate]:
     """Record new messages of recorded sessions; yields those that had some, or that failed."""
-    added: list[int] = []
-
-    async def catch_up(each: Candidate) -> None:
-        added.append(await project.catch_up(each.outline.session_id))
-
     for candidate in held:
-        done = await _done_to(candidate, catch_up)
-        if done.fault or added.pop():
-            yield done
+        try:
+            if await project.catch_up(candidate.outline.session_id):
+                yield candidate
+        except UpthreadError as error:  # one must not cost the rest
+            yield structs.replace(candidate, fault=error.message)
 
 
 # --- a conversation that continues ----------------------------------------------------------------
@@ -188,14 +183,12 @@ def _adopt(call: Call, address: str, session: str, agent: str | None) -> int:
     link = open_link(after.conversation, after.link)
     held = before.link if before else None
     replaced = held.upstream_session_id if held and held.seq != link.seq else None
-    if call.output.is_json:
-        told = {
-            **members(after.conversation, "address instance_name conversation_id"),
-            **members(link, "agent upstream_session_id"),
-            "replaced_upstream_session_id": replaced,
-        }
-        call.output.json(told)
-        return 0
+    told = {
+        **members(after.conversation, "address instance_name conversation_id"),
+        **members(link, "agent upstream_session_id"),
+        "replaced_upstream_session_id": replaced,
+    }
+    call.output.json(told)
     instead = f", in place of {replaced}" if replaced else ""
     name = conversation_name(after.conversation)
     call.output.line(f"{name}: ADOPTED {link.upstream_session_id} of {link.agent}{instead}")
@@ -233,7 +226,7 @@ def _pick(call: Call, agent: str | None) -> int:
     done = call.with_project(use, needs=Needs(tables=STARTING)) if is_done else found
     code = _tell(call, around, done, word="ADOPTED", is_done=is_done, held=len(held))
     first = next((each for each in done if not each.fault), None)
-    if first is None or output.is_json:
+    if first is None:
         return code
     if is_done:
         output.command("go on in it: ", f'{quoted("upthread", "tell", first.address)} "…"')
@@ -328,22 +321,20 @@ def _tell(
     `held` is how many of those meant were on record already.
     """
     output = call.output
-    if output.is_json:
-        sessions = [_shape(each, around.redactor.redact) for each in done]
-        output.json({"is_done": is_done, "on_record_already": held, "sessions": sessions})
-    else:
-        for each in done:
-            address, outline = one_line(each.address), each.outline
-            if each.fault:
-                said = f": NOT {word}: {one_line(each.fault)}"
-                output.row((address, "cyan"), (said, "red"))
-                continue
-            what = word if is_done else f"would be {word.lower()}"
-            name = f"{one_line(outline.session_id)} of {outline.agent}"
-            output.row((address, "cyan"), f": {what} {name}")
-        if held:
-            said = "on record already; what was forgotten of them stays so"
-            output.note(f"{held} of them {said}: upthread ls", "dim")
+    sessions = [_shape(each, around.redactor.redact) for each in done]
+    output.json({"is_done": is_done, "on_record_already": held, "sessions": sessions})
+    for each in done:
+        address, outline = one_line(each.address), each.outline
+        if each.fault:
+            said = f": NOT {word}: {one_line(each.fault)}"
+            output.row((address, "cyan"), (said, "red"))
+            continue
+        what = word if is_done else f"would be {word.lower()}"
+        name = f"{one_line(outline.session_id)} of {outline.agent}"
+        output.row((address, "cyan"), f": {what} {name}")
+    if held:
+        said = "on record already; what was forgotten of them stays so"
+        output.remark(f"{held} of them {said}: upthread ls", "dim")
     return NOT_ALL if any(each.fault for each in done) else 0
 
 

@@ -89,13 +89,12 @@ def _workstream_row(view: WorkstreamView) -> Row:
 def _list_workers(call: Call) -> None:
     found = workers_of(call.settings().database)
     output = call.output
-    if output.is_json:
-        output.json({"workers": [_worker_shape(each) for each in found]})
-    elif found:
+    output.json({"workers": [_worker_shape(each) for each in found]})
+    if found:
         head = ("HOST", "PID", "STATE", "RUNS", "VERSION", "AGENTS")
         write_table(output, head, [_worker_row(each) for each in found])
     else:
-        output.note("no worker is here; start one with: upthread worker")
+        output.remark("no worker is here; start one with: upthread worker")
 
 
 def _worker_shape(known: KnownWorker) -> Shape:

@@ -62,8 +62,7 @@ def main(call: Call, *, source: str | None, target: str | None, is_all: bool) ->
         directory=None if is_all else Path.cwd(),
     )
     plan = plan_move(request)
-    if not call.output.is_json:
-        _show(call.output, plan)
+    _show(call.output, plan)
     if call.is_dry_run:
         _tell(call.output, plan, is_done=False)
         return
@@ -79,9 +78,8 @@ def main(call: Call, *, source: str | None, target: str | None, is_all: bool) ->
 
 def _migrate(call: Call) -> None:
     done = migrate_store(call.settings().database)
-    if call.output.is_json:
-        call.output.json(done._asdict())
-    elif done.schema_before == done.schema_after:
+    call.output.json(done._asdict())
+    if done.schema_before == done.schema_after:
         call.output.line(f"{done.database}: schema {done.schema_after}, nothing to do")
     else:
         was = f"schema {done.schema_before} → {done.schema_after}"
@@ -123,7 +121,7 @@ def _show(output: Output, plan: MovePlan) -> None:
     if plan.others:
         output.line(f"  {counted(plan.others, 'other project')}: not moved without --all", "dim")
     if plan.key == "differs":
-        output.note(
+        output.remark(
             "the target has another key: secrets that are redacted from now on get other digests "
             "than before",
             "yellow",
@@ -131,9 +129,7 @@ def _show(output: Output, plan: MovePlan) -> None:
 
 
 def _tell(output: Output, plan: MovePlan, *, is_done: bool) -> None:
-    if output.is_json:
-        output.json(_shape(plan, is_done=is_done))
-        return
+    output.json(_shape(plan, is_done=is_done))
     if not is_done:
         return
     rows = sum(each.entries.total() for each in plan.projects)

@@ -95,9 +95,7 @@ def _found(agent: str) -> Iterator[VendorHistory]:
 
 
 def _plan(call: Call, agent: str, known: Sequence[VendorHistory]) -> int:
-    if call.output.is_json:
-        call.output.json({"agent": agent, "is_done": False, "copies": []})
-        return 0
+    call.output.json({"agent": agent, "is_done": False, "copies": []})
     for each in known:
         found = faults(each.history)
         call.output.line(f"{agent} {each.session_id}: {counted(len(found), 'fault')}")
@@ -138,16 +136,14 @@ def _tell(
         for copy in copies
     }
     is_wrong = any(copy.left or asked[copy.after].refusals for copy in copies)
-    if output.is_json:
-        shapes = [
-            {
-                **members(copy, "source before after edits left"),
-                **members(asked[copy.after], "opens refusals"),
-            }
-            for copy in copies
-        ]
-        output.json({"agent": agent, "is_done": True, "copies": shapes})
-        return LEFT_WRONG if is_wrong else 0
+    shapes = [
+        {
+            **members(copy, "source before after edits left"),
+            **members(asked[copy.after], "opens refusals"),
+        }
+        for copy in copies
+    ]
+    output.json({"agent": agent, "is_done": True, "copies": shapes})
     for copy in copies:
         for edit in copy.edits[:EDITS_SHOWN_MAX]:
             output.line(f"@@ {edit.place}: {edit.why}", "cyan")
@@ -187,9 +183,7 @@ def _own(call: Call, address: str) -> int:
 
     name, history = call.with_project(use)
     made = repaired(history)
-    if call.output.is_json:
-        call.output.json({"address": address, "changes": made.changes})
-        return 0
+    call.output.json({"address": address, "changes": made.changes})
     for change in made.changes:
         call.output.line(change.in_words())
     number = counted(len(made.changes), "change")

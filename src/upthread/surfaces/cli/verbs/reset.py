@@ -33,8 +33,7 @@ def main(call: Call, *, address: str, is_turn: bool) -> None:
 
     view = call.with_project(lambda project: project.role(address))
     output = call.output
-    if not output.is_json:
-        output.line(_plan(view, is_turn=is_turn))
+    output.line(_plan(view, is_turn=is_turn))
     if call.is_dry_run:
         _tell(call, view, None)
         return
@@ -58,17 +57,16 @@ def _plan(view: RoleView, *, is_turn: bool) -> str:
 
 
 def _tell(call: Call, old: RoleView, new: Conversation | None) -> None:
-    if call.output.is_json:
-        told = {
-            "address": old.conversation.address,
-            "is_done": new is not None,
-            "turns": old.turns,
-            **members(old.link, "upstream_session_id"),
-            "old_conversation_id": old.conversation.conversation_id,
-            "new_conversation_id": new.conversation_id if new else None,
-        }
-        call.output.json(told)
-    elif new is not None:
+    told = {
+        "address": old.conversation.address,
+        "is_done": new is not None,
+        "turns": old.turns,
+        **members(old.link, "upstream_session_id"),
+        "old_conversation_id": old.conversation.conversation_id,
+        "new_conversation_id": new.conversation_id if new else None,
+    }
+    call.output.json(told)
+    if new is not None:
         is_free = new == old.conversation
         done = "FREED" if is_free else f"RESET, {new.conversation_id} begins"
         call.output.line(f"{conversation_name(new)}: {done}", "green")

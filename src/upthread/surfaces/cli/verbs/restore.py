@@ -38,14 +38,13 @@ def main(call: Call, *, source: str | None, is_settling: bool) -> None:
         require_person("nobody puts a backup in the place of the record", "restore", source)
     if call.is_dry_run or not call.is_yes:
         plan = restore(settings, file, is_done=False)
-        if not call.output.is_json:
-            _show(call.output, plan)
+        _show(call.output, plan)
         if call.is_dry_run:
             _told(call.output, plan, is_done=False)
             return
         confirm(call, f"Put {plan.backup} in the place of {plan.database}?")
     done = restore(settings, file)
-    if call.is_yes and not call.output.is_json:
+    if call.is_yes:
         _show(call.output, done)
     _told(call.output, done, is_done=True)
 
@@ -53,15 +52,13 @@ def main(call: Call, *, source: str | None, is_settling: bool) -> None:
 def _settle(call: Call) -> None:
     require_person("nobody settles what a restore left in doubt", "restore", "--settle")
     call.with_project(lambda up: up.once.settle_restore())
-    if call.output.is_json:
-        call.output.json({"is_settled": True})
-    else:
-        call.output.line("keys of `once` that are not on record are new from now on", "green")
+    call.output.json({"is_settled": True})
+    call.output.line("keys of `once` that are not on record are new from now on", "green")
 
 
 def _show(output: Output, found: Restored) -> None:
     if found.unread:
-        output.note(f"what it lacks cannot be told: {found.unread}", "yellow")
+        output.remark(f"what it lacks cannot be told: {found.unread}", "yellow")
     for each in found.lacking:
         name = conversation_name(each.conversation)
         address = each.conversation.address
@@ -78,26 +75,24 @@ def _show(output: Output, found: Restored) -> None:
 
 
 def _told(output: Output, found: Restored, *, is_done: bool) -> None:
-    if output.is_json:
-        output.json(
-            {
-                **members(found, "database backup"),
-                "kept": found.aside,
-                "is_restored": is_done,
-                "lacking": [
-                    {
-                        **members(each.conversation, "address conversation_id"),
-                        "turns": each.turns,
-                        "agent": each.agent or None,
-                        "upstream_session_id": each.session or None,
-                        "is_session_known": each.is_known,
-                    }
-                    for each in found.lacking
-                ],
-                "not_compared_because": found.unread or None,
-            }
-        )
-        return
+    output.json(
+        {
+            **members(found, "database backup"),
+            "kept": found.aside,
+            "is_restored": is_done,
+            "lacking": [
+                {
+                    **members(each.conversation, "address conversation_id"),
+                    "turns": each.turns,
+                    "agent": each.agent or None,
+                    "upstream_session_id": each.session or None,
+                    "is_session_known": each.is_known,
+                }
+                for each in found.lacking
+            ],
+            "not_compared_because": found.unread or None,
+        }
+    )
     if is_done:
         output.line(f"{found.database}: is now the backup {found.backup}", "green")
         if found.aside is not None:

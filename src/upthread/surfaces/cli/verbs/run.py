@@ -125,8 +125,8 @@ def main(
     with screen.ended_by_signals():
         ended = with_agent(call, use, everyone, needs=needs, ask_person=screen.ask_person)
     _end(workstream, ended, output, is_detached=is_detached)
-    if tokens_max is not None and not output.is_json:
-        output.note(spent_line(workstream, ended.total, tokens_max))
+    if tokens_max is not None:
+        output.remark(spent_line(workstream, ended.total, tokens_max))
     is_in_doubt = bool(ended.stands.in_doubt)
     return shapes.run_exit_code(shapes.run_status(ended.view), is_in_doubt=is_in_doubt)
 
@@ -166,7 +166,7 @@ def _event_printer(
     def tell_event(event: RunEvent) -> None:
         if is_waiting and isinstance(event, RunParked) and event.reset_at_ms is not None:
             screen.tell_limit(limit_notice(workstream, run_command(workstream), event))
-        if isinstance(event, RunStarted) and not output.is_json:
+        if isinstance(event, RunStarted):
             number = f" · {counted(event.iteration, 'iteration')}" if event.iteration > 1 else ""
             output.line(f"{workstream}: a run begins{number}", "bold")
 
@@ -181,12 +181,10 @@ def _result_teller(
     notice = screen.listener().notice
 
     async def tell(_role: str, result: TurnResult) -> None:
-        if output.is_json:
-            output.json(shapes.turn_ended(result))
-        else:
-            screen.hide()
-            style, said = step_in_words(result)
-            output.row("  ", (said, style))
+        output.json(shapes.turn_ended(result))
+        screen.hide()
+        style, said = step_in_words(result)
+        output.row("  ", (said, style))
         for doubt in await project.effects_in_doubt(result.conversation.key.workstream):
             # After each step, so that a person can check while the run continues.
             if doubt.effect_id not in told:
@@ -212,15 +210,13 @@ def step_in_words(result: TurnResult) -> tuple[str, str]:
 
 def _end(workstream: str, ended: Ran, output: Output, *, is_detached: bool) -> None:
     view = ended.view
-    if output.is_json:
-        if view.open_questions:
-            output.json(shapes.waiting(workstream, view))
-        settling = [effects_command(workstream)] if ended.stands.in_doubt else []
-        commands = [*settling, *next_commands(workstream, view)]
-        output.json(
-            shapes.ran(workstream, view, ended.total, next_commands=commands, stands=ended.stands)
-        )
-        return
+    if view.open_questions:
+        output.json(shapes.waiting(workstream, view))
+    settling = [effects_command(workstream)] if ended.stands.in_doubt else []
+    commands = [*settling, *next_commands(workstream, view)]
+    output.json(
+        shapes.ran(workstream, view, ended.total, next_commands=commands, stands=ended.stands)
+    )
     status = shapes.run_status(view)
     is_in_doubt = bool(ended.stands.in_doubt)
     style = "yellow" if is_in_doubt else _STATUS_STYLES.get(status, "")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
+from operator import attrgetter
 from typing import Final, get_args
 
 import click
@@ -32,11 +33,8 @@ from upthread.surfaces.cli.terminal.state_lines import Row, write_table
 NOT_TOLD: Final = "not told"
 KINDS: Final = ("read", "cached", "cache_written", "written")
 _HINT: Final = "--prices read=3,cached=0.3,cache_written=3.75,written=15"
-_GROUPS: Final[Mapping[str, Callable[[Delegation], str]]] = {
-    "workstream": lambda one: one.workstream,
-    "role": lambda one: one.role,
-    "month": lambda one: one.month,
-}
+_GROUPS: Final = ("workstream", "role", "month")
+"""By which members of a delegation the sums are told as well."""
 
 
 @options.verb
@@ -197,7 +195,7 @@ def _write_group(
     ways = get_args(Way)
     head = (name.upper(), *map(str.upper, ways), "SPENT", "SAVED", "AGAIN")
     rows: list[Row] = []
-    for shared, each in grouped(delegations, _GROUPS[name]).items():
+    for shared, each in grouped(delegations, attrgetter(name)).items():
         total = savings_of(each, prices)
         again = str(total.files_again + total.questions_again)
         sums = (_sum(total.spent), _sum(total.saved))
@@ -218,9 +216,9 @@ def _shape(
         **{
             f"by_{name}": [
                 {name: shared, **total_shape(savings_of(each, prices))}
-                for shared, each in grouped(delegations, by).items()
+                for shared, each in grouped(delegations, attrgetter(name)).items()
             ]
-            for name, by in _GROUPS.items()
+            for name in _GROUPS
         },
         "delegations": [_delegation_shape(one, prices) for one in delegations],
     }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import click
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, to_builtins
 
 from upthread.agent_stores.base import SessionOutline, look
 from upthread.agent_stores.homes import store_of
@@ -135,15 +135,13 @@ def main(
     if search.is_full or search.has_left_out:
         call.output.note("there may be more: --all, or more words", "dim")
     passed_over = sum(seen.passed_over.values())
-    if call.output.is_json:
-        result = {"hits": search.told, "passed_over": passed_over}
-        result["is_cut_short"] = seen.is_cut_short
-        call.output.json({"type": "result", "status": "done", **result})
-        return
+    result = {"hits": search.told, "passed_over": passed_over}
+    result["is_cut_short"] = seen.is_cut_short
+    call.output.json({"type": "result", "status": "done", **result})
     if not search.told:
-        call.output.note("nothing was found; all words have to be in one message", "dim")
+        call.output.remark("nothing was found; all words have to be in one message", "dim")
     if passed_over:
-        call.output.note(f"{counted(passed_over, 'file')} could not be read: upthread", "dim")
+        call.output.remark(f"{counted(passed_over, 'file')} could not be read: upthread", "dim")
 
 
 class _Search(Struct, kw_only=True):
@@ -162,7 +160,7 @@ class _Search(Struct, kw_only=True):
     place: Path | None
     since_ms: int
     is_all: bool
-    settled: set[str] = field(default_factory=set[str])
+    settled: set[str] = set()
     told: int = 0
     is_full: bool = False
     has_left_out: bool = False
@@ -237,9 +235,7 @@ class _Search(Struct, kw_only=True):
 
 def _tell(call: Call, hit: Hit) -> None:
     output = call.output
-    if output.is_json:
-        output.json({"type": "hit", **to_builtins(hit)})
-        return
+    output.json({"type": "hit", **to_builtins(hit)})
     name = hit.address or (f"{hit.agent}/{hit.role}" if hit.role else hit.agent)
     place = f"  {one_line(hit.directory)}" if hit.directory else ""
     output.row((one_line(name), "cyan"), (f"  {when(hit.at_ms)}{place}", "dim"))

@@ -28,7 +28,6 @@ from upthread.surfaces.cli.setup.changes import (
     Changes,
     Environment,
     Installed,
-    Target,
     block_of,
     read_file,
     with_block,
@@ -36,7 +35,7 @@ from upthread.surfaces.cli.setup.changes import (
 from upthread.surfaces.cli.terminal.input import can_ask, choose, confirm
 from upthread.surfaces.cli.terminal.phrases import short_path
 
-TARGETS: Final[Mapping[str, Target]] = {
+TARGETS: Final = {
     AGENTS[target.name].setup_name: target
     for target in (claude_code.TARGET, codex.TARGET, opencode.TARGET)
 }
@@ -97,8 +96,7 @@ def main(
         # The launcher first: a hook that names it must never find it missing.
         changes = (launcher.change(home), *kept)
     needed = tuple(change for change in changes if change.before != change.after)
-    if not call.output.is_json:
-        _show(call, agent, needed, is_removing=is_removing, has_diff=has_diff)
+    _show(call, agent, needed, is_removing=is_removing, has_diff=has_diff)
     if call.is_dry_run:
         _tell(call, agent, needed, is_done=False)
         return
@@ -193,10 +191,9 @@ def _show(call: Call, agent: str, changes: Changes, *, is_removing: bool, has_di
 
 
 def _tell(call: Call, agent: str, changes: Changes, *, is_done: bool) -> None:
-    if call.output.is_json:
-        files = [str(change.path) for change in changes]
-        call.output.json({"agent": agent, "is_done": is_done, "files": files})
-    elif is_done and changes:
+    files = [str(change.path) for change in changes]
+    call.output.json({"agent": agent, "is_done": is_done, "files": files})
+    if is_done and changes:
         call.output.line(f"{agent}: done; start it again to see it", "green")
 
 

@@ -120,10 +120,8 @@ def _show_effects(call: Call, what: str) -> None:
 
     effects, unseen = call.with_project(use)
     output = call.output
-    if output.is_json:
-        told = {"effects": [shapes.effect(each) for each in effects]}
-        output.json({**told, "unseen": shapes.unseen(unseen)})
-        return
+    told = {"effects": [shapes.effect(each) for each in effects]}
+    output.json({**told, "unseen": shapes.unseen(unseen)})
     if effects:
         head = ("ADDRESS", "STATE", "REACH", "KEPT", "ACTION")
         rows = [

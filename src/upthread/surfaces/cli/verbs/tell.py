@@ -91,12 +91,10 @@ def main(
         result, total, doubts = with_agent(
             call, use, agent, needs=needs, ask_person=screen.ask_person
         )
-    if output.is_json:
-        output.json(shapes.turn_ended(result))
-        output.json(shapes.told(result, total, in_doubt=doubts))
-    else:
-        screen.end(result)
-        write_doubts(output, result.conversation.key.workstream, doubts, is_beside=True)
-        if tokens_max is not None:
-            output.note(spent_line(result.conversation.address, total, tokens_max))
+    output.json(shapes.turn_ended(result))
+    output.json(shapes.told(result, total, in_doubt=doubts))
+    screen.end(result)
+    write_doubts(output, result.conversation.key.workstream, doubts, is_beside=True)
+    if tokens_max is not None:
+        output.remark(spent_line(result.conversation.address, total, tokens_max))
     return shapes.told_exit_code(result, doubts)

@@ -22,7 +22,6 @@ from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import counted, one_line
 
 QUESTION = "Agree to this, exactly as it stands here?"
-BEFORE_RECORDED = "somebody, before it was recorded who"
 
 
 @options.verb
@@ -47,30 +46,27 @@ def main(call: Call, *, is_listing: bool, is_removing: bool) -> int:
         refuse_models(who_acts())
     settings = call.trusted_settings()
     pending, output = settings.pending, call.output
-    if not output.is_json:
-        show(pending, output.line)
+    show(pending, output.line)
     is_asked = bool(pending) and not call.is_dry_run
     is_given = is_asked and (call.is_yes or (can_ask(output) and is_agreed(output, QUESTION)))
     if is_given:
         decide_now(settings, is_given=True)
-    if output.is_json:
-        output.json(
-            {
-                "repository": settings.repository,
-                "is_given": is_given,
-                "pending": [
-                    {
-                        **members(each.item, "kind name"),
-                        "sha256": each.item.digest,
-                        **members(each, "is_declined instead"),
-                        "change": "\n".join(change_of(each)),
-                    }
-                    for each in pending
-                ],
-            }
-        )
-    else:
-        _tell(call, settings, is_given=is_given)
+    output.json(
+        {
+            "repository": settings.repository,
+            "is_given": is_given,
+            "pending": [
+                {
+                    **members(each.item, "kind name"),
+                    "sha256": each.item.digest,
+                    **members(each, "is_declined instead"),
+                    "change": "\n".join(change_of(each)),
+                }
+                for each in pending
+            ],
+        }
+    )
+    _tell(call, settings, is_given=is_given)
     if is_given or call.is_dry_run or not pending:
         return 0
     # Without a person the decision waits, so that CI fails and does not continue without it.
@@ -84,7 +80,7 @@ def _remove(call: Call) -> int:
         confirm(call, "Take all of it back?", declined="")
         take_back(settings, by=who_acts())
     code = _list(call, settings, decided)
-    if not call.output.is_json and decided and not call.is_dry_run:
+    if decided and not call.is_dry_run:
         call.output.line("taken back", "green")
     return code
 
@@ -98,23 +94,21 @@ def _tell(call: Call, settings: Settings, *, is_given: bool) -> None:
     else:
         is_model = who_acts().kind == "model"
         how = BY_YOURSELF if is_model else "upthread trust --yes"
-        call.output.note(f"it is ignored until you agree: {how}", "yellow")
+        call.output.remark(f"it is ignored until you agree: {how}", "yellow")
 
 
 def _list(call: Call, settings: Settings, decided: Sequence[Consent]) -> int:
-    if call.output.is_json:
-        shapes = [
-            {
-                **members(each, "kind name sha256 is_given decided_at_ms"),
-                "by": members(each.by, "kind name") if each.by else None,
-            }
-            for each in decided
-        ]
-        call.output.json({"repository": settings.repository, "decided": shapes})
-        return 0
+    shapes = [
+        {
+            **members(each, "kind name sha256 is_given decided_at_ms"),
+            "by": members(each.by, "kind name") if each.by else None,
+        }
+        for each in decided
+    ]
+    call.output.json({"repository": settings.repository, "decided": shapes})
     for each in decided:
         said = "agreed" if each.is_given else "declined"
-        by = each.by.in_words if each.by else BEFORE_RECORDED
+        by = each.by.in_words if each.by else "somebody, before it was recorded who"
         call.output.line(f"{said}  {one_line(each.name)}  sha256 {each.sha256[:16]}  by {by}")
     if not decided:
         call.output.line(f"{one_line(settings.repository)}: nothing was decided")

@@ -59,17 +59,16 @@ def _show_state(call: Call) -> None:
 
     found, views = call.with_project(look)
     _show(call, found)
-    if not call.output.is_json:
-        # The one in use, and those that need a person.
-        shown = [
-            view
-            for view in views
-            if view.workstream.workstream == found.workstream
-            or view.standing.cure
-            or view.in_doubt
-            or view.open_questions
-        ]
-        _show_standing(call.output, shown)
+    # The one in use, and those that need a person.
+    shown = [
+        view
+        for view in views
+        if view.workstream.workstream == found.workstream
+        or view.standing.cure
+        or view.in_doubt
+        or view.open_questions
+    ]
+    _show_standing(call.output, shown)
 
 
 def _print_snippet(call: Call) -> None:
@@ -100,16 +99,14 @@ def _show_standing(output: Output, views: Sequence[WorkstreamView]) -> None:
 
 def _show(call: Call, found: InUse) -> None:
     output = call.output
-    if output.is_json:
-        output.json(
-            {
-                **members(found, "workstream because branch"),
-                "last": found.last[0] if found.last else None,
-                "last_at_ms": found.last[1] if found.last else None,
-                "underway": found.underway,
-            }
-        )
-        return
+    output.json(
+        {
+            **members(found, "workstream because branch"),
+            "last": found.last[0] if found.last else None,
+            "last_at_ms": found.last[1] if found.last else None,
+            "underway": found.underway,
+        }
+    )
     if found.workstream is None:
         last = f"; last: {found.last[0]}, {moment(found.last[1])}" if found.last else ""
         output.line(f"no workstream{last}")

@@ -41,9 +41,7 @@ def main(call: Call, *, address: str, agent: str | None) -> None:
     found, view = call.with_project(use)
     output = call.output
     session = one_line(view.link.upstream_session_id if view.link else "")
-    if output.is_json:
-        output.json({"instance_name": view.conversation.instance_name, **shapes.why(found)})
-        return
+    output.json({"instance_name": view.conversation.instance_name, **shapes.why(found)})
     output.row((conversation_name(view.conversation), "bold"), f": {found.standing.state}")
     output.line(f"  state {standing_in_words(found.standing)}", "dim")
     if found.standing.command:

@@ -91,15 +91,13 @@ def main(
 
 def _tell(call: Call, served: Served) -> None:
     detail = without_secrets(served.detail)
-    if call.output.is_json:
-        call.output.json(
-            {
-                "type": f"worker_{served.what}" if not served.run_id else served.what,
-                **members(served, "workstream run_id"),
-                "detail": detail,
-            }
-        )
-        return
+    call.output.json(
+        {
+            "type": f"worker_{served.what}" if not served.run_id else served.what,
+            **members(served, "workstream run_id"),
+            "detail": detail,
+        }
+    )
     about = f"{served.workstream}: " if served.workstream else ""
     what = served.what.replace("_", " ")
     call.output.line(one_line(f"{about}{what}{f' {detail}' if detail else ''}"))

@@ -37,10 +37,8 @@ def main(call: Call, *, workstream: str | None, is_removing: bool) -> None:
         return {parse_workstream(workstream): await _one(project, workstream)}
 
     found = call.with_project(use)
-    if call.output.is_json:
-        shapes = [_shape(name, worktree) for name, worktree in found.items()]
-        call.output.json({"worktrees": shapes})
-        return
+    shapes = [_shape(name, worktree) for name, worktree in found.items()]
+    call.output.json({"worktrees": shapes})
     rows = [
         (name, each.branch, f"{each.path} (gone)" if each.is_missing else each.path)
         for name, each in found.items()
@@ -54,16 +52,14 @@ def main(call: Call, *, workstream: str | None, is_removing: bool) -> None:
 def _remove(call: Call, workstream: str) -> None:
     output = call.output
     found = call.with_project(lambda project: _one(project, workstream))
-    if not output.is_json:
-        branch = f"; its branch {found.branch} stays" if found.branch else ""
-        output.line(f"{found.path} is removed with what git ignores there{branch}")
+    branch = f"; its branch {found.branch} stays" if found.branch else ""
+    output.line(f"{found.path} is removed with what git ignores there{branch}")
     if not call.is_dry_run:
         confirm(call, "Remove it?", declined=UNDONE)
         call.with_project(lambda project: project.worktrees.remove(workstream))
-    if output.is_json:
-        output.json({**_shape(parse_workstream(workstream), found), "is_done": not call.is_dry_run})
-    elif call.is_dry_run:
-        output.note(UNDONE)
+    output.json({**_shape(parse_workstream(workstream), found), "is_done": not call.is_dry_run})
+    if call.is_dry_run:
+        output.remark(UNDONE)
 
 
 async def _one(project: Project, workstream: str) -> Worktree:
