@@ -28,7 +28,6 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct, field, structs
 
-from upthread.agents._json_lines import Unreadable, read_json, write_frame
 from upthread.agents._process import ChildProcess, ChildStart
 from upthread.agents._prompt import Action, RunningPrompt, ask_to_hold
 from upthread.agents.base import (
@@ -44,6 +43,7 @@ from upthread.boundary.files import read_start
 from upthread.core.agents import Agent
 from upthread.core.codec import member, object_at
 from upthread.core.events import AgentEvent
+from upthread.core.quotas import Unreadable, read_json, write_frame
 from upthread.core.runs.stops import NOT_ANSWERED, STDERR_END
 from upthread.core.text import command
 from upthread.core.types import Outcome, UpstreamSessionId

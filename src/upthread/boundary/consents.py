@@ -26,8 +26,7 @@ from msgspec import structs
 from upthread.boundary import files
 from upthread.boundary.files import write_whole
 from upthread.boundary.programs import suspended_holder
-from upthread.core.actors import Actor
-from upthread.core.agents import AGENTS
+from upthread.core.agents import AGENTS, Actor
 from upthread.core.trust import AgentSettings, Item, Pending, project_settings_item
 from upthread.core.types import ready
 from upthread.errors import ConfigError

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
-from upthread.core.actors import Actor
+from upthread.core.agents import Actor
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 
 # --- agent events ------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class StoredEvent(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=_ki
 class AgentsCall(Struct, frozen=True, kw_only=True):
     """A call of an agent's own tool for sub-agents, made in one of the agent's main sessions.
 
-    `because` is the code of why the call belongs to its workstream: core/workstreams.py.
+    `because` is the code of why the call belongs to its workstream: core/names.py.
     """
 
     agent: str

@@ -6,7 +6,7 @@ All times are epoch milliseconds; order is always by sequence number, never by t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum, StrEnum
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, NewType, TypeAlias, TypeVar
@@ -141,6 +141,20 @@ class Link(Struct, frozen=True):
     ended_at_ms: int | None = None
     agent_profile: str = ""
     chose_profile: bool = False
+
+
+CHAIN_LENGTH_MAX: Final = 16
+"""How many upstream sessions a read spans. All links stay stored for the audit."""
+
+
+def readable_chain(upstream_session_ids: Iterable[str]) -> tuple[str, ...]:
+    """Return the last sessions of all links, oldest first, each once where it came last."""
+    chain: dict[str, None] = {}
+    for upstream_session_id in map(str.strip, upstream_session_ids):
+        chain.pop(upstream_session_id, None)
+        chain[upstream_session_id] = None
+    chain.pop("", None)
+    return tuple(chain)[-CHAIN_LENGTH_MAX:]
 
 
 class TextPart(Struct, frozen=True, tag="text", gc=False):

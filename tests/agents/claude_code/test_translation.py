@@ -23,7 +23,6 @@ from tests.agents.claude_code.frames import (
     user,
 )
 
-from upthread.agents._json_lines import Unreadable
 from upthread.agents.claude_code.translation import (
     Children,
     Translator,
@@ -52,6 +51,7 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
+from upthread.core.quotas import Unreadable
 
 OWN = {"upstream_session_id": SESSION}
 HAIKU = {"contextWindow": 100_000}

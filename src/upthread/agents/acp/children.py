@@ -42,8 +42,8 @@ from upthread.core.events import (
     UnknownReceived,
     UserTextReplayed,
 )
+from upthread.core.names import ROLE_UNKNOWN
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.core.workstreams import ROLE_UNKNOWN
 from upthread.errors import UpstreamError
 
 CALLS_REMEMBERED_MAX: Final = 10_000

@@ -16,7 +16,6 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from upthread.agents._json_lines import Unreadable
 from upthread.agents._outcomes import (
     DETAIL_CHARACTERS_MAX,
     NO_CREDIT_OF_LIMIT,
@@ -32,7 +31,7 @@ from upthread.agents.base import PromptResult
 from upthread.core import events
 from upthread.core.codec import member, number_at, object_at
 from upthread.core.events import CALL_FAILED, AgentEvent
-from upthread.core.quotas import RESET_S_MAX
+from upthread.core.quotas import RESET_S_MAX, Unreadable
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId, ready
 

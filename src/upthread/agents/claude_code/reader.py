@@ -55,10 +55,8 @@ from upthread.agent_stores.reader import (
     said_of,
     searched,
 )
-from upthread.agents._json_lines import read_json
 from upthread.agents._outcomes import did_run, exit_code_in
 from upthread.agents._process import started_at_ticks
-from upthread.agents.claude_code.entries import SUBAGENTS, file_of
 from upthread.agents.claude_code.transcripts import (
     LAST_PROMPT,
     Branch,
@@ -78,7 +76,9 @@ from upthread.agents.claude_code.transcripts import (
     version_in,
 )
 from upthread.agents.claude_code.translation import (
+    SUBAGENTS,
     child_session,
+    file_of,
     kind_of,
     locations_of,
     role_of,
@@ -92,6 +92,7 @@ from upthread.core import events, types
 from upthread.core.codec import encode_json, number_at, object_at, objects_at, text_at
 from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent
 from upthread.core.history.model import HistoryMessage
+from upthread.core.quotas import read_json
 from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonObject, JsonValue, Outcome, UpstreamSessionId
 from upthread.errors import StoreError

@@ -23,18 +23,22 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import structs
 
-from upthread.agents._json_lines import Unreadable, unknown
 from upthread.agents._outcomes import OF_ERROR_KIND, ended_with, outcome_of_refusal
 from upthread.agents.base import ALLOW_OR_REJECT, PermissionRequest, PromptResult
-from upthread.agents.claude_code.entries import ENDS
 from upthread.core import events
 from upthread.core.codec import member, number_at, object_at, objects_at, text_at, texts_at
 from upthread.core.events import AgentEvent, UsageReported
-from upthread.core.quotas import TITLE_CHARACTERS_MAX
+from upthread.core.names import ROLE_UNKNOWN
+from upthread.core.quotas import TITLE_CHARACTERS_MAX, Unreadable, unknown
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.text import one_line
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.core.workstreams import ROLE_UNKNOWN
+
+SUBAGENTS: Final = "subagents"
+"""The folder beside a session's transcript, named after the session, that has its sub-agents'."""
+
+ENDS: Final = {"completed": "ok", "killed": "cancelled", "stopped": "cancelled"}
+"""What the status of a sub-agent that is over means, as outcomes; every other one is unknown."""
 
 _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("Read", "LS", "NotebookRead"), "read"),
@@ -79,6 +83,11 @@ def plan_of(tool: str, arguments: Mapping[str, Any]) -> tuple[tuple[str, str], .
 def child_session(session: str, agent_id: str) -> UpstreamSessionId:
     """Return the id of a sub-agent's session: Claude Code numbers them within their session."""
     return UpstreamSessionId(f"{session}:subagent:{agent_id}")
+
+
+def file_of(agent_id: str) -> str:
+    """Return what a sub-agent's transcript is called, in the folder SUBAGENTS."""
+    return f"agent-{agent_id}.jsonl"
 
 
 def role_of(frame_or_arguments: object) -> str:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._json_lines import unknown
 from upthread.agents._outcomes import (
     did_run,
     ended_with,
@@ -24,7 +23,7 @@ from upthread.agents.base import PromptResult
 from upthread.core import events
 from upthread.core.codec import member, number_at, object_at, objects_at, text_at, texts_at
 from upthread.core.events import AgentEvent
-from upthread.core.quotas import TITLE_CHARACTERS_MAX
+from upthread.core.quotas import TITLE_CHARACTERS_MAX, unknown
 from upthread.core.text import one_line
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 

@@ -25,7 +25,6 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from msgspec import structs
 
 from upthread.agents._connection import JsonLines, ServerConnection, ServerPrompt, is_uuid
-from upthread.agents._json_lines import unknown
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, words_of_error
 from upthread.agents._process import ChildProcess
 from upthread.agents.base import OpenRequest, PromptResult
@@ -46,9 +45,9 @@ from upthread.core.events import (
     TitleChanged,
     ToolCallAnnounced,
 )
-from upthread.core.quotas import HISTORY
+from upthread.core.names import ROLE_UNKNOWN
+from upthread.core.quotas import HISTORY, unknown
 from upthread.core.types import RETRY, Outcome, UpstreamSessionId
-from upthread.core.workstreams import ROLE_UNKNOWN
 from upthread.errors import UpstreamError
 
 _ENDS: Final[Mapping[str, Outcome]] = {

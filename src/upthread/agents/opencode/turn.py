@@ -25,7 +25,6 @@ import re
 from collections.abc import Callable, Mapping, Set
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._json_lines import unknown
 from upthread.agents._outcomes import (
     ended_with,
     outcome_of_refusal,
@@ -42,11 +41,11 @@ from upthread.core.events import (
     TitleChanged,
     UsageReported,
 )
-from upthread.core.quotas import TITLE_CHARACTERS_MAX
+from upthread.core.names import ROLE_UNKNOWN
+from upthread.core.quotas import TITLE_CHARACTERS_MAX, unknown
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.text import one_line
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.core.workstreams import ROLE_UNKNOWN
 
 SILENT_PARTS: Final = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent"})
 """Parts about OpenCode's own bookkeeping, not about the conversation: no event."""

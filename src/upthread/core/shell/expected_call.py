@@ -19,8 +19,7 @@ from typing import Final
 from msgspec import Struct
 
 from upthread.core.names import folded
-from upthread.core.outward.actions import Action
-from upthread.core.outward.calls import actions_of_call, command_of, commands_of
+from upthread.core.outward.calls import Action, actions_of_call, command_of, commands_of
 from upthread.core.outward.repeatable import only_reads, places_changed
 from upthread.core.outward.shell_commands import (
     SHELLS,

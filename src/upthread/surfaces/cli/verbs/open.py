@@ -10,8 +10,7 @@ from typing import NoReturn
 from upthread.agents.registry import AGENTS_AND_REHEARSAL
 from upthread.boundary import programs
 from upthread.client.project import Project
-from upthread.core.sessions import OwnInterface
-from upthread.core.states import tell_command
+from upthread.core.states import OwnInterface, tell_command
 from upthread.core.types import Link
 from upthread.errors import LeaseHeldError, UpthreadError, UsageError
 from upthread.runtime.record.workstream_views import RoleView
