@@ -41,7 +41,7 @@ from upthread.agents.base import (
 )
 from upthread.boundary.files import read_start
 from upthread.core.agents import Agent
-from upthread.core.codec import member, object_at
+from upthread.core.codec import AnyJson, member, object_at
 from upthread.core.events import AgentEvent
 from upthread.core.quotas import Unreadable, read_json, write_frame
 from upthread.core.runs.stops import NOT_ANSWERED, STDERR_END
@@ -218,7 +218,7 @@ def how_it_ended(exit_code: int | None, *, closed: str = RunningAgent.closes) ->
 
 class _Question:
     def __init__(self) -> None:
-        self.answer: dict[str, Any] | None = None
+        self.answer: AnyJson | None = None
         self.is_over = anyio.Event()
 
 
@@ -230,7 +230,7 @@ class Questions:
         self._numbers = itertools.count()
         self._open: dict[object, _Question] = {}
 
-    async def ask(self, send: Callable[[int], Awaitable[None]]) -> dict[str, Any] | None:
+    async def ask(self, send: Callable[[int], Awaitable[None]]) -> AnyJson | None:
         """Send a question under a number of its own; returns its answer, None if none will come."""
         if self.has_ended.is_set():
             return None
@@ -245,7 +245,7 @@ class Questions:
             self._open.pop(number, None)
         return question.answer
 
-    def answer(self, number: object, answer: dict[str, Any]) -> None:
+    def answer(self, number: object, answer: AnyJson) -> None:
         """Hand an answer to whoever asked; the first counts. Nobody may wait for it any more."""
         question = self._open.pop(number, None)
         if question is not None:
@@ -293,13 +293,13 @@ class JsonLines(RunningAgent, ABC):
             # Whoever waits is woken without an answer, and says how it ended.
             self._questions.end()
 
-    async def send(self, message: Mapping[str, Any]) -> None:
+    async def send(self, message: AnyJson) -> None:
         """Queue a message; a dead agent eats it."""
         await self.child.write_line(write_frame(message))
 
     async def _answer_to(
         self, asked: str, send: Callable[[int], Awaitable[None]], *, session: str = ""
-    ) -> dict[str, Any]:
+    ) -> AnyJson:
         """Ask within the agent's patience. Raises UpstreamError when it does not answer."""
         try:
             with anyio.fail_after(self.timeout_s):
@@ -675,7 +675,7 @@ class ServerConnection(Connection, Generic[PromptT]):
         self._tasks: TaskGroup | None = None
 
     @abstractmethod
-    def _call_request(self, told: Mapping[str, Any]) -> PermissionRequest:
+    def _call_request(self, told: AnyJson) -> PermissionRequest:
         """Return a call that is about to run, as what is ours inside the agent reports it."""
 
     def _begin(self, call: Callable[..., Coroutine[Any, Any, None]], *arguments: object) -> None:
@@ -683,7 +683,7 @@ class ServerConnection(Connection, Generic[PromptT]):
         assert self._tasks is not None, "only while it serves"
         self._tasks.start_soon(call, *arguments)
 
-    async def _hold(self, told: Mapping[str, Any]) -> CallAnswer | None:
+    async def _hold(self, told: AnyJson) -> CallAnswer | None:
         """Return what holds back a call that is about to run, None to let it run (A14)."""
         running, hold_call = self._running, self._request.hold_call
         # Outside of a prompt there is no turn to end, to park, or to record an answer in.

@@ -19,7 +19,7 @@ import json
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
@@ -35,7 +35,7 @@ from upthread.agents.base import (
     PermissionAnswer,
     PermissionRequest,
 )
-from upthread.core.codec import object_at, text_at
+from upthread.core.codec import AnyJson, object_at, text_at
 from upthread.core.events import (
     AgentEvent,
     PermissionAnswered,
@@ -293,7 +293,7 @@ def _bytes_of(told: Told) -> int:
 # they can only ask.
 
 
-HoldAsked: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[CallAnswer | None]]
+HoldAsked: TypeAlias = Callable[[AnyJson], Awaitable[CallAnswer | None]]
 
 VARIABLE: Final = "UPTHREAD_CALLS"
 """Where what asks finds us: host, port and token, with spaces between."""

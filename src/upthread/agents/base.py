@@ -63,7 +63,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
-from upthread.core.events import AgentEvent
+from upthread.core.events import AgentEvent, Events
 from upthread.core.roles.limits import NO_LIMITS, RoleLimits
 from upthread.core.shell.expected_call import Foreseen, Told, foreseen
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
@@ -256,7 +256,7 @@ class AgentConnection(Protocol):
 
     async def resume_session(self, session: UpstreamSessionId, /) -> None: ...
 
-    async def load_session(self, session: UpstreamSessionId, /) -> tuple[AgentEvent, ...]: ...
+    async def load_session(self, session: UpstreamSessionId, /) -> Events: ...
 
     async def list_sessions(self) -> tuple[UpstreamSessionId, ...]: ...
 

@@ -25,6 +25,10 @@ class AgentEvent(Struct, frozen=True, kw_only=True):
     upstream_session_id: UpstreamSessionId | None
 
 
+Events: TypeAlias = tuple[AgentEvent, ...]
+"""What an agent said, in its order."""
+
+
 class UserTextReplayed(AgentEvent, frozen=True, kw_only=True):
     """Something the user said earlier, read back from the agent's history."""
 

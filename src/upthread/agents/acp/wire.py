@@ -29,8 +29,8 @@ from upthread.agents._outcomes import (
 from upthread.agents._prompt import TurnSeen
 from upthread.agents.base import PromptResult
 from upthread.core import events
-from upthread.core.codec import member, number_at, object_at
-from upthread.core.events import CALL_FAILED, AgentEvent
+from upthread.core.codec import AnyJson, member, number_at, object_at
+from upthread.core.events import CALL_FAILED, AgentEvent, Events
 from upthread.core.quotas import RESET_S_MAX, Unreadable
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId, ready
@@ -62,7 +62,7 @@ _Shape = TypeVar("_Shape")
 class Message(Struct, frozen=True, kw_only=True):
     """A JSON-RPC message that can be handed on: a request, a notification or an answer."""
 
-    content: dict[str, Any]
+    content: AnyJson
     method: str | None
     is_request: bool
 
@@ -87,7 +87,7 @@ def _is_identity(identity: object) -> bool:
     return isinstance(identity, int | str) and not isinstance(identity, bool)
 
 
-def _error(error: Any) -> dict[str, Any]:
+def _error(error: Any) -> AnyJson:
     """An error object with a whole number as code and text as message, whatever came."""
     # An error that is no error object ends the request it answers all the same (A9).
     given = object_at(error) or {"data": error}
@@ -103,7 +103,7 @@ def _error(error: Any) -> dict[str, Any]:
 
 
 class _Update(msgspec.Struct, rename="camel", kw_only=True):
-    meta: dict[str, Any] | None = msgspec.field(name="_meta", default=None)
+    meta: AnyJson | None = msgspec.field(name="_meta", default=None)
 
 
 class _Content(msgspec.Struct, rename="camel"):
@@ -189,7 +189,7 @@ class _AgentInfo(msgspec.Struct):
 
 class _AgentCapabilities(msgspec.Struct, rename="camel"):
     load_session: bool | None = None
-    session_capabilities: dict[str, Any] | None = None
+    session_capabilities: AnyJson | None = None
 
 
 class Initialized(msgspec.Struct, rename="camel"):
@@ -217,9 +217,7 @@ def shaped(value: object, shape: type[_Shape]) -> _Shape | None:
 # --- updates to events -------------------------------------------------------------------------
 
 
-def events_of(
-    kind: str, update: dict[str, Any], *, session: UpstreamSessionId | None
-) -> tuple[AgentEvent, ...]:
+def events_of(kind: str, update: AnyJson, *, session: UpstreamSessionId | None) -> Events:
     """Return what one update says, as events of `session`; unknown kinds as they came."""
     if kind in SILENT_UPDATES:
         return ()
@@ -230,7 +228,7 @@ def events_of(
     return told
 
 
-_Events: TypeAlias = "tuple[AgentEvent, ...] | None"
+_Events: TypeAlias = "Events | None"
 
 
 def _text(

@@ -89,8 +89,8 @@ from upthread.agents.claude_code.translation import title_of as call_title
 from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import read_all, streamed, through_links
 from upthread.core import events, types
-from upthread.core.codec import encode_json, number_at, object_at, objects_at, text_at
-from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent
+from upthread.core.codec import AnyJson, encode_json, number_at, object_at, objects_at, text_at
+from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent, Events
 from upthread.core.history.model import HistoryMessage
 from upthread.core.quotas import read_json
 from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
@@ -211,7 +211,7 @@ def _meta(file: LineFile, parent: str) -> JsonObject:
         return {}
 
 
-def _facts(line: bytes, missing: AbstractSet[str]) -> Mapping[str, Any]:
+def _facts(line: bytes, missing: AbstractSet[str]) -> AnyJson:
     """Return what a line says of its session, without decoding most that is long."""
     heading = line[:_HEADING_BYTES]
     is_title = b'-title"' in heading or b'"summary"' in heading or b'"last-prompt"' in heading
@@ -400,9 +400,7 @@ def _without_written(event: AgentEvent) -> AgentEvent:
     return structs.replace(event, tokens_written=None) if is_usage else event
 
 
-def read_history(
-    path: Path, session: UpstreamSessionId, *, with_usage: bool = False
-) -> tuple[AgentEvent, ...]:
+def read_history(path: Path, session: UpstreamSessionId, *, with_usage: bool = False) -> Events:
     """Return what a transcript holds of its session. StoreError when it cannot be opened.
 
     `with_usage` adds what the session held after each of the model's messages.

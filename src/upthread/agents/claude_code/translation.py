@@ -19,15 +19,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from msgspec import structs
 
 from upthread.agents._outcomes import OF_ERROR_KIND, ended_with, outcome_of_refusal
 from upthread.agents.base import ALLOW_OR_REJECT, PermissionRequest, PromptResult
 from upthread.core import events
-from upthread.core.codec import member, number_at, object_at, objects_at, text_at, texts_at
-from upthread.core.events import AgentEvent, UsageReported
+from upthread.core.codec import AnyJson, member, number_at, object_at, objects_at, text_at, texts_at
+from upthread.core.events import Events, UsageReported
 from upthread.core.names import ROLE_UNKNOWN
 from upthread.core.quotas import TITLE_CHARACTERS_MAX, Unreadable, unknown
 from upthread.core.runs.stops import REFUSAL
@@ -72,7 +72,7 @@ def locations_of(arguments: object) -> tuple[str, ...]:
     return tuple(path for name in _PATHS if (path := text_at(arguments, name)))
 
 
-def plan_of(tool: str, arguments: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | None:
+def plan_of(tool: str, arguments: AnyJson) -> tuple[tuple[str, str], ...] | None:
     """Return the (text, status) pairs of a to-do list, None for any other call."""
     if tool != "TodoWrite":
         return None
@@ -95,7 +95,7 @@ def role_of(frame_or_arguments: object) -> str:
     return text_at(frame_or_arguments, "subagent_type") or ROLE_UNKNOWN
 
 
-def request_of(request: dict[str, Any], session: UpstreamSessionId) -> PermissionRequest:
+def request_of(request: AnyJson, session: UpstreamSessionId) -> PermissionRequest:
     """Return a call that waits for its permission, or is about to run, as Claude Code names it."""
     tool, arguments = text_at(request, "tool_name"), request.get("input")
     agent_id = text_at(request, "agent_id")
@@ -132,7 +132,7 @@ _WRITTEN: Final = ("output_tokens",)
 
 
 def result_of(
-    frame: Mapping[str, Any],
+    frame: AnyJson,
     *,
     error_kind: str = "",
     refused_by: str = "",
@@ -171,7 +171,7 @@ def failed_call(said: str) -> PromptResult:
     return result_of(frame, error_kind=found["kind"])
 
 
-def _outcome(frame: Mapping[str, Any], error_kind: str) -> Outcome:
+def _outcome(frame: AnyJson, error_kind: str) -> Outcome:
     reason = text_at(frame, "terminal_reason")
     # First: a full window is a plain 400 by its kind and its status (2.1.330).
     if reason in _OF_REASON:
@@ -186,7 +186,7 @@ def _outcome(frame: Mapping[str, Any], error_kind: str) -> Outcome:
     return outcome_of_refusal(status, text_at(frame, "result"))
 
 
-def _detail(frame: Mapping[str, Any], outcome: Outcome, error_kind: str) -> str:
+def _detail(frame: AnyJson, outcome: Outcome, error_kind: str) -> str:
     stop = text_at(frame, "stop_reason")
     if outcome is Outcome.OK:
         return "" if stop in _ORDINARY_STOPS else f"{stop}: the model stopped for this reason"
@@ -249,8 +249,6 @@ SILENT_SUBTYPES: Final = frozenset(
     }
 )
 """`system` frames about the interface or about work in progress: no event."""
-_Frame: TypeAlias = dict[str, Any]
-_Events: TypeAlias = tuple[AgentEvent, ...]
 
 
 class Children:
@@ -265,7 +263,7 @@ class Children:
         return self._by_call.get(call_id)
 
     def speaking(
-        self, frame: dict[str, Any], session: UpstreamSessionId
+        self, frame: AnyJson, session: UpstreamSessionId
     ) -> tuple[tuple[events.ChildStarted, ...], UpstreamSessionId]:
         """Return whose words a frame holds, after the child's start when they are its first."""
         call_id = text_at(frame, "parent_tool_use_id")
@@ -279,7 +277,7 @@ class Children:
         return self._start(child, parent=session, call_id=call_id, role=role_of(frame)), child
 
     def started(
-        self, frame: dict[str, Any], session: UpstreamSessionId
+        self, frame: AnyJson, session: UpstreamSessionId
     ) -> tuple[events.ChildStarted, ...]:
         """Return the start that a `task_started` frame tells of, none for another kind of task."""
         task_id, call_id = text_at(frame, "task_id"), text_at(frame, "tool_use_id")
@@ -290,7 +288,7 @@ class Children:
         child = child_session(session, task_id)
         return self._start(child, parent=parent, call_id=call_id, role=role_of(frame))
 
-    def ended(self, frame: dict[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    def ended(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
         """Return the end that a `task_notification` frame tells of."""
         child = child_session(session, text_at(frame, "task_id"))
         if child not in self._parents:
@@ -338,7 +336,7 @@ class Translator:
         """Forget the last turn's error: another prompt is about to be sent."""
         self.error_kind = self.refused_by = ""
 
-    def translate(self, frame: object) -> _Events:
+    def translate(self, frame: object) -> Events:
         """Return what one frame says."""
         if isinstance(frame, Unreadable):
             return (unknown("unreadable_frame", frame.raw, None),)
@@ -355,7 +353,7 @@ class Translator:
         return (*started, *reader(content, speaker))
 
     @property
-    def _readers(self) -> Mapping[str, Callable[[_Frame, UpstreamSessionId], _Events]]:
+    def _readers(self) -> Mapping[str, Callable[[AnyJson, UpstreamSessionId], Events]]:
         return {
             "assistant": self._answer,
             "user": self._told,
@@ -366,7 +364,7 @@ class Translator:
 
     # --- answers -------------------------------------------------------------------------------
 
-    def _piece(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
+    def _piece(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
         event = object_at(frame, "event")
         match event.get("type"):
             case "message_start":
@@ -381,7 +379,7 @@ class Translator:
             case _:
                 return ()
 
-    def _delta(self, delta: _Frame, session: UpstreamSessionId) -> _Events:
+    def _delta(self, delta: AnyJson, session: UpstreamSessionId) -> Events:
         message_id = self._speaking.get(session, "")
         # A call's arguments come in pieces as well, and are taken whole, with its block.
         text, thinking = text_at(delta, "text"), text_at(delta, "thinking")
@@ -397,7 +395,7 @@ class Translator:
             del self._streamed[next(iter(self._streamed))]
         self._streamed[message_id] = None
 
-    def _usage(self, event: _Frame, session: UpstreamSessionId) -> _Events:
+    def _usage(self, event: AnyJson, session: UpstreamSessionId) -> Events:
         """What an answer's request took, and the session holds after it: all that was read, and it.
 
         The sum at the turn's end leaves out what sub-agents took.
@@ -407,7 +405,7 @@ class Translator:
             return ()
         return (usage_of(self._read[session], session, written=said),)
 
-    def _window(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
+    def _window(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
         """The window of the model that answered; the turn's end lists every model that was used.
 
         Its name there may end in what the provider calls a variant of it: `[1m]`.
@@ -422,7 +420,7 @@ class Translator:
                 return (report,)
         return ()
 
-    def _answer(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
+    def _answer(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
         error = text_at(frame, "error")
         if error or frame.get("is_api_error_message"):
             self.error_kind = error
@@ -437,8 +435,8 @@ class Translator:
         return (*said, *self._usage_of_child(frame, session, message_id))
 
     def _usage_of_child(
-        self, frame: _Frame, session: UpstreamSessionId, message_id: str
-    ) -> _Events:
+        self, frame: AnyJson, session: UpstreamSessionId, message_id: str
+    ) -> Events:
         """What a sub-agent's request read, once for all the frames of its answer.
 
         Its answers are not streamed, and whole they tell no more of what was written than the first
@@ -452,7 +450,7 @@ class Translator:
 
     # --- results, and what a child is told --------------------------------------------------------
 
-    def _told(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
+    def _told(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
         blocks = objects_at(frame, "message", "content")
         results = tuple(
             self._result(block, session) for block in blocks if block.get("type") == "tool_result"
@@ -469,7 +467,7 @@ class Translator:
         )
         return (heard,)
 
-    def _result(self, block: _Frame, session: UpstreamSessionId) -> events.ToolCallUpdated:
+    def _result(self, block: AnyJson, session: UpstreamSessionId) -> events.ToolCallUpdated:
         call_id = text_at(block, "tool_use_id")
         return events.ToolCallUpdated(
             upstream_session_id=session,
@@ -481,7 +479,7 @@ class Translator:
 
     # --- the rest --------------------------------------------------------------------------------
 
-    def _system(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
+    def _system(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
         if why := text_at(frame, "prompt_submit_outcome", "reason"):
             self.refused_by = why
         match frame.get("subtype"):
@@ -504,15 +502,15 @@ class Translator:
                 return (unknown(f"system/{subtype}", frame, session),)
 
 
-def session_of(frame: _Frame) -> UpstreamSessionId | None:
+def session_of(frame: AnyJson) -> UpstreamSessionId | None:
     """Return the session a frame names, None where it names none."""
     named = text_at(frame, "session_id")
     return UpstreamSessionId(named) if named else None
 
 
 def _block(
-    block: _Frame, session: UpstreamSessionId, *, message_id: str, is_streamed: bool
-) -> _Events:
+    block: AnyJson, session: UpstreamSessionId, *, message_id: str, is_streamed: bool
+) -> Events:
     match block.get("type"):
         case "tool_use":
             return _call(block, session)
@@ -530,7 +528,7 @@ def _block(
             return (unknown(f"block/{kind}", block, session),)
 
 
-def _call(block: _Frame, session: UpstreamSessionId) -> _Events:
+def _call(block: AnyJson, session: UpstreamSessionId) -> Events:
     tool, arguments = text_at(block, "name"), object_at(block, "input")
     announced = events.ToolCallAnnounced(
         upstream_session_id=session,
@@ -546,7 +544,7 @@ def _call(block: _Frame, session: UpstreamSessionId) -> _Events:
     return announced, events.PlanChanged(upstream_session_id=session, entries=plan)
 
 
-def _result_text(block: _Frame) -> str:
+def _result_text(block: AnyJson) -> str:
     whole = text_at(block, "content")
     return whole or "\n".join(
         text for part in objects_at(block, "content") if (text := text_at(part, "text"))

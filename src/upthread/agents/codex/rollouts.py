@@ -17,7 +17,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -28,10 +28,11 @@ from upthread.agent_stores.reader import FileWalk, LineFile
 from upthread.agents.codex import items
 from upthread.agents.codex.items import failure_of_turn
 from upthread.core import types
-from upthread.core.codec import object_at, objects_at, text_at, texts_at
+from upthread.core.codec import AnyJson, object_at, objects_at, text_at, texts_at
 from upthread.core.events import (
     AgentEvent,
     ContextCompacted,
+    Events,
     ToolCallAnnounced,
     ToolCallUpdated,
     UserTextReplayed,
@@ -318,7 +319,7 @@ def _camel(name: str) -> str:
     return first + "".join(map(str.capitalize, others))
 
 
-def _in_camel(members: Mapping[str, Any]) -> dict[str, Any]:
+def _in_camel(members: AnyJson) -> AnyJson:
     return {
         _camel(name): _in_camel(inner) if (inner := object_at(each)) else each
         for name, each in members.items()
@@ -353,7 +354,7 @@ def events_of(records: Sequence[Record], session: UpstreamSessionId) -> Iterator
                 yield from _by_name(each, session, outputs.get(call_id))
 
 
-def _usage(told: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[AgentEvent]:
+def _usage(told: AnyJson, session: UpstreamSessionId) -> Iterator[AgentEvent]:
     """Yield what the thread holds after a model's answer."""
     last, window = told.get("last_token_usage"), told.get("model_context_window")
     usage = _in_camel({"last": last, "model_context_window": window})
@@ -362,7 +363,7 @@ def _usage(told: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[Agen
         yield held
 
 
-def _spoken(item: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+def _spoken(item: AnyJson, session: UpstreamSessionId) -> Events:
     text = _words(item)
     match text_at(item, "type"):
         case "UserMessage":
@@ -376,7 +377,7 @@ def _spoken(item: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentE
             return ()
 
 
-def _words(item: Mapping[str, Any]) -> str:
+def _words(item: AnyJson) -> str:
     return "\n".join(text_at(each, "text") for each in objects_at(item, "content"))
 
 
@@ -385,7 +386,7 @@ def _packed(text: str) -> str:
 
 
 def _unreported(
-    item: Mapping[str, Any], session: UpstreamSessionId, reported: AbstractSet[str]
+    item: AnyJson, session: UpstreamSessionId, reported: AbstractSet[str]
 ) -> Iterator[AgentEvent]:
     """Yield a message that no completed item repeats: of an older version, or of a killed turn."""
     speaker, part = part_of(item)
@@ -400,7 +401,7 @@ def _unreported(
         yield from items.said({"type": "agentMessage"}, session, part.text)
 
 
-def _as_item(completed: Mapping[str, Any]) -> dict[str, Any] | None:
+def _as_item(completed: AnyJson) -> AnyJson | None:
     """Return a completed call as Codex's server tells it, None for what is no call of its own."""
     kind = text_at(completed, "type")
     # The server's own names, but stored with a capital and members in snake case (0.169.0).
@@ -423,7 +424,7 @@ def _as_item(completed: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _whole(item: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[AgentEvent]:
+def _whole(item: AnyJson, session: UpstreamSessionId) -> Iterator[AgentEvent]:
     # Codex reads files with commands: what it saw there has to be known, to know it changed since.
     read = tuple(
         path
@@ -436,7 +437,7 @@ def _whole(item: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[Agen
 
 
 def _by_name(
-    call: Mapping[str, Any], session: UpstreamSessionId, output: Mapping[str, Any] | None
+    call: AnyJson, session: UpstreamSessionId, output: AnyJson | None
 ) -> Iterator[AgentEvent]:
     tool, call_id = text_at(call, "name") or text_at(call, "type"), text_at(call, "call_id")
     arguments = arguments_of(call)

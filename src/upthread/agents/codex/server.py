@@ -37,11 +37,19 @@ from upthread.agents.codex.items import (
     history_of,
     outcome_of_refusal,
 )
-from upthread.core.codec import member, number_at, object_at, objects_at, session_at, text_at
+from upthread.core.codec import (
+    AnyJson,
+    member,
+    number_at,
+    object_at,
+    objects_at,
+    session_at,
+    text_at,
+)
 from upthread.core.events import (
-    AgentEvent,
     ChildEnded,
     ChildStarted,
+    Events,
     TitleChanged,
     ToolCallAnnounced,
 )
@@ -79,9 +87,7 @@ SILENT_PREFIXES: Final = (
     *("thread/queue/", "thread/section/", "thread/attachment/", "thread/prediction/"),
 )
 
-_Told: TypeAlias = Mapping[str, Any]
-_Events: TypeAlias = tuple[AgentEvent, ...]
-_Reader: TypeAlias = Callable[[_Told, UpstreamSessionId], _Events]
+_Reader: TypeAlias = Callable[[AnyJson, UpstreamSessionId], Events]
 
 
 class Family:
@@ -175,7 +181,7 @@ class Turn:
         """Whether a thread belongs to this prompt."""
         return session == self.session or self._family.has_child(session)
 
-    def newcomers(self, method: str, told: _Told) -> tuple[UpstreamSessionId, ...]:
+    def newcomers(self, method: str, told: AnyJson) -> tuple[UpstreamSessionId, ...]:
         """Return the threads that a message is the first to name: their roles are to be learnt."""
         named = children_named(object_at(told, "item")) if method == "item/completed" else ()
         speaking = session_at(told, "threadId")
@@ -183,12 +189,12 @@ class Turn:
             named = (speaking, *named)
         return tuple(each for each in dict.fromkeys(named) if each and not self.has(each))
 
-    def take(self, method: str, told: _Told, *, roles: Mapping[UpstreamSessionId, str]) -> _Events:
+    def take(self, method: str, told: AnyJson, *, roles: Mapping[UpstreamSessionId, str]) -> Events:
         """Return what one message says. `roles` has the role of each newcomer."""
         session = session_at(told, "threadId")
         if not session:
             return self._of_the_server(method, told)
-        started: _Events = ()
+        started: Events = ()
         if session in self.newcomers(method, told):
             started = self._unannounced(session, roles.get(session, ""))
         reader = self._readers.get(method)
@@ -203,13 +209,13 @@ class Turn:
             self.retrying = None
         return (*started, *reader(told, session), *self._named(method, told, session, roles))
 
-    def _of_the_server(self, method: str, told: _Told) -> _Events:
+    def _of_the_server(self, method: str, told: AnyJson) -> Events:
         if method == "account/rateLimits/updated":
             self._reset_at_ms = end_of_limit_ms(told.get("rateLimits"))
         is_silent = method in SILENT or method.startswith(SILENT_PREFIXES)
         return () if is_silent else (unknown(method, dict(told), None),)
 
-    def _is_stale(self, told: _Told, session: UpstreamSessionId) -> bool:
+    def _is_stale(self, told: AnyJson, session: UpstreamSessionId) -> bool:
         """Whether a message is about an earlier turn of the prompt's own thread."""
         about = text_at(told, "turnId") or text_at(told, "turn", "id")
         return bool(session == self.session and self.turn_id and about) and about != self.turn_id
@@ -235,14 +241,14 @@ class Turn:
 
     # --- turns ---------------------------------------------------------------------------------
 
-    def _begun(self, told: _Told, session: UpstreamSessionId) -> _Events:
+    def _begun(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         self.running[session] = text_at(told, "turn", "id")
         if session == self.session:
             self.turn_id = self.running[session]
         self._family.goes_on(session)
         return ()
 
-    def _completed(self, told: _Told, session: UpstreamSessionId) -> _Events:
+    def _completed(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         self.running.pop(session, None)
         status = text_at(told, "turn", "status")
         if session != self.session:
@@ -256,7 +262,7 @@ class Turn:
             self.is_stopping = True
         return ()
 
-    def _error(self, told: _Told, session: UpstreamSessionId) -> _Events:
+    def _error(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         """A last error is told again with the turn's end; before that Codex tries again itself."""
         if told.get("willRetry") is not True:
             return ()
@@ -266,7 +272,7 @@ class Turn:
         event = unknown(RETRY, dict(told), session)
         return (structs.replace(event, progress=failure.detail),)
 
-    def _usage(self, told: _Told, session: UpstreamSessionId) -> _Events:
+    def _usage(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         """Return what a request took; told again without another one, it is no news."""
         last, total = (member(told, "tokenUsage", name) for name in ("last", "total"))
         if total is not None and self._totals.get(session) == total:
@@ -282,7 +288,7 @@ class Turn:
         event = items.usage(told, session)
         return (event,) if event else ()
 
-    def _named_anew(self, told: _Told, session: UpstreamSessionId) -> _Events:
+    def _named_anew(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         title = text_at(told, "threadName")
         if title in {"", FIRST_NAME, self._title}:
             return ()
@@ -290,7 +296,7 @@ class Turn:
 
     # --- items ---------------------------------------------------------------------------------
 
-    def _item_started(self, told: _Told, session: UpstreamSessionId) -> _Events:
+    def _item_started(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         item = object_at(told, "item")
         if not items.is_call(item):
             return ()
@@ -298,7 +304,7 @@ class Turn:
             self._spawning[text_at(item, "id")] = session
         return self._announced(item, session)
 
-    def _announced(self, item: _Told, session: UpstreamSessionId) -> _Events:
+    def _announced(self, item: AnyJson, session: UpstreamSessionId) -> Events:
         key = (session, text_at(item, "id"))
         # Codex tells of a call when it starts and when it ends; it is announced once (A15).
         if key in self.calls:
@@ -306,7 +312,7 @@ class Turn:
         self.calls[key] = announced = items.announced(item, session)
         return (announced,)
 
-    def _item_completed(self, told: _Told, session: UpstreamSessionId) -> _Events:
+    def _item_completed(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         item = object_at(told, "item")
         kind = text_at(item, "type")
         if kind == "userMessage":
@@ -326,10 +332,10 @@ class Turn:
     def _named(
         self,
         method: str,
-        told: _Told,
+        told: AnyJson,
         session: UpstreamSessionId,
         roles: Mapping[UpstreamSessionId, str],
-    ) -> _Events:
+    ) -> Events:
         """Return the starts of the children a completed call names, and then how it ended."""
         item = object_at(told, "item")
         if method != "item/completed":
@@ -345,7 +351,7 @@ class Turn:
         )
         if not items.is_call(item):
             return started
-        closed: _Events = ()
+        closed: Events = ()
         if item.get("tool") == "closeAgent":
             closed = tuple(
                 event
@@ -354,7 +360,7 @@ class Turn:
             )
         return (*started, items.updated(item, session), *closed)
 
-    def _unannounced(self, child: UpstreamSessionId, role: str) -> _Events:
+    def _unannounced(self, child: UpstreamSessionId, role: str) -> Events:
         """Return the start of a child that is heard before the call that spawns it has ended."""
         # With two open calls nothing tells which of them it came from.
         spawning = list(self._spawning.items())
@@ -364,22 +370,22 @@ class Turn:
     # --- text ----------------------------------------------------------------------------------
 
     def _delta(self, kind: str) -> _Reader:
-        def read(told: _Told, session: UpstreamSessionId) -> _Events:
+        def read(told: AnyJson, session: UpstreamSessionId) -> Events:
             return self._piece(kind, told, session, text_at(told, "delta"))
 
         return read
 
-    def _next_part(self, told: _Told, session: UpstreamSessionId) -> _Events:
+    def _next_part(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         """The parts of a summary are apart in the whole; they are in the pieces, too."""
         gap = "\n\n" if told.get("summaryIndex") else ""
         return self._piece("reasoning", told, session, gap)
 
-    def _piece(self, kind: str, told: _Told, session: UpstreamSessionId, text: str) -> _Events:
+    def _piece(self, kind: str, told: AnyJson, session: UpstreamSessionId, text: str) -> Events:
         item_id = text_at(told, "itemId")
         self._characters[item_id] = self._characters.get(item_id, 0) + len(text)
         return items.said({"type": kind, "id": item_id}, session, text)
 
-    def _rest_of_text(self, item: _Told, session: UpstreamSessionId, whole: str) -> _Events:
+    def _rest_of_text(self, item: AnyJson, session: UpstreamSessionId, whole: str) -> Events:
         """Return what no delta has brought; a completed item has its text whole."""
         return items.said(item, session, whole[self._characters.pop(text_at(item, "id"), 0) :])
 
@@ -444,10 +450,10 @@ class CodexServer(JsonLines):
     async def ask(
         self,
         method: str,
-        params: Mapping[str, Any],
+        params: AnyJson,
         *,
         session: UpstreamSessionId | None = None,
-    ) -> dict[str, Any]:
+    ) -> AnyJson:
         """Ask, within the start-up deadline, and return the result."""
         answer = await self._answer_to(
             method,
@@ -467,7 +473,7 @@ class CodexServer(JsonLines):
         """Tell the server something that has no answer."""
         await self.send({"method": method})
 
-    async def answer(self, request_id: object, result: Mapping[str, Any]) -> None:
+    async def answer(self, request_id: object, result: AnyJson) -> None:
         """Answer what the server asked."""
         await self.send({"id": request_id, "result": result})
 
@@ -514,7 +520,7 @@ class Threads(ServerConnection[Prompt]):
         if returned != session:
             raise self._server.opened_another(returned, session)
 
-    async def load_session(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    async def load_session(self, session: UpstreamSessionId) -> Events:
         """Return a thread's history. A call that was cut off is not in it (0.169.0)."""
         await self.resume_session(session)
         # Each history has a quota of its own: what came before counts in neither (ADR 63).
@@ -541,8 +547,8 @@ class Threads(ServerConnection[Prompt]):
         return forked
 
     async def _asked(
-        self, method: str, asked: Mapping[str, Any], *, session: UpstreamSessionId | None = None
-    ) -> dict[str, Any]:
+        self, method: str, asked: AnyJson, *, session: UpstreamSessionId | None = None
+    ) -> AnyJson:
         """Ask for a thread within the role's limits.
 
         Its sandbox is only ever made narrower: where the person's own is as narrow, or narrower, it
@@ -586,7 +592,7 @@ class Threads(ServerConnection[Prompt]):
         return ""  # a child without a role is a child all the same
 
     async def _pages(
-        self, method: str, asked: Mapping[str, Any], *, session: UpstreamSessionId | None = None
+        self, method: str, asked: AnyJson, *, session: UpstreamSessionId | None = None
     ) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         cursor: str | None = None
@@ -607,9 +613,9 @@ class Threads(ServerConnection[Prompt]):
             hint="neither its sessions nor a history can be confirmed; please report this",
         )
 
-    def _named(self, asked: str, answer: Mapping[str, Any]) -> UpstreamSessionId:
+    def _named(self, asked: str, answer: AnyJson) -> UpstreamSessionId:
         return self._server.session_named(text_at(answer, "thread", "id"), asked)
 
 
-def _sandbox_in(answer: Mapping[str, Any]) -> str:
+def _sandbox_in(answer: AnyJson) -> str:
     return text_at(answer, "sandbox", "type")

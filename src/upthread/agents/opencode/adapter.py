@@ -56,8 +56,8 @@ from upthread.agents.opencode.server import (
 )
 from upthread.agents.opencode.turn import SPOKEN, Turn, detail_of_finish, history, window_of
 from upthread.core.agents import AGENTS
-from upthread.core.codec import member, object_at, objects_at, session_at, text_at
-from upthread.core.events import AgentEvent
+from upthread.core.codec import AnyJson, member, object_at, objects_at, session_at, text_at
+from upthread.core.events import Events
 from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX, Unreadable, one_line_name, unknown
 from upthread.core.roles.limits import EDITING, RoleLimits, denies_wholly, named_tools
 from upthread.core.types import Outcome, UpstreamSessionId
@@ -134,7 +134,7 @@ class Sessions(ServerConnection[_Prompt]):
         refused.message += "; it does not list this session"
         refused.outcome = Outcome.MISSING
 
-    async def load_session(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    async def load_session(self, session: UpstreamSessionId) -> Events:
         """Return a session's history. One whose messages it cannot read is `corrupted`."""
         await self.resume_session(session)
         try:
@@ -171,7 +171,7 @@ async def _require_directory(session: UpstreamSessionId, directory: str) -> None
         )
 
 
-def prompt_limits(limits: RoleLimits, *, agent: str) -> Mapping[str, Any]:
+def prompt_limits(limits: RoleLimits, *, agent: str) -> AnyJson:
     """Return the members of a prompt's body that hold the limits, none for none."""
     off = [tool for tool in (*TOOLS, *MORE_TOOLS) if denies_wholly(limits, tool)]
     off += ["edit"] if all(denies_wholly(limits, tool) for tool in EDITING) else []
@@ -241,7 +241,7 @@ class OpenCodeConnection(Sessions):
     def capabilities(self) -> Capabilities:
         return self._capabilities
 
-    def _call_request(self, told: Mapping[str, Any]) -> PermissionRequest:
+    def _call_request(self, told: AnyJson) -> PermissionRequest:
         return call_request(told)
 
     # --- its life ------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ class OpenCodeConnection(Sessions):
         return True
 
     def _new_prompt(self, session: UpstreamSessionId) -> _Prompt:
-        def window(message: Mapping[str, Any]) -> int | None:
+        def window(message: AnyJson) -> int | None:
             return window_of(self._providers, message)
 
         turn = Turn(session, stale=self._stale, window_of=window, now_ms=self._now_ms)
@@ -490,15 +490,13 @@ class OpenCodeConnection(Sessions):
         prompt.turn.end_unbegun()
         prompt.end_if_over()
 
-    def _take_late(self, kind: str, properties: Mapping[str, Any]) -> None:
+    def _take_late(self, kind: str, properties: AnyJson) -> None:
         """Count what was said after a prompt's end, and remember its messages as not the next's."""
         self._late_events += kind in SPOKEN
         if kind == "message.updated":
             self._stale.add(text_at(properties, "info", "id"))
 
-    def _answer(
-        self, prompt: _Prompt, kind: str, properties: Mapping[str, Any], directory: str
-    ) -> None:
+    def _answer(self, prompt: _Prompt, kind: str, properties: AnyJson, directory: str) -> None:
         """Have a question answered in a task of its own: the others are not kept waiting."""
         if not prompt.turn.has(session_at(properties, "sessionID")):
             return

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Set
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from upthread.agents._outcomes import (
     ended_with,
@@ -32,12 +32,21 @@ from upthread.agents._outcomes import (
 )
 from upthread.agents.base import PromptResult
 from upthread.core import events
-from upthread.core.codec import member, number_at, object_at, objects_at, session_at, text_at
+from upthread.core.codec import (
+    AnyJson,
+    member,
+    number_at,
+    object_at,
+    objects_at,
+    session_at,
+    text_at,
+)
 from upthread.core.events import (
     AgentEvent,
     ChildEnded,
     ChildStarted,
     ContextCompacted,
+    Events,
     TitleChanged,
     UsageReported,
 )
@@ -80,7 +89,7 @@ def tool_kind(tool: str) -> str:
     return TOOL_KINDS.get(tool, "other")
 
 
-def announced(part: Mapping[str, Any], session: UpstreamSessionId) -> events.ToolCallAnnounced:
+def announced(part: AnyJson, session: UpstreamSessionId) -> events.ToolCallAnnounced:
     """Return the call a tool part is about, with what is known of it by now."""
     tool = text_at(part, "tool")
     return events.ToolCallAnnounced(
@@ -95,7 +104,7 @@ def announced(part: Mapping[str, Any], session: UpstreamSessionId) -> events.Too
 
 
 def updated(
-    part: Mapping[str, Any],
+    part: AnyJson,
     session: UpstreamSessionId,
     *,
     child: UpstreamSessionId | None = None,
@@ -113,7 +122,7 @@ def updated(
     )
 
 
-def _title(part: Mapping[str, Any]) -> str:
+def _title(part: AnyJson) -> str:
     """Return what a call is named by, the same while it runs and at its end.
 
     OpenCode's own title comes at the end.
@@ -123,12 +132,12 @@ def _title(part: Mapping[str, Any]) -> str:
     return one_line(text_at(part, "state", "input", "command") or named)[:TITLE_CHARACTERS_MAX]
 
 
-def _locations(part: Mapping[str, Any]) -> tuple[str, ...]:
+def _locations(part: AnyJson) -> tuple[str, ...]:
     path = text_at(part, "state", "input", "filePath")
     return (path,) if path else ()
 
 
-def _printed(part: Mapping[str, Any]) -> str | None:
+def _printed(part: AnyJson) -> str | None:
     """Return what a call printed: its output, else its error, else its output so far."""
     for path in (("output",), ("error",), ("metadata", "output")):
         found = member(part, "state", *path)
@@ -137,7 +146,7 @@ def _printed(part: Mapping[str, Any]) -> str | None:
     return None
 
 
-def child_named(part: Mapping[str, Any]) -> UpstreamSessionId | None:
+def child_named(part: AnyJson) -> UpstreamSessionId | None:
     """Return the session a `task` call gave its work to, None for another call or none yet."""
     if text_at(part, "tool") != "task":
         return None
@@ -148,13 +157,13 @@ def child_named(part: Mapping[str, Any]) -> UpstreamSessionId | None:
     return UpstreamSessionId(found["id"] or found["older"]) if found else None
 
 
-def goes_on_in_background(part: Mapping[str, Any]) -> bool:
+def goes_on_in_background(part: AnyJson) -> bool:
     """Whether a `task` call ended and the child it started did not."""
     found = _TASK_TEXT.search(text_at(part, "state", "output"))
     return found is not None and found["state"] == "running"
 
 
-def end_of_background(part: Mapping[str, Any]) -> tuple[UpstreamSessionId, bool] | None:
+def end_of_background(part: AnyJson) -> tuple[UpstreamSessionId, bool] | None:
     """Return the child that OpenCode says has ended in the background, and whether it went well.
 
     It tells so where a user would speak; None for what a user says.
@@ -168,9 +177,7 @@ def end_of_background(part: Mapping[str, Any]) -> tuple[UpstreamSessionId, bool]
     return UpstreamSessionId(found["id"]), found["state"] == "completed"
 
 
-def said(
-    part: Mapping[str, Any], session: UpstreamSessionId, text: str, *, message_id: str
-) -> AgentEvent:
+def said(part: AnyJson, session: UpstreamSessionId, text: str, *, message_id: str) -> AgentEvent:
     """Return a piece of the agent's text or reasoning."""
     if part.get("type") == "reasoning":
         return events.ReasoningReceived(upstream_session_id=session, text=text)
@@ -179,7 +186,7 @@ def said(
     )
 
 
-def user_text(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+def user_text(part: AnyJson, session: UpstreamSessionId) -> Events:
     """Return what the user said; what OpenCode wrote in the user's place is not said by one."""
     if part.get("type") != "text" or part.get("synthetic") is True:
         return ()
@@ -189,7 +196,7 @@ def user_text(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[Agen
 
 
 def usage(
-    message: Mapping[str, Any], session: UpstreamSessionId, *, window: int | None
+    message: AnyJson, session: UpstreamSessionId, *, window: int | None
 ) -> events.UsageReported | None:
     """Return what a message's request took and the session then holds, None while not known.
 
@@ -220,13 +227,13 @@ def plan(todos: object, session: UpstreamSessionId) -> events.PlanChanged:
     )
 
 
-def history(messages: object, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+def history(messages: object, session: UpstreamSessionId) -> Events:
     """Return a session's stored messages as events, in order (A5)."""
     stored = objects_at({"messages": messages}, "messages")
     return tuple(event for message in stored for event in _events_of(message, session))
 
 
-def _events_of(message: Mapping[str, Any], session: UpstreamSessionId) -> list[AgentEvent]:
+def _events_of(message: AnyJson, session: UpstreamSessionId) -> list[AgentEvent]:
     is_summary = member(message, "info", "summary") is True
     reply_part = summary if is_summary else _reply_part
     reader = user_text if text_at(message, "info", "role") == "user" else reply_part
@@ -237,7 +244,7 @@ def _events_of(message: Mapping[str, Any], session: UpstreamSessionId) -> list[A
     return found
 
 
-def summary(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+def summary(part: AnyJson, session: UpstreamSessionId) -> Events:
     """Return the summary of a compaction once it is whole: it is no reply of the agent."""
     is_whole = member(part, "time", "end") is not None
     if part.get("type") != "text" or not is_whole:
@@ -245,7 +252,7 @@ def summary(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentE
     return (unknown("compaction_summary", dict(part), session),)
 
 
-def _reply_part(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+def _reply_part(part: AnyJson, session: UpstreamSessionId) -> Events:
     kind = text_at(part, "type")
     if kind in {"text", "reasoning"}:
         text = text_at(part, "text")
@@ -255,7 +262,7 @@ def _reply_part(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[Ag
     return () if kind in SILENT_PARTS else (unknown(kind, dict(part), session),)
 
 
-def window_of(providers: object, message: Mapping[str, Any]) -> int | None:
+def window_of(providers: object, message: AnyJson) -> int | None:
     """Return the size of the window of a message's model, from `GET /config/providers`."""
     for provider in objects_at(providers, "providers"):
         if provider.get("id") == message.get("providerID"):
@@ -358,8 +365,7 @@ SILENT_PREFIXES: Final = ("session.next.", "permission.", "question.", "file.", 
 SPOKEN: Final = frozenset({"message.part.updated", "message.part.delta"})
 """Events that carry what somebody said or did."""
 SUMMARY: Final = "summary"
-_Events: TypeAlias = tuple[AgentEvent, ...]
-_Reader: TypeAlias = Callable[[Mapping[str, Any], UpstreamSessionId], _Events]
+_Reader: TypeAlias = Callable[[AnyJson, UpstreamSessionId], Events]
 
 
 class Family:
@@ -377,7 +383,7 @@ class Family:
         """Whether a session is the prompt's own or one below it."""
         return session in self._started or session in self._parents
 
-    def born(self, made: Mapping[str, Any]) -> None:
+    def born(self, made: AnyJson) -> None:
         """Take note of a session that was made; one of another family is let be."""
         parent = session_at(made, "parentID")
         if self.has(parent):
@@ -389,9 +395,7 @@ class Family:
         """Return the start of a child that is heard before any call named it."""
         return self._start(session, call_id=None)
 
-    def called(
-        self, part: Mapping[str, Any], session: UpstreamSessionId
-    ) -> tuple[ChildStarted, ...]:
+    def called(self, part: AnyJson, session: UpstreamSessionId) -> tuple[ChildStarted, ...]:
         """Return the start of the child that a call names, nothing for any other call."""
         child = child_named(part)
         if child is None or child in self._started:
@@ -402,9 +406,7 @@ class Family:
         self._roles[child] = role or self._roles.get(child, ROLE_UNKNOWN)
         return self._start(child, call_id=text_at(part, "callID"))
 
-    def returned(
-        self, part: Mapping[str, Any], session: UpstreamSessionId
-    ) -> tuple[ChildEnded, ...]:
+    def returned(self, part: AnyJson, session: UpstreamSessionId) -> tuple[ChildEnded, ...]:
         """Return the end of the child whose call has its result, unless it goes on by itself."""
         child = child_named(part)
         if child is None or child not in self._started or child in self._ended:
@@ -420,7 +422,7 @@ class Family:
         return (self._end(child, session, outcome),)
 
     def told_of_end(
-        self, part: Mapping[str, Any], session: UpstreamSessionId, *, otherwise: Outcome
+        self, part: AnyJson, session: UpstreamSessionId, *, otherwise: Outcome
     ) -> tuple[ChildEnded, ...]:
         """Return the end of a child in the background that a session has been told of.
 
@@ -479,7 +481,7 @@ class Turn:
         session: UpstreamSessionId,
         *,
         stale: Set[str],
-        window_of: Callable[[Mapping[str, Any]], int | None],
+        window_of: Callable[[AnyJson], int | None],
         now_ms: Callable[[], int],
     ) -> None:
         self.session = session
@@ -509,7 +511,7 @@ class Turn:
         """Whether a session belongs to this prompt."""
         return self._family.has(session)
 
-    def take(self, kind: str, properties: Mapping[str, Any]) -> _Events:
+    def take(self, kind: str, properties: AnyJson) -> Events:
         """Return what one event of the server says that belongs to this prompt."""
         if kind == "session.created":
             self._family.born(object_at(properties, "info"))
@@ -541,11 +543,11 @@ class Turn:
         """Whether one of them stands still, and its end has not been told."""
         return not self._family.in_background.isdisjoint(self._family.silent)
 
-    def end_silent(self) -> _Events:
+    def end_silent(self) -> Events:
         """End the sub-agents that stand still and of whose end nothing was told."""
         return self._settle(self._family.end_background(Outcome.UNKNOWN, only_silent=True))
 
-    def end_background(self) -> _Events:
+    def end_background(self) -> Events:
         """End all of them: the prompt was stopped, and they with it."""
         return self._settle(self._family.end_background(Outcome.CANCELLED, only_silent=False))
 
@@ -574,7 +576,7 @@ class Turn:
 
     # --- messages ------------------------------------------------------------------------------
 
-    def _message(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _message(self, properties: AnyJson, session: UpstreamSessionId) -> Events:
         message = object_at(properties, "info")
         message_id, role = text_at(message, "id"), text_at(message, "role")
         if message_id in self._stale:
@@ -595,14 +597,14 @@ class Turn:
             self._note_end(message)
         return self._told_usage(message, session)
 
-    def _note_end(self, message: Mapping[str, Any]) -> None:
+    def _note_end(self, message: AnyJson) -> None:
         self.finish = text_at(message, "finish")
         if member(message, "time", "completed") is not None:
             self._has_reply = True
         if message.get("error") is not None:
             self.failure = failure_of_message(message["error"], now_ms=self._now_ms())
 
-    def _told_usage(self, message: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _told_usage(self, message: AnyJson, session: UpstreamSessionId) -> Events:
         """Return what a message's request took, once: a message is told of several times."""
         message_id = text_at(message, "id")
         told = usage(message, session, window=self._window_of(message))
@@ -613,7 +615,7 @@ class Turn:
 
     # --- parts ---------------------------------------------------------------------------------
 
-    def _part(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _part(self, properties: AnyJson, session: UpstreamSessionId) -> Events:
         part = object_at(properties, "part")
         message_id = text_at(part, "messageID")
         if message_id in self._stale:
@@ -624,9 +626,7 @@ class Turn:
         started = self._family.speaks(session)
         return (*started, *self._of_part(part, session, self.messages.get(message_id, "")))
 
-    def _of_part(
-        self, part: Mapping[str, Any], session: UpstreamSessionId, spoken_by: str
-    ) -> _Events:
+    def _of_part(self, part: AnyJson, session: UpstreamSessionId, spoken_by: str) -> Events:
         kind = text_at(part, "type")
         if spoken_by == "user":
             return self._of_user(part, session)
@@ -638,7 +638,7 @@ class Turn:
             return self._call(part, session)
         return () if kind in SILENT_PARTS else (unknown(kind, dict(part), session),)
 
-    def _of_user(self, part: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _of_user(self, part: AnyJson, session: UpstreamSessionId) -> Events:
         otherwise = Outcome.CANCELLED if self.is_stopping else Outcome.UNKNOWN
         ended = self._family.told_of_end(part, session, otherwise=otherwise)
         if session != self.session:
@@ -649,7 +649,7 @@ class Turn:
         self._has_reply, self._is_idle = False, False
         return (*ended, unknown("background_ended", dict(part), session))
 
-    def _delta(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _delta(self, properties: AnyJson, session: UpstreamSessionId) -> Events:
         part_id, message_id = text_at(properties, "partID"), text_at(properties, "messageID")
         if message_id in self._stale:
             self.late += 1
@@ -663,7 +663,7 @@ class Turn:
         part = {"type": kind}
         return (said(part, session, text, message_id=message_id),) if text else ()
 
-    def _rest_of_text(self, part: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _rest_of_text(self, part: AnyJson, session: UpstreamSessionId) -> Events:
         """Return what no delta has brought; at its end a part is told whole."""
         part_id, text = text_at(part, "id"), text_at(part, "text")
         rest = text[self._characters.get(part_id, 0) :]
@@ -672,8 +672,8 @@ class Turn:
         self._characters[part_id] = len(text)
         return (said(part, session, rest, message_id=text_at(part, "messageID")),)
 
-    def _call(self, part: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
-        announcement: _Events = ()
+    def _call(self, part: AnyJson, session: UpstreamSessionId) -> Events:
+        announcement: Events = ()
         if text_at(part, "id") not in self._announced:
             self._announced.add(text_at(part, "id"))
             announcement = (announced(part, session),)
@@ -685,7 +685,7 @@ class Turn:
 
     # --- the session ---------------------------------------------------------------------------
 
-    def _status(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _status(self, properties: AnyJson, session: UpstreamSessionId) -> Events:
         status = object_at(properties, "status")
         # A sub-agent's as well: the prompt waits for it.
         if status.get("type") == "retry":
@@ -699,7 +699,7 @@ class Turn:
         self._family.note_idle(session, is_idle=is_idle)
         return ()
 
-    def _settle(self, events: _Events = ()) -> _Events:
+    def _settle(self, events: Events = ()) -> Events:
         """Return the events, and be over where nothing more is to come of them."""
         has_come_to_something = self._has_reply or self.failure or self.is_stopping
         is_waiting = self._family.in_background and not self.is_stopping
@@ -707,7 +707,7 @@ class Turn:
             self.is_over = True
         return events
 
-    def _error(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _error(self, properties: AnyJson, session: UpstreamSessionId) -> Events:
         if session == self.session:
             failure = failure_of_message(properties.get("error"), now_ms=self._now_ms())
             if self._has_begun:
@@ -717,7 +717,7 @@ class Turn:
         # Of a session that it cannot read it says so after it has said that it is idle (1.18.33).
         return self._settle()
 
-    def _session(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _session(self, properties: AnyJson, session: UpstreamSessionId) -> Events:
         title = text_at(properties, "info", "title")
         if session != self.session or not title:
             return ()
