@@ -345,7 +345,8 @@ def write_frame(message: object) -> bytes:
     return json.dumps(message, separators=(",", ":")).encode("ascii")
 
 
-def unknown(kind: str, raw: object, session: UpstreamSessionId | None) -> events.UnknownReceived:
+def unknown(
+    kind: str, raw: Any, session: UpstreamSessionId | None = None
+) -> events.UnknownReceived:
     """Return what this version has no words for, as it came."""
-    kept: Any = raw
-    return events.UnknownReceived(upstream_session_id=session, kind=kind, raw=kept)
+    return events.UnknownReceived(upstream_session_id=session, kind=kind, raw=raw)

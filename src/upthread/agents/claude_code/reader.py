@@ -90,7 +90,7 @@ from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import read_all, streamed, through_links
 from upthread.core import events, types
 from upthread.core.codec import AnyJson, encode_json, number_at, object_at, objects_at, text_at
-from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent, Events
+from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent, Events, of_session
 from upthread.core.history.model import HistoryMessage
 from upthread.core.quotas import read_json
 from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
@@ -417,24 +417,22 @@ def read_history(path: Path, session: UpstreamSessionId, *, with_usage: bool = F
     told: list[AgentEvent] = []
     for entry in sent:
         for part in entry.parts:
-            told += _events(entry, part, session, children)
+            told += _events(entry, part, children)
         is_last = last_of.get(entry.message_id, entry.uuid) == entry.uuid
         if with_usage and is_last and tokens_of(entry.usage):
             written = number_at(entry.usage, "output_tokens")
-            told.append(usage_of(entry.usage, session, written=written))
-    return tuple(told)
+            told.append(usage_of(entry.usage, written=written))
+    return of_session(session, told)
 
 
 def _events(
     entry: Entry,
     part: types.Part,
-    session: UpstreamSessionId,
     children: Mapping[str, UpstreamSessionId],
 ) -> Iterator[AgentEvent]:
     match part:
         case types.ToolResultPart(call_id=call_id, status=status, text=text):
             yield events.ToolCallUpdated(
-                upstream_session_id=session,
                 call_id=call_id,
                 status=status,
                 text=text,
@@ -445,26 +443,19 @@ def _events(
         case _ if entry.is_synthetic:
             return
         case types.TextPart(text=text) if entry.kind == "user":
-            yield events.UserTextReplayed(
-                upstream_session_id=session, text=text, message_id=entry.uuid
-            )
+            yield events.UserTextReplayed(text=text, message_id=entry.uuid)
         case types.TextPart(text=text):
-            yield events.TextReceived(
-                upstream_session_id=session, text=text, message_id=entry.message_id
-            )
+            yield events.TextReceived(text=text, message_id=entry.message_id)
         case types.ReasoningPart(text=text):
-            yield events.ReasoningReceived(upstream_session_id=session, text=text)
+            yield events.ReasoningReceived(text=text)
         case types.ToolCallPart():
-            yield from _call(part, session, children.get(part.call_id))
+            yield from _call(part, children.get(part.call_id))
         case _:
             return
 
 
-def _call(
-    part: types.ToolCallPart, session: UpstreamSessionId, child: UpstreamSessionId | None
-) -> Iterator[AgentEvent]:
+def _call(part: types.ToolCallPart, child: UpstreamSessionId | None) -> Iterator[AgentEvent]:
     yield events.ToolCallAnnounced(
-        upstream_session_id=session,
         call_id=part.call_id,
         title=call_title(part.title, part.arguments),
         tool_kind=kind_of(part.title),
@@ -473,7 +464,6 @@ def _call(
     )
     if child is not None:
         yield events.ChildStarted(
-            upstream_session_id=session,
             child_upstream_session_id=child,
             role=role_of(part.arguments),
             call_id=part.call_id,

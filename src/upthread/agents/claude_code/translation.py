@@ -23,11 +23,12 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from upthread.agents._children import Children
 from upthread.agents._outcomes import OF_ERROR_KIND, ended_with, outcome_of_refusal
 from upthread.agents.base import ALLOW_OR_REJECT, PermissionRequest, PromptResult
 from upthread.core import events
 from upthread.core.codec import AnyJson, member, number_at, object_at, objects_at, text_at, texts_at
-from upthread.core.events import Events, UsageReported
+from upthread.core.events import Events, UsageReported, of_session
 from upthread.core.names import ROLE_UNKNOWN
 from upthread.core.quotas import TITLE_CHARACTERS_MAX, Unreadable, unknown
 from upthread.core.runs.stops import REFUSAL
@@ -199,11 +200,10 @@ def _detail(frame: AnyJson, outcome: Outcome, error_kind: str) -> str:
     return ": ".join(part for part in said if part)
 
 
-def usage_of(usage: object, session: UpstreamSessionId, *, written: int | None) -> UsageReported:
+def usage_of(usage: object, *, written: int | None) -> UsageReported:
     """Return what a request took and the session then holds: all that was read, and `written`."""
     read = tokens_of(usage, _READ)
     return UsageReported(
-        upstream_session_id=session,
         tokens_used=(read or 0) + (written or 0),
         tokens_read=read,
         tokens_written=written,
@@ -225,7 +225,6 @@ def is_missing(said: str, session: str) -> bool:
 # --- frames ---------------------------------------------------------------------------------------
 
 
-CHILDREN_REMEMBERED_MAX: Final = 10_000
 SUBAGENT_TASK: Final = "local_agent"
 
 STREAMED_REMEMBERED_MAX: Final = 1000
@@ -251,72 +250,6 @@ SILENT_SUBTYPES: Final = frozenset(
 """`system` frames about the interface or about work in progress: no event."""
 
 
-class Children:
-    """The sub-agents of one process, by the call that made each."""
-
-    def __init__(self) -> None:
-        self._by_call: dict[str, UpstreamSessionId] = {}
-        self._parents: dict[UpstreamSessionId, UpstreamSessionId] = {}
-
-    def of_call(self, call_id: str) -> UpstreamSessionId | None:
-        """Return the child that a call made, None for a call that made none."""
-        return self._by_call.get(call_id)
-
-    def speaking(
-        self, frame: AnyJson, session: UpstreamSessionId
-    ) -> tuple[tuple[events.ChildStarted, ...], UpstreamSessionId]:
-        """Return whose words a frame holds, after the child's start when they are its first."""
-        call_id = text_at(frame, "parent_tool_use_id")
-        if not call_id:
-            return (), session
-        known = self._by_call.get(call_id)
-        if known is not None:
-            return (), known
-        # Where a version names no sub-agent, its call is an id that no other one has.
-        child = child_session(session, text_at(frame, "agent_id") or call_id)
-        return self._start(child, parent=session, call_id=call_id, role=role_of(frame)), child
-
-    def started(
-        self, frame: AnyJson, session: UpstreamSessionId
-    ) -> tuple[events.ChildStarted, ...]:
-        """Return the start that a `task_started` frame tells of, none for another kind of task."""
-        task_id, call_id = text_at(frame, "task_id"), text_at(frame, "tool_use_id")
-        if text_at(frame, "task_type") != SUBAGENT_TASK or not task_id or not call_id:
-            return ()
-        parent_task = text_at(frame, "parent_task_id")
-        parent = child_session(session, parent_task) if parent_task else session
-        child = child_session(session, task_id)
-        return self._start(child, parent=parent, call_id=call_id, role=role_of(frame))
-
-    def ended(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
-        """Return the end that a `task_notification` frame tells of."""
-        child = child_session(session, text_at(frame, "task_id"))
-        if child not in self._parents:
-            return ()
-        outcome = Outcome(ENDS.get(text_at(frame, "status"), Outcome.UNKNOWN))
-        ended = events.ChildEnded(
-            upstream_session_id=self._parents[child],
-            child_upstream_session_id=child,
-            outcome=outcome,
-        )
-        return (ended,)
-
-    def _start(
-        self, child: UpstreamSessionId, *, parent: UpstreamSessionId, call_id: str, role: str
-    ) -> tuple[events.ChildStarted, ...]:
-        if len(self._by_call) >= CHILDREN_REMEMBERED_MAX:
-            del self._by_call[next(iter(self._by_call))]
-        self._by_call[call_id] = child
-        self._parents[child] = parent
-        started = events.ChildStarted(
-            upstream_session_id=parent,
-            child_upstream_session_id=child,
-            role=role,
-            call_id=call_id,
-        )
-        return (started,)
-
-
 class Translator:
     """Turns the frames of one process into events."""
 
@@ -325,6 +258,8 @@ class Translator:
         self.refused_by = ""
         """Why a person's own hook did not let the prompt through."""
         self._children = Children()
+        self._made_by: dict[str, UpstreamSessionId] = {}
+        """The sub-agent that each call made."""
         self._streamed: dict[str, None] = {}
         self._speaking: dict[UpstreamSessionId, str] = {}
         self._read: dict[UpstreamSessionId, object] = {}
@@ -339,7 +274,7 @@ class Translator:
     def translate(self, frame: object) -> Events:
         """Return what one frame says."""
         if isinstance(frame, Unreadable):
-            return (unknown("unreadable_frame", frame.raw, None),)
+            return (unknown("unreadable_frame", frame.raw),)
         content = object_at(frame)
         kind = text_at(content, "type")
         if kind in SILENT_FRAMES:
@@ -349,8 +284,8 @@ class Translator:
         if session is None or reader is None:
             raw: Any = frame
             return (unknown(kind or "frame", raw, session),)
-        started, speaker = self._children.speaking(content, session)
-        return (*started, *reader(content, speaker))
+        started, speaker = self._speaker_of(content, session)
+        return (*started, *of_session(speaker, reader(content, speaker)))
 
     @property
     def _readers(self) -> Mapping[str, Callable[[AnyJson, UpstreamSessionId], Events]]:
@@ -361,6 +296,43 @@ class Translator:
             "system": self._system,
             "result": self._window,
         }
+
+    # --- sub-agents ----------------------------------------------------------------------------
+
+    def _speaker_of(
+        self, frame: AnyJson, session: UpstreamSessionId
+    ) -> tuple[Events, UpstreamSessionId]:
+        """Return whose words a frame holds, after the child's start when they are its first."""
+        call_id = text_at(frame, "parent_tool_use_id")
+        speaker = self._made_by.get(call_id) if call_id else session
+        if speaker is not None:
+            return (), speaker
+        # Where a version names no sub-agent, its call is an id that no other one has.
+        child = child_session(session, text_at(frame, "agent_id") or call_id)
+        return self._start(child, session, frame, call_id), child
+
+    def _child_started(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
+        """Return the start that a `task_started` frame tells of, none for another kind of task."""
+        task_id, call_id = text_at(frame, "task_id"), text_at(frame, "tool_use_id")
+        if text_at(frame, "task_type") != SUBAGENT_TASK or not task_id or not call_id:
+            return ()
+        parent_task = text_at(frame, "parent_task_id")
+        parent = child_session(session, parent_task) if parent_task else session
+        return self._start(child_session(session, task_id), parent, frame, call_id)
+
+    def _start(
+        self, child: UpstreamSessionId, parent: UpstreamSessionId, frame: AnyJson, call_id: str
+    ) -> Events:
+        self._made_by[call_id] = child
+        if child not in self._children.working:  # one that has ended may begin again
+            self._children.parents.pop(child, None)
+        return self._children.start(child, parent=parent, role=role_of(frame), call_id=call_id)
+
+    def _child_ended(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
+        """Return the end that a `task_notification` frame tells of."""
+        child = child_session(session, text_at(frame, "task_id"))
+        outcome = Outcome(ENDS.get(text_at(frame, "status"), Outcome.UNKNOWN))
+        return self._children.end(child, outcome)
 
     # --- answers -------------------------------------------------------------------------------
 
@@ -387,8 +359,8 @@ class Translator:
             return ()
         self._remember(message_id)
         if thinking:
-            return (events.ReasoningReceived(upstream_session_id=session, text=thinking),)
-        return (events.TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
+            return (events.ReasoningReceived(text=thinking),)
+        return (events.TextReceived(text=text, message_id=message_id),)
 
     def _remember(self, message_id: str) -> None:
         if len(self._streamed) >= STREAMED_REMEMBERED_MAX:
@@ -403,7 +375,7 @@ class Translator:
         said = number_at(event, "usage", "output_tokens")
         if session not in self._read or said is None:
             return ()
-        return (usage_of(self._read[session], session, written=said),)
+        return (usage_of(self._read[session], written=said),)
 
     def _window(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
         """The window of the model that answered; the turn's end lists every model that was used.
@@ -414,9 +386,7 @@ class Translator:
         for name, used in object_at(frame, "modelUsage").items():
             size = number_at(used, "contextWindow")
             if model and name.startswith(model) and size:
-                report = events.UsageReported(
-                    upstream_session_id=session, tokens_used=None, tokens_window=size
-                )
+                report = events.UsageReported(tokens_used=None, tokens_window=size)
                 return (report,)
         return ()
 
@@ -430,7 +400,7 @@ class Translator:
         said = tuple(
             event
             for block in objects_at(frame, "message", "content")
-            for event in _block(block, session, message_id=message_id, is_streamed=is_streamed)
+            for event in _block(block, message_id=message_id, is_streamed=is_streamed)
         )
         return (*said, *self._usage_of_child(frame, session, message_id))
 
@@ -445,7 +415,7 @@ class Translator:
         if not text_at(frame, "parent_tool_use_id") or self._counted.get(session) == message_id:
             return ()
         self._counted[session] = message_id
-        report = usage_of(member(frame, "message", "usage"), session, written=None)
+        report = usage_of(member(frame, "message", "usage"), written=None)
         return (report,) if report.tokens_read else ()
 
     # --- results, and what a child is told --------------------------------------------------------
@@ -453,7 +423,7 @@ class Translator:
     def _told(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
         blocks = objects_at(frame, "message", "content")
         results = tuple(
-            self._result(block, session) for block in blocks if block.get("type") == "tool_result"
+            self._result(block) for block in blocks if block.get("type") == "tool_result"
         )
         if not text_at(frame, "parent_tool_use_id"):
             return results  # its own text is our prompt, or a note of Claude Code's own
@@ -462,19 +432,16 @@ class Translator:
         if results or not text:
             return results
         message_id = text_at(frame, "uuid")
-        heard = events.UserTextReplayed(
-            upstream_session_id=session, text=text, message_id=message_id
-        )
+        heard = events.UserTextReplayed(text=text, message_id=message_id)
         return (heard,)
 
-    def _result(self, block: AnyJson, session: UpstreamSessionId) -> events.ToolCallUpdated:
+    def _result(self, block: AnyJson) -> events.ToolCallUpdated:
         call_id = text_at(block, "tool_use_id")
         return events.ToolCallUpdated(
-            upstream_session_id=session,
             call_id=call_id,
             status="failed" if block.get("is_error") else "completed",
             text=_result_text(block),
-            child_upstream_session_id=self._children.of_call(call_id),
+            child_upstream_session_id=self._made_by.get(call_id),
         )
 
     # --- the rest --------------------------------------------------------------------------------
@@ -484,22 +451,18 @@ class Translator:
             self.refused_by = why
         match frame.get("subtype"):
             case "task_started":
-                return self._children.started(frame, session)
+                return self._child_started(frame, session)
             case "task_notification":
-                return self._children.ended(frame, session)
+                return self._child_ended(frame, session)
             case "compact_boundary":
-                return (events.ContextCompacted(upstream_session_id=session),)
+                return (events.ContextCompacted(),)
             case "session_title_changed":
                 title = text_at(frame, "title")
-                return (
-                    (events.TitleChanged(upstream_session_id=session, title=title),)
-                    if title
-                    else ()
-                )
+                return (events.TitleChanged(title=title),) if title else ()
             case str(subtype) if subtype in SILENT_SUBTYPES:
                 return ()
             case subtype:
-                return (unknown(f"system/{subtype}", frame, session),)
+                return (unknown(f"system/{subtype}", frame),)
 
 
 def session_of(frame: AnyJson) -> UpstreamSessionId | None:
@@ -508,30 +471,25 @@ def session_of(frame: AnyJson) -> UpstreamSessionId | None:
     return UpstreamSessionId(named) if named else None
 
 
-def _block(
-    block: AnyJson, session: UpstreamSessionId, *, message_id: str, is_streamed: bool
-) -> Events:
+def _block(block: AnyJson, *, message_id: str, is_streamed: bool) -> Events:
     match block.get("type"):
         case "tool_use":
-            return _call(block, session)
+            return _call(block)
         case "text" | "thinking" if is_streamed:
             return ()
         case "text":
             text = text_at(block, "text")
-            return (
-                events.TextReceived(upstream_session_id=session, text=text, message_id=message_id),
-            )
+            return (events.TextReceived(text=text, message_id=message_id),)
         case "thinking":
             thinking = text_at(block, "thinking")
-            return (events.ReasoningReceived(upstream_session_id=session, text=thinking),)
+            return (events.ReasoningReceived(text=thinking),)
         case kind:
-            return (unknown(f"block/{kind}", block, session),)
+            return (unknown(f"block/{kind}", block),)
 
 
-def _call(block: AnyJson, session: UpstreamSessionId) -> Events:
+def _call(block: AnyJson) -> Events:
     tool, arguments = text_at(block, "name"), object_at(block, "input")
     announced = events.ToolCallAnnounced(
-        upstream_session_id=session,
         call_id=text_at(block, "id"),
         title=title_of(tool, arguments),
         tool_kind=kind_of(tool),
@@ -541,7 +499,7 @@ def _call(block: AnyJson, session: UpstreamSessionId) -> Events:
     plan = plan_of(tool, arguments)
     if plan is None:
         return (announced,)
-    return announced, events.PlanChanged(upstream_session_id=session, entries=plan)
+    return announced, events.PlanChanged(entries=plan)
 
 
 def _result_text(block: AnyJson) -> str:

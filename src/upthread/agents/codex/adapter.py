@@ -440,7 +440,7 @@ class CodexConnection(Threads):
             self._late_events += method in SPOKEN
         elif isinstance(message, Unreadable) or not method:
             raw = message.raw if isinstance(message, Unreadable) else message
-            await self._deliver((unknown("unreadable_frame", raw, None),), prompt.running)
+            await self._deliver((unknown("unreadable_frame", raw),), prompt.running)
         else:
             await self._take_news(prompt, method, params)
 

@@ -77,10 +77,9 @@ def is_call(item: AnyJson) -> bool:
     return text_at(item, "type") in KINDS
 
 
-def announced(item: AnyJson, session: UpstreamSessionId) -> events.ToolCallAnnounced:
+def announced(item: AnyJson) -> events.ToolCallAnnounced:
     """Return the call an item is about, with what is known of it by now."""
     return events.ToolCallAnnounced(
-        upstream_session_id=session,
         call_id=text_at(item, "id"),
         title=_title(item),
         tool_kind=_kind(item),
@@ -89,11 +88,10 @@ def announced(item: AnyJson, session: UpstreamSessionId) -> events.ToolCallAnnou
     )
 
 
-def updated(item: AnyJson, session: UpstreamSessionId) -> events.ToolCallUpdated:
+def updated(item: AnyJson) -> events.ToolCallUpdated:
     """Return how a call stands. An item without a status that is told as completed is."""
     children = children_named(item)
     return events.ToolCallUpdated(
-        upstream_session_id=session,
         call_id=text_at(item, "id"),
         status=_STATUSES.get(text_at(item, "status"), "completed"),
         locations=_locations(item) or None,
@@ -172,38 +170,38 @@ def spoken(item: AnyJson) -> str:
     return text_at(item, "text") if text_at(item, "type") in {"agentMessage", "plan"} else ""
 
 
-def said(item: AnyJson, session: UpstreamSessionId, text: str) -> Events:
+def said(item: AnyJson, text: str) -> Events:
     """Return a piece of what an item says, nothing for no text."""
     if not text:
         return ()
     if item.get("type") == "reasoning":
-        return (events.ReasoningReceived(upstream_session_id=session, text=text),)
+        return (events.ReasoningReceived(text=text),)
     message_id = text_at(item, "id") or None
-    return (events.TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
+    return (events.TextReceived(text=text, message_id=message_id),)
 
 
-def user_text(item: AnyJson, session: UpstreamSessionId) -> Events:
+def user_text(item: AnyJson) -> Events:
     """Return what the user said."""
     text = "\n".join(
         part for each in objects_at(item, "content") if (part := text_at(each, "text"))
     )
     message_id = text_at(item, "id") or None
-    return (events.UserTextReplayed(upstream_session_id=session, text=text, message_id=message_id),)
+    return (events.UserTextReplayed(text=text, message_id=message_id),)
 
 
 # --- the rest ----------------------------------------------------------------------------------
 
 
-def plan(told: AnyJson, session: UpstreamSessionId) -> events.PlanChanged:
+def plan(told: AnyJson) -> events.PlanChanged:
     """Return the plan of a `turn/plan/updated`."""
     entries = tuple(
         (text_at(step, "step"), _PLAN.get(text_at(step, "status"), text_at(step, "status")))
         for step in objects_at(told, "plan")
     )
-    return events.PlanChanged(upstream_session_id=session, entries=entries)
+    return events.PlanChanged(entries=entries)
 
 
-def usage(told: AnyJson, session: UpstreamSessionId) -> events.UsageReported | None:
+def usage(told: AnyJson) -> events.UsageReported | None:
     """Return what a model's answer took and the thread then holds, None while that is not known.
 
     Codex tells of a cache's tokens among those that were read, and of reasoning among the written.
@@ -213,7 +211,6 @@ def usage(told: AnyJson, session: UpstreamSessionId) -> events.UsageReported | N
     if not total:
         return None
     return events.UsageReported(
-        upstream_session_id=session,
         tokens_used=total,
         tokens_window=number_at(told, "tokenUsage", "modelContextWindow") or None,
         tokens_read=number_at(last, "inputTokens"),
@@ -222,27 +219,27 @@ def usage(told: AnyJson, session: UpstreamSessionId) -> events.UsageReported | N
     )
 
 
-def history_of(item: AnyJson, session: UpstreamSessionId) -> Events:
+def history_of(item: AnyJson) -> Events:
     """Return what one stored item says, whole (A5)."""
     kind = text_at(item, "type")
     reader = _STORED.get(kind)
     if reader is not None:
-        return reader(item, session)
+        return reader(item)
     if is_call(item):
-        return announced(item, session), updated(item, session)
-    return () if kind in SILENT_ITEMS else (unknown(f"item/{kind}", dict(item), session),)
+        return announced(item), updated(item)
+    return () if kind in SILENT_ITEMS else (unknown(f"item/{kind}", dict(item)),)
 
 
-def _said_whole(item: AnyJson, session: UpstreamSessionId) -> Events:
-    return said(item, session, spoken(item))
+def _said_whole(item: AnyJson) -> Events:
+    return said(item, spoken(item))
 
 
-def compacted(_item: AnyJson, session: UpstreamSessionId) -> Events:
+def compacted(_item: AnyJson) -> Events:
     """Return that a thread now holds a summary."""
-    return (events.ContextCompacted(upstream_session_id=session),)
+    return (events.ContextCompacted(),)
 
 
-_STORED: Final[Mapping[str, Callable[[AnyJson, UpstreamSessionId], Events]]] = {
+_STORED: Final[Mapping[str, Callable[[AnyJson], Events]]] = {
     "userMessage": user_text,
     "agentMessage": _said_whole,
     "plan": _said_whole,

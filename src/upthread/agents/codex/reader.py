@@ -77,7 +77,7 @@ from upthread.agents.codex.rollouts import (
 from upthread.boundary.directories import FileEnds, open_directory
 from upthread.core.agents import AGENTS
 from upthread.core.codec import AnyJson, encode_json, number_at, object_at, session_at, text_at
-from upthread.core.events import INTERRUPTED, UserTextReplayed
+from upthread.core.events import INTERRUPTED, UserTextReplayed, of_session
 from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonObject, JsonValue, Speaker, UpstreamSessionId
@@ -280,7 +280,7 @@ def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None
     records = list(read_records(path))
     return StoredSession(
         upstream_session_id=session,
-        events=tuple(events_of(records, session)),
+        events=of_session(session, events_of(records)),
         written_at_ns=written_at_ns,
         failure=failure_of(records),
     )

@@ -24,6 +24,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 from msgspec import structs
 
+from upthread.agents._children import Children
 from upthread.agents._connection import JsonLines, ServerConnection, ServerPrompt, is_uuid
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, words_of_error
 from upthread.agents._process import ChildProcess
@@ -47,13 +48,11 @@ from upthread.core.codec import (
     text_at,
 )
 from upthread.core.events import (
-    ChildEnded,
-    ChildStarted,
     Events,
     TitleChanged,
     ToolCallAnnounced,
+    of_session,
 )
-from upthread.core.names import ROLE_UNKNOWN
 from upthread.core.quotas import HISTORY, unknown
 from upthread.core.types import RETRY, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
@@ -90,58 +89,6 @@ SILENT_PREFIXES: Final = (
 _Reader: TypeAlias = Callable[[AnyJson, UpstreamSessionId], Events]
 
 
-class Family:
-    """A thread and all below it. `working` are the children that have not ended."""
-
-    def __init__(self, session: UpstreamSessionId) -> None:
-        self.working: set[UpstreamSessionId] = set()
-        self._session = session
-        self._parents: dict[UpstreamSessionId, UpstreamSessionId] = {}
-
-    def has_child(self, session: UpstreamSessionId) -> bool:
-        """Whether a thread is known to be below the prompt's own."""
-        return session in self._parents
-
-    def start(
-        self,
-        child: UpstreamSessionId,
-        *,
-        parent: UpstreamSessionId,
-        role: str = "",
-        call_id: str | None = None,
-    ) -> tuple[ChildStarted, ...]:
-        """Return the start of a child, nothing for one that has started already."""
-        if child in self._parents or child == self._session:
-            return ()
-        self._parents[child] = parent
-        self.working.add(child)
-        started = ChildStarted(
-            upstream_session_id=parent,
-            child_upstream_session_id=child,
-            role=role or ROLE_UNKNOWN,
-            call_id=call_id,
-        )
-        return (started,)
-
-    def goes_on(self, child: UpstreamSessionId) -> None:
-        """Note that a child has begun to work, perhaps again."""
-        # It may be given more work once it has ended, and is waited for again.
-        if child in self._parents:
-            self.working.add(child)
-
-    def end(self, child: UpstreamSessionId, status: str) -> tuple[ChildEnded, ...]:
-        """Return the end of a child's work, nothing for one that was not at work."""
-        if child not in self.working:
-            return ()
-        self.working.discard(child)
-        ended = ChildEnded(
-            upstream_session_id=self._parents[child],
-            child_upstream_session_id=child,
-            outcome=_ENDS.get(status, Outcome.UNKNOWN),
-        )
-        return (ended,)
-
-
 class Turn:
     """Fed with the server's messages while one prompt runs.
 
@@ -165,7 +112,7 @@ class Turn:
         self.tokens_in: int | None = None
         self.tokens_out: int | None = None
         self._totals: dict[UpstreamSessionId, object] = {}
-        self._family = Family(session)
+        self._children = Children(session)
         self._has_ended = False
         self._reset_at_ms: int | None = None
         self._spawning: dict[str, UpstreamSessionId] = {}
@@ -175,11 +122,7 @@ class Turn:
     def is_over(self) -> bool:
         """Whether nothing of this prompt is still to come."""
         is_cut_short = self.is_stopping or self.failure is not None
-        return self._has_ended and (is_cut_short or not self._family.working)
-
-    def has(self, session: UpstreamSessionId) -> bool:
-        """Whether a thread belongs to this prompt."""
-        return session == self.session or self._family.has_child(session)
+        return self._has_ended and (is_cut_short or not self._children.working)
 
     def newcomers(self, method: str, told: AnyJson) -> tuple[UpstreamSessionId, ...]:
         """Return the threads that a message is the first to name: their roles are to be learnt."""
@@ -187,7 +130,7 @@ class Turn:
         speaking = session_at(told, "threadId")
         if method in SPOKEN or method == "turn/started":
             named = (speaking, *named)
-        return tuple(each for each in dict.fromkeys(named) if each and not self.has(each))
+        return tuple(each for each in dict.fromkeys(named) if each and not self._children.has(each))
 
     def take(self, method: str, told: AnyJson, *, roles: Mapping[UpstreamSessionId, str]) -> Events:
         """Return what one message says. `roles` has the role of each newcomer."""
@@ -207,7 +150,8 @@ class Turn:
         # Whatever else it says ends the silence in which a limit is waited out.
         if method != "error":
             self.retrying = None
-        return (*started, *reader(told, session), *self._named(method, told, session, roles))
+        said = (*reader(told, session), *self._named(method, told, session, roles))
+        return of_session(session, (*started, *said))
 
     def _of_the_server(self, method: str, told: AnyJson) -> Events:
         if method == "account/rateLimits/updated":
@@ -226,7 +170,7 @@ class Turn:
             "turn/started": self._begun,
             "turn/completed": self._completed,
             # A child's: one that has ended says so before, with its turn.
-            "thread/closed": lambda _told, session: self._family.end(session, "interrupted"),
+            "thread/closed": lambda _told, session: self._children.end(session, Outcome.CANCELLED),
             "error": self._error,
             "item/started": self._item_started,
             "item/completed": self._item_completed,
@@ -234,7 +178,7 @@ class Turn:
             "item/plan/delta": self._delta("plan"),
             "item/reasoning/summaryTextDelta": self._delta("reasoning"),
             "item/reasoning/summaryPartAdded": self._next_part,
-            "turn/plan/updated": lambda told, session: (items.plan(told, session),),
+            "turn/plan/updated": lambda told, _session: (items.plan(told),),
             "thread/tokenUsage/updated": self._usage,
             "thread/name/updated": self._named_anew,
         }
@@ -245,14 +189,14 @@ class Turn:
         self.running[session] = text_at(told, "turn", "id")
         if session == self.session:
             self.turn_id = self.running[session]
-        self._family.goes_on(session)
+        self._children.goes_on(session)
         return ()
 
     def _completed(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         self.running.pop(session, None)
         status = text_at(told, "turn", "status")
         if session != self.session:
-            return self._family.end(session, status)
+            return self._children.end(session, _ENDS.get(status, Outcome.UNKNOWN))
         self._has_ended = True
         if status == "failed":
             error = member(told, "turn", "error")
@@ -269,7 +213,7 @@ class Turn:
         failure = failure_of_turn(told.get("error"), reset_at_ms=self._reset_at_ms)
         if session == self.session:
             self.retrying = failure
-        event = unknown(RETRY, dict(told), session)
+        event = unknown(RETRY, dict(told))
         return (structs.replace(event, progress=failure.detail),)
 
     def _usage(self, told: AnyJson, session: UpstreamSessionId) -> Events:
@@ -285,14 +229,14 @@ class Turn:
             # What its sub-agents took is reported under their own threads.
             self.tokens_in = _sum(self.tokens_in, number_at(last, "inputTokens"))
             self.tokens_out = _sum(self.tokens_out, number_at(last, "outputTokens"))
-        event = items.usage(told, session)
+        event = items.usage(told)
         return (event,) if event else ()
 
     def _named_anew(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         title = text_at(told, "threadName")
         if title in {"", FIRST_NAME, self._title}:
             return ()
-        return (TitleChanged(upstream_session_id=session, title=title),)
+        return (TitleChanged(title=title),)
 
     # --- items ---------------------------------------------------------------------------------
 
@@ -309,7 +253,7 @@ class Turn:
         # Codex tells of a call when it starts and when it ends; it is announced once (A15).
         if key in self.calls:
             return ()
-        self.calls[key] = announced = items.announced(item, session)
+        self.calls[key] = announced = items.announced(item)
         return (announced,)
 
     def _item_completed(self, told: AnyJson, session: UpstreamSessionId) -> Events:
@@ -317,17 +261,17 @@ class Turn:
         kind = text_at(item, "type")
         if kind == "userMessage":
             # Its own thread's is our prompt, said again; a sub-agent's is what it was asked.
-            return () if session == self.session else items.user_text(item, session)
+            return () if session == self.session else items.user_text(item)
         if items.is_call(item):
             return self._announced(item, session)  # its end comes after the children it names
         if kind == "contextCompaction":
-            return items.compacted(item, session)
+            return items.compacted(item)
         whole = items.spoken(item)
         if whole or kind in {"agentMessage", "reasoning", "plan"}:
-            return self._rest_of_text(item, session, whole)
+            return self._rest_of_text(item, whole)
         if kind in items.SILENT_ITEMS:
             return ()
-        return (unknown(f"item/{kind}", dict(item), session),)
+        return (unknown(f"item/{kind}", dict(item)),)
 
     def _named(
         self,
@@ -345,7 +289,7 @@ class Turn:
         started = tuple(
             event
             for child in children_named(item)
-            for event in self._family.start(
+            for event in self._children.start(
                 child, parent=session, role=roles.get(child, ""), call_id=call_id
             )
         )
@@ -356,38 +300,35 @@ class Turn:
             closed = tuple(
                 event
                 for child in item.get("receiverThreadIds") or ()
-                for event in self._family.end(child, "interrupted")
+                for event in self._children.end(child, Outcome.CANCELLED)
             )
-        return (*started, items.updated(item, session), *closed)
+        return (*started, items.updated(item), *closed)
 
     def _unannounced(self, child: UpstreamSessionId, role: str) -> Events:
         """Return the start of a child that is heard before the call that spawns it has ended."""
         # With two open calls nothing tells which of them it came from.
         spawning = list(self._spawning.items())
         call_id, parent = spawning[0] if len(spawning) == 1 else (None, self.session)
-        return self._family.start(child, parent=parent, role=role, call_id=call_id)
+        return self._children.start(child, parent=parent, role=role, call_id=call_id)
 
     # --- text ----------------------------------------------------------------------------------
 
     def _delta(self, kind: str) -> _Reader:
-        def read(told: AnyJson, session: UpstreamSessionId) -> Events:
-            return self._piece(kind, told, session, text_at(told, "delta"))
+        return lambda told, _session: self._piece(kind, told, text_at(told, "delta"))
 
-        return read
-
-    def _next_part(self, told: AnyJson, session: UpstreamSessionId) -> Events:
+    def _next_part(self, told: AnyJson, _session: UpstreamSessionId) -> Events:
         """The parts of a summary are apart in the whole; they are in the pieces, too."""
         gap = "\n\n" if told.get("summaryIndex") else ""
-        return self._piece("reasoning", told, session, gap)
+        return self._piece("reasoning", told, gap)
 
-    def _piece(self, kind: str, told: AnyJson, session: UpstreamSessionId, text: str) -> Events:
+    def _piece(self, kind: str, told: AnyJson, text: str) -> Events:
         item_id = text_at(told, "itemId")
         self._characters[item_id] = self._characters.get(item_id, 0) + len(text)
-        return items.said({"type": kind, "id": item_id}, session, text)
+        return items.said({"type": kind, "id": item_id}, text)
 
-    def _rest_of_text(self, item: AnyJson, session: UpstreamSessionId, whole: str) -> Events:
+    def _rest_of_text(self, item: AnyJson, whole: str) -> Events:
         """Return what no delta has brought; a completed item has its text whole."""
-        return items.said(item, session, whole[self._characters.pop(text_at(item, "id"), 0) :])
+        return items.said(item, whole[self._characters.pop(text_at(item, "id"), 0) :])
 
 
 def _sum(total: int | None, more: int | None) -> int | None:
@@ -527,9 +468,8 @@ class Threads(ServerConnection[Prompt]):
         self._server.child.allowance.renew(HISTORY)
         asked = {"threadId": session, "sortDirection": "asc"}
         stored = await self._pages("thread/items/list", asked, session=session)
-        return tuple(
-            event for each in stored for event in history_of(object_at(each, "item"), session)
-        )
+        told = (event for each in stored for event in history_of(object_at(each, "item")))
+        return of_session(session, told)
 
     async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
         """Return the threads of this machine, newest first, those of sub-agents left out."""

@@ -405,7 +405,7 @@ class OpenCodeConnection(Sessions):
 
     async def _abort(self, prompt: _Prompt) -> None:
         # What an abort cannot reach is ended by the deadline for cancelling.
-        for session in (*sorted(prompt.turn.in_background), prompt.running.session):
+        for session in (*sorted(prompt.turn.family.in_background), prompt.running.session):
             with suppress(ApiError, ServerGoneError, TimeoutError):
                 await self._server.client.post(path_of(session, "abort"))
 
@@ -461,7 +461,7 @@ class OpenCodeConnection(Sessions):
             return
         if isinstance(event, Unreadable) or not kind:
             raw = event.raw if isinstance(event, Unreadable) else event
-            await self._deliver((unknown("unreadable_event", raw, None),), prompt.running)
+            await self._deliver((unknown("unreadable_event", raw),), prompt.running)
             return
         await self._deliver(prompt.turn.take(kind, properties), prompt.running)
         self._answer(prompt, kind, properties, text_at(event, "directory"))
@@ -498,7 +498,7 @@ class OpenCodeConnection(Sessions):
 
     def _answer(self, prompt: _Prompt, kind: str, properties: AnyJson, directory: str) -> None:
         """Have a question answered in a task of its own: the others are not kept waiting."""
-        if not prompt.turn.has(session_at(properties, "sessionID")):
+        if not prompt.turn.family.has(session_at(properties, "sessionID")):
             return
         client = self._server.client
         if kind in {"permission.asked", "question.asked"}:
