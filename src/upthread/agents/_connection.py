@@ -18,7 +18,7 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
@@ -46,7 +46,7 @@ from upthread.core.events import AgentEvent
 from upthread.core.quotas import Unreadable, read_json, write_frame
 from upthread.core.runs.stops import NOT_ANSWERED, STDERR_END
 from upthread.core.text import command
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.types import Environment, Outcome, UpstreamSessionId
 from upthread.errors import ConfigError, QuotaExceededError, UpstreamError
 
 EXIT_CODE_PATIENCE_S: Final = 0.5
@@ -334,7 +334,7 @@ _IGNORING: Final = {
 def start_of(
     request: OpenRequest,
     command: Sequence[str],
-    environment: Mapping[str, str],
+    environment: Environment,
     *,
     ends_at_eof: bool = True,
     is_opencode: bool = False,
@@ -355,7 +355,7 @@ def start_of(
     )
 
 
-def require_usable(request: OpenRequest, environment: Mapping[str, str]) -> None:
+def require_usable(request: OpenRequest, environment: Environment) -> None:
     """Raise ConfigError for what OpenCode would fail with, or must not run. Blocking."""
     _require_no_plugins(request, environment)
     ignoring = _IGNORING if request.ignores_project else {}
@@ -381,7 +381,7 @@ _NOT_JSON: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}
 _NAME: Final = re.compile(r"""---\s*\n(?:(?!---).*\n)*?name:[ \t]*["']?([\w-]+)""")
 
 
-def unusable_names(working_directory: str, environment: Mapping[str, str]) -> Iterator[str]:
+def unusable_names(working_directory: str, environment: Environment) -> Iterator[str]:
     """Yield each file or key that OpenCode (1.18.33) fails with by its name. Blocking."""
     home, here = Path(environment.get("HOME") or "/"), Path(os.path.realpath(working_directory))
     own = Path(environment.get("XDG_CONFIG_HOME") or home / ".config", "opencode")
@@ -428,7 +428,7 @@ def _unusable_keys(text: str) -> Iterator[str]:
                 yield ".".join((*path, name))
 
 
-def _require_no_plugins(request: OpenRequest, environment: Mapping[str, str]) -> None:
+def _require_no_plugins(request: OpenRequest, environment: Environment) -> None:
     """Raise ConfigError if OpenCode would run a plug-in of a project that is not trusted. Blocking.
 
     OpenCode (1.18.33) imports `{plugin,plugins}/*.{ts,js}` of each `.opencode` from the working
@@ -540,7 +540,7 @@ class Connection(ABC):
             return None
         return AgentProcess(pid=child.pid, started_at_ticks=child.started_at_ticks)
 
-    def environment(self) -> Mapping[str, str]:
+    def environment(self) -> Environment:
         return self._child.environment() if self._child is not None else {}
 
     @property

@@ -9,7 +9,7 @@ the first hit does not wait for the last file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -25,7 +25,7 @@ from upthread.agents.rehearsal.sessions import (
 )
 from upthread.core.agents import AGENTS, WITH_A_STORE
 from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
-from upthread.core.types import UpstreamSessionId
+from upthread.core.types import Environment, UpstreamSessionId
 from upthread.errors import StoreError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def stored_histories(
-    environment: Mapping[str, str], *, agent: str | None = None
+    environment: Environment, *, agent: str | None = None
 ) -> Iterator[VendorHistory | StoreError]:
     """Yield each session, texts outlined; in place of a store that cannot be read, its error.
 
@@ -51,7 +51,7 @@ def stored_histories(
 # --- one session ---------------------------------------------------------------------------------
 
 
-def read_stored(environment: Mapping[str, str], call: CutOffCall) -> StoredSession | None:
+def read_stored(environment: Environment, call: CutOffCall) -> StoredSession | None:
     """Return a sub-agent's session from its agent's own store, None where it holds none.
 
     `environment` says where the agents keep theirs. Nothing is changed there. Blocking. Raises
@@ -64,7 +64,7 @@ def read_stored(environment: Mapping[str, str], call: CutOffCall) -> StoredSessi
 
 
 def undecided_calls(
-    environment: Mapping[str, str], agent: str, *, mark: str, since_ns: int
+    environment: Environment, agent: str, *, mark: str, since_ns: int
 ) -> Iterator[UndecidedCall]:
     """Yield the calls beside which an agent's store has our hook's line, which holds `mark`.
 
@@ -81,13 +81,13 @@ def is_read(agent: str) -> bool:
 
 
 def read_session(
-    environment: Mapping[str, str], agent: str, session: UpstreamSessionId
+    environment: Environment, agent: str, session: UpstreamSessionId
 ) -> StoredSession | None:
     """Return a main session from its agent's own store. Otherwise as `read_stored`."""
     return _asked(environment, agent, lambda reader, home: reader.read_session(home, session))
 
 
-def stamp_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> str:
+def stamp_of(environment: Environment, agent: str, session: UpstreamSessionId) -> str:
     """Return what a main session is known by: while it is the same, nobody has prompted it.
 
     Empty where nothing is known of it. Otherwise as `read_stored`.
@@ -95,12 +95,12 @@ def stamp_of(environment: Mapping[str, str], agent: str, session: UpstreamSessio
     return _asked(environment, agent, lambda reader, home: reader.stamp_of(home, session)) or ""
 
 
-def writer_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> int | None:
+def writer_of(environment: Environment, agent: str, session: UpstreamSessionId) -> int | None:
     """Return the process that has a session open, None where none has or nobody can tell."""
     return _asked(environment, agent, lambda reader, home: reader.writer_of(home, session))
 
 
-def version_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> str:
+def version_of(environment: Environment, agent: str, session: UpstreamSessionId) -> str:
     """Return the version of an agent that a session is of, empty where that is not known.
 
     Otherwise as `read_stored`.
@@ -112,7 +112,7 @@ _Found = TypeVar("_Found")
 
 
 def _asked(
-    environment: Mapping[str, str], agent: str, ask: Callable[[SessionReader, Path], _Found]
+    environment: Environment, agent: str, ask: Callable[[SessionReader, Path], _Found]
 ) -> _Found | None:
     """Return what the reader of an agent's store says, None for an agent without a reader."""
     if not is_read(agent):
@@ -122,7 +122,7 @@ def _asked(
         return ask(reader, _home(agent, environment))
 
 
-def profile_of(environment: Mapping[str, str], agent: str) -> str:
+def profile_of(environment: Environment, agent: str) -> str:
     """Return the variable with the place of an agent's store: `CODEX_HOME=/home/ada/.codex`.
 
     Where a link leads and not the link, which may lead to another profile tomorrow.
@@ -132,15 +132,13 @@ def profile_of(environment: Mapping[str, str], agent: str) -> str:
     return f"{variable}={_home(agent, environment).resolve()}" if variable else ""
 
 
-def placed(environment: Mapping[str, str], variable: str, place: str) -> dict[str, str]:
+def placed(environment: Environment, variable: str, place: str) -> dict[str, str]:
     """Return an environment in which an agent's store is where a profile says."""
     own = _VARIABLES.get(_AGENTS.get(variable, ""), ())
     return {**{k: v for k, v in environment.items() if k not in own}, variable: place}
 
 
-def profile_without(
-    environment: Mapping[str, str], session: UpstreamSessionId, profile: str
-) -> str:
+def profile_without(environment: Environment, session: UpstreamSessionId, profile: str) -> str:
     """Return the environment's profile if it lacks a session that another one has, else empty.
 
     A place that cannot be read may have it. Of the environment's own store that cannot be read,
@@ -171,7 +169,7 @@ _VARIABLES: Final = {
 _AGENTS: Final = {each: agent for agent, variables in _VARIABLES.items() for each in variables}
 
 
-def _home(agent: str, environment: Mapping[str, str]) -> Path:
+def _home(agent: str, environment: Environment) -> Path:
     if agent == REHEARSAL:
         return sessions_directory(environment)
     return home_of(agent, environment)
@@ -241,7 +239,7 @@ class _Rehearsal:
 
 
 def stored_outlines(
-    environment: Mapping[str, str], look: Look, *, agent: str | None = None
+    environment: Environment, look: Look, *, agent: str | None = None
 ) -> Iterator[SessionOutline]:
     """Yield the sessions that the agents have stored, one agent after the other.
 
@@ -253,7 +251,7 @@ def stored_outlines(
 
 @contextmanager
 def searched_sessions(
-    environment: Mapping[str, str], look: Look, *, agent: str | None = None
+    environment: Environment, look: Look, *, agent: str | None = None
 ) -> Generator[Iterator[Searched]]:
     """Give the stored sessions, the newest first, to be gone through while this is held.
 
@@ -266,7 +264,7 @@ def searched_sessions(
         yield iter(sorted(found, key=lambda each: -each.used_at_ms))
 
 
-def _homes(environment: Mapping[str, str], agent: str | None) -> Iterator[tuple[str, Path]]:
+def _homes(environment: Environment, agent: str | None) -> Iterator[tuple[str, Path]]:
     for name in WITH_A_STORE if agent is None else (agent,):
         home = home_of(name, environment)
         if home.exists():

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from upthread.core.names import CALLERS_VARIABLE
 from upthread.core.text import visible_line
+from upthread.core.types import Environment
 
 NATIVE: Final = "native"
 ACP: Final = "acp"
@@ -359,7 +360,7 @@ PERSON: Final = Actor(kind="person")
 PROGRAM: Final = Actor(kind="program")
 
 
-def model_of(environment: Mapping[str, str]) -> Actor | None:
+def model_of(environment: Environment) -> Actor | None:
     """Return the model that a process with this environment acts for; None if there is no mark."""
     agents = (agent for variable, agent in MARKS.items() if environment.get(variable))
     name = next(agents, None)

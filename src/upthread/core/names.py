@@ -20,11 +20,11 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 
 from msgspec import Struct
 
-from upthread.core.types import MAIN_SLOT, ConversationKey, ProjectId, ProjectIdentity
+from upthread.core.types import MAIN_SLOT, ConversationKey, Environment, ProjectId, ProjectIdentity
 from upthread.errors import UsageError
 
 WORKSTREAM_BYTES_MAX = 200
@@ -191,7 +191,7 @@ _JOINING = "-_/"
 """Characters that go on with a name: `spec-42` is not named by `spec-42-b` or `old/spec-42`."""
 
 
-def callers_in(environment: Mapping[str, str]) -> tuple[str, ...]:
+def callers_in(environment: Environment) -> tuple[str, ...]:
     """Return the conversations a process was started inside of, outermost first."""
     return tuple(filter(None, environment.get(CALLERS_VARIABLE, "").split(",")))
 

@@ -32,6 +32,9 @@ else:  # msgspec decodes no type that names itself, and what it reads as Any is 
 
 JsonObject: TypeAlias = Mapping[str, JsonValue]
 
+Environment: TypeAlias = Mapping[str, str]
+"""The variables of a process."""
+
 RecordMode: TypeAlias = Literal["full", "redacted", "index"]
 """What is recorded of what is said: all of it, all but its secrets, or its outline, no text."""
 

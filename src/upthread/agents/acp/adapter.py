@@ -78,7 +78,7 @@ from upthread.core.quotas import (
     milliseconds_of,
     one_line_name,
 )
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.types import Environment, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group
 from upthread.version import __version__
@@ -683,6 +683,6 @@ class AcpAdapter(Adapter):
                 yield connection
 
 
-def _home(environment: Mapping[str, str], quirk: Quirk) -> Path:
+def _home(environment: Environment, quirk: Quirk) -> Path:
     named = (environment.get(name) for name in quirk.home_variables)
     return Path(next(filter(None, named), "~"))

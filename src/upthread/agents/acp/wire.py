@@ -33,7 +33,7 @@ from upthread.core.codec import AnyJson, member, number_at, object_at
 from upthread.core.events import CALL_FAILED, AgentEvent, Events
 from upthread.core.quotas import RESET_S_MAX, Unreadable
 from upthread.core.runs.stops import REFUSAL
-from upthread.core.types import JsonValue, Outcome, UpstreamSessionId, ready
+from upthread.core.types import Environment, JsonValue, Outcome, UpstreamSessionId, ready
 
 INTERNAL_ERROR: Final = -32603
 """JSON-RPC's code that says nothing certain, and stands for an error without a code."""
@@ -437,7 +437,7 @@ class Quirk(Struct, frozen=True, kw_only=True):
     recognised_by: str
     versions_seen: str
     errors: tuple[ErrorMeaning, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    environment: Environment = field(default_factory=dict[str, str])
     client_meta: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     has_silent_children: bool = False
     attaches_what_is_gone: bool = False

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import secrets
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -66,7 +66,7 @@ from upthread.core.events import Events
 from upthread.core.quotas import TURN, milliseconds_of
 from upthread.core.roles.limits import RoleLimits, allows_only_named, denies_wholly, named_tools
 from upthread.core.runs.stops import NOT_ANSWERED, STDERR_END
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.types import Environment, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group
 
@@ -562,7 +562,7 @@ class ClaudeCodeAdapter(Adapter):
                     await connection.close()
                 tasks.cancel_scope.cancel()
 
-    async def _version(self, request: OpenRequest, environment: Mapping[str, str]) -> str:
+    async def _version(self, request: OpenRequest, environment: Environment) -> str:
         start = start_of(request, (*self._command, "--version"), environment)
         # A command of several words may be anybody's, and run another Claude Code tomorrow.
         command = whole_command(start) if len(self._command) == 1 else []

@@ -60,7 +60,7 @@ from upthread.core.codec import AnyJson, member, object_at, objects_at, session_
 from upthread.core.events import Events
 from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX, Unreadable, one_line_name, unknown
 from upthread.core.roles.limits import EDITING, RoleLimits, denies_wholly, named_tools
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.types import Environment, Outcome, UpstreamSessionId
 from upthread.errors import QuotaExceededError, UpstreamError
 from upthread.tasks import task_group
 
@@ -545,7 +545,7 @@ def _gate(given: Mapping[str, str], calls: CallListener) -> dict[str, str] | Non
     return {**calls.environment, **gate} if gate is not None else None
 
 
-def with_gate(environment: Mapping[str, str]) -> dict[str, str] | None:
+def with_gate(environment: Environment) -> dict[str, str] | None:
     """Return the variable that adds the plug-in to what it held; None where that cannot be read."""
     given: Any = {}
     if environment.get(CONFIG):

@@ -37,7 +37,7 @@ from upthread.agents.opencode.turn import tool_kind
 from upthread.core.codec import AnyJson, object_at, session_at, text_at, texts_at
 from upthread.core.quotas import ANSWER, FRAME, Allowance, Unreadable, read_json, unknown
 from upthread.core.runs.stops import NOT_ANSWERED
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.types import Environment, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
 # Port 0 is 4096 where that is free, else any other (1.18.33): it prints which.
@@ -279,7 +279,7 @@ class OpenCodeServer(RunningAgent):
 
 @asynccontextmanager
 async def started_server(
-    agent: str, command: tuple[str, ...], request: OpenRequest, environment: Mapping[str, str]
+    agent: str, command: tuple[str, ...], request: OpenRequest, environment: Environment
 ) -> AsyncGenerator[OpenCodeServer]:
     """Start a server and wait until it listens; leaving the context ends it.
 

@@ -34,6 +34,7 @@ from upthread.core.outward.shell_commands import (
     SHELLS,
     ShellCommand,
     Word,
+    Words,
     commands_in,
     name_of,
     rows_by_name,
@@ -114,10 +115,11 @@ def _ls_remote(*words: str | None) -> str:
             return ""
 
 
-Read: TypeAlias = Callable[["Line"], tuple[Action, ...]]
+Actions: TypeAlias = tuple[Action, ...]
+Read: TypeAlias = Callable[["Line"], Actions]
 
 
-def actions_of_command(command: ShellCommand) -> tuple[Action, ...]:
+def actions_of_command(command: ShellCommand) -> Actions:
     """Return what one command does beyond this machine; empty for nothing."""
     words = _started(list(command.words))
     if words and name_of(words[0]).startswith("git-"):  # a verb of git's, as a program
@@ -151,7 +153,7 @@ class Line(Struct, kw_only=True):
         """Return the word of the first of these options that is there."""
         return next((self.options[name] for name in names if name in self.options), None)
 
-    def action(self, family: str, words: Sequence[Word]) -> Action:
+    def action(self, family: str, words: Words) -> Action:
         """Return what it does, with what its options say of that, in the directory where it runs.
 
         A word that the shell makes others of is not known.
@@ -176,7 +178,7 @@ _DESCRIBING: Final = frozenset(
 _PATTERN: Final = r"[*?\[]"
 
 
-def _called_line(name: str, words: Sequence[Word], directory: str) -> Line:
+def _called_line(name: str, words: Words, directory: str) -> Line:
     """Tell options from operands. An option takes the next word where `_TAKING` says so."""
     line = Line(name=name, directory=directory or None)
     taking = _TAKING.get(name, frozenset())
@@ -304,7 +306,7 @@ _CLOUDS_VERB_WITHIN: Final = 4
 """Among how many words the verb is: `gcloud compute instances list` has it in the third place."""
 
 
-def _by_verb(line: Line) -> tuple[Action, ...]:
+def _by_verb(line: Line) -> Actions:
     """Read a row of the table: the verb, and what else there is."""
     verbs = _VERBS.get(line.name, frozenset())
     if not verbs or not line.operands or line.has(*DRY - {"-n"}):
@@ -321,7 +323,7 @@ def _by_verb(line: Line) -> tuple[Action, ...]:
     return ()
 
 
-def _of_cloud(line: Line) -> tuple[Action, ...]:
+def _of_cloud(line: Line) -> Actions:
     """Read a cloud's or a forge's own program: what it is asked to do, unless that is to look.
 
     The first verb that is known decides: what follows are names.
@@ -339,7 +341,7 @@ def _of_cloud(line: Line) -> tuple[Action, ...]:
 _NOUN_FIRST: Final = frozenset({"aws", "gh", "glab", "hub", "tea"})
 
 
-def _at_service(line: Line, verb_end: int) -> tuple[Action, ...]:
+def _at_service(line: Line, verb_end: int) -> Actions:
     done, about = line.operands[:verb_end], line.operands[verb_end:]
     if {"pr", "mr"} & {*done}:
         # A pull request is that of its branch: under another title it would be the same one.
@@ -354,7 +356,7 @@ def _at_service(line: Line, verb_end: int) -> tuple[Action, ...]:
 _EVERY_REF: Final = frozenset({"--all", "--mirror", "--branches"})
 
 
-def _git(line: Line) -> tuple[Action, ...]:
+def _git(line: Line) -> Actions:
     """`git`: a push is what it pushes and where; a dry run is none, nor is what asks for help."""
     verb, *rest = line.operands or [None]
     place = line.option("-C", "--work-tree", "--git-dir") or line.directory
@@ -401,14 +403,14 @@ _LOOPBACK: Final = r"^(?:127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])(?=$|:)"
 """This machine by another name than `localhost`."""
 
 
-def _requested(method: str, urls: Sequence[Word]) -> tuple[Action, ...]:
+def _requested(method: str, urls: Words) -> Actions:
     method = method.upper()
     if method in _HTTP_LOOKS:
         return ()
     return tuple(Action(family=f"HTTP {method}", words=(_url(url),)) for url in urls or [None])
 
 
-def _curl(line: Line) -> tuple[Action, ...]:
+def _curl(line: Line) -> Actions:
     """A request by `curl` or `wget`: what has a body or a method of its own."""
     implied = "PUT" if line.has("-T", "--upload-file") else "POST" if line.has(*_BODY) else "GET"
     if line.has("-G", "--get"):
@@ -419,7 +421,7 @@ def _curl(line: Line) -> tuple[Action, ...]:
     return _requested(given or implied, line.operands)
 
 
-def _httpie(line: Line) -> tuple[Action, ...]:
+def _httpie(line: Line) -> Actions:
     """A request by `http` or `xh`, whose fields make it a POST."""
     first = (line.operands or [None])[0] or ""
     at = 1 if first.isalpha() and first.isupper() else 0
@@ -427,7 +429,7 @@ def _httpie(line: Line) -> tuple[Action, ...]:
     return _requested(first if at else "POST" if has_items else "GET", line.operands[at : at + 1])
 
 
-def _forge(line: Line) -> tuple[Action, ...]:
+def _forge(line: Line) -> Actions:
     """A forge's own program, `gh` or `glab`: all that does not look, and requests of its API."""
     if line.operands[:1] != ["api"]:
         return _by_verb(line)
@@ -454,20 +456,20 @@ def _url(url: Word) -> Word:
 _BEYOND: Final = r"(?:rsync://|[\w.@-]+:)"
 
 
-def _docker(line: Line) -> tuple[Action, ...]:
+def _docker(line: Line) -> Actions:
     """An image that is pushed, by itself or when it was built."""
     is_pushed = line.has("--push") and {"build", "bake"} & {*line.operands[:2]}
     tag = line.option("-t", "--tag")
     return (Action(family="docker push", words=(tag,)),) if is_pushed else _by_verb(line)
 
 
-def _mail(line: Line) -> tuple[Action, ...]:
+def _mail(line: Line) -> Actions:
     """Mail, by its recipients in any order."""
     to = [word for word in (*line.operands, line.option("--to", "-t")) if word and "@" in word]
     return (Action(family="mail", words=tuple(to)),)
 
 
-def _copying(line: Line) -> tuple[Action, ...]:
+def _copying(line: Line) -> Actions:
     """Files copied to another host, or taken away from one: each place there that changes."""
     if not line.operands[1:] or line.has("-n", "--dry-run", "--list-only"):
         return ()
@@ -476,7 +478,7 @@ def _copying(line: Line) -> tuple[Action, ...]:
     return tuple(Action(family="copy", words=(each,)) for each in places)
 
 
-def _ssh(line: Line) -> tuple[Action, ...]:
+def _ssh(line: Line) -> Actions:
     """`ssh HOST COMMAND…`: what it runs there is not known to change nothing."""
     host, *words = line.operands or [None]
     told = " ".join(word or "?" for word in words)
@@ -494,7 +496,7 @@ _RUNNERS: Final = SHELLS | {
 """Programs that run a script, or what a project calls a task, by its name."""
 
 
-def _by_name(line: Line) -> tuple[Action, ...]:
+def _by_name(line: Line) -> Actions:
     """A script or a task whose name says that it deploys, releases or publishes."""
     words = line.operands if line.name in _RUNNERS else [line.name, *line.operands]
     named = words[:3] if line.name in _RUNNERS else words[:1]
@@ -567,9 +569,7 @@ _TOOL: Final = r"(?:mcp__)?[\w.-]{1,128}__[\w.-]{1,128}"
 _BETWEEN: Final = r"(?<=[a-z])(?=[A-Z])|[^A-Za-z0-9]+"
 
 
-def actions_of_call(
-    title: str, arguments: JsonValue, patterns: Sequence[str] = ()
-) -> tuple[Action, ...]:
+def actions_of_call(title: str, arguments: JsonValue, patterns: Sequence[str] = ()) -> Actions:
     """Return what a call does beyond this machine, each action once; empty for nothing.
 
     `patterns` are shell patterns over the command or the title that somebody added: a call they
@@ -613,11 +613,11 @@ def _line_in(value: JsonValue) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _of_line(line: str) -> tuple[Action, ...]:
+def _of_line(line: str) -> Actions:
     return tuple(each for command in commands_in(line) for each in actions_of_command(command))
 
 
-def _of_tool(title: str, arguments: JsonValue) -> tuple[Action, ...]:
+def _of_tool(title: str, arguments: JsonValue) -> Actions:
     """A tool of a server whose name says that it changes something there."""
     tool = next(iter(title.split()), "")
     spoken = "_".join(re.split(_BETWEEN, tool)).casefold()
