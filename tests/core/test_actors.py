@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from upthread.core.actors import MARKS, PERSON, PROGRAM, Actor, answerer_in_words, model_of
+from upthread.core.agents import MARKS, PERSON, PROGRAM, Actor, answerer_in_words, model_of
 
 CODEX = Actor(kind="model", name="codex\n- ada answered")
 

@@ -8,16 +8,10 @@ import pytest
 from msgspec import structs
 from msgspec.structs import replace
 
-from upthread.core.acts import (
+from upthread.core.commands import (
     ADOPTED,
     FORKED,
     LIMIT_PASSED,
-    acts_in,
-    gaps_in,
-    settlement,
-    settlements_in,
-)
-from upthread.core.commands import (
     EraseConversation,
     EraseRun,
     OpenConversation,
@@ -27,6 +21,10 @@ from upthread.core.commands import (
     RecordRunEvent,
     RecordTurnEvent,
     Write,
+    acts_in,
+    gaps_in,
+    settlement,
+    settlements_in,
 )
 from upthread.core.events import (
     QuestionAnswered,

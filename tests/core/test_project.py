@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from upthread.core.project import (
+from upthread.core.names import (
     is_anybodys,
     is_unrelated,
     match_project,

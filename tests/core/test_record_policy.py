@@ -10,7 +10,7 @@ import pytest
 from msgspec import Struct, structs
 
 from upthread.core import commands, record_policy
-from upthread.core.actors import Actor
+from upthread.core.agents import Actor
 from upthread.core.codec import encode_json
 from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.events import (

@@ -1,19 +1,13 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from upthread.core import names
-from upthread.core.workstreams import (
+from upthread.core.names import (
     BECAUSE,
-    BYTES_MAX,
     CALLERS_VARIABLE,
-    as_workstream,
     callers_in,
     choose_workstream,
     named_workstream,
     session_workstream,
 )
-from upthread.errors import UsageError
 
 SAID = {
     "environment": "from-environment",
@@ -50,20 +44,6 @@ def test_the_default_branch_names_no_workstream():
 def test_something_that_is_no_name_counts_as_nothing_said():
     said = {**NOBODY, "environment": "  ", "used": "a\nb", "branch": "fix-7"}
     assert choose_workstream(**said) == ("fix-7", "branch")
-
-
-@given(st.text(max_size=250))
-def test_a_name_is_one_here_exactly_where_an_address_takes_it(text):
-    try:
-        taken = names.parse_workstream(text)
-    except UsageError:
-        taken = None
-    except UnicodeEncodeError:  # half of a character
-        taken = None
-    found = as_workstream(text)
-    if text.isprintable():
-        assert found == taken
-    assert BYTES_MAX == names.WORKSTREAM_BYTES_MAX
 
 
 @pytest.mark.parametrize(

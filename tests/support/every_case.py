@@ -12,7 +12,7 @@ from pathlib import Path
 
 from upthread.client.project import Project
 from upthread.core import types
-from upthread.core.actors import Actor
+from upthread.core.agents import Actor
 from upthread.core.commands import (
     EndLink,
     OpenConversation,

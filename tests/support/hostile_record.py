@@ -12,7 +12,7 @@ from pathlib import Path
 
 from upthread.client.project_opener import open_project
 from upthread.core import types
-from upthread.core.actors import Actor
+from upthread.core.agents import Actor
 from upthread.core.commands import (
     OpenConversation,
     OpenLink,

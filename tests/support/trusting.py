@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from upthread.client.consent import decide, load_trusting
-from upthread.core.actors import PROGRAM
+from upthread.core.agents import PROGRAM
 
 
 def agree(project: Path, home: Path) -> None:

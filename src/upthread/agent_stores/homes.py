@@ -15,6 +15,7 @@ from upthread.boundary.files import within
 from upthread.boundary.own_files import agents_home
 from upthread.core.agents import AGENTS, WITH_A_STORE, name_of
 from upthread.core.names import did_you_mean, shown
+from upthread.core.types import Environment
 from upthread.errors import StoreError, UsageError
 
 INHERITED: Final = (
@@ -54,7 +55,7 @@ def agent_environment(given: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def home_of(agent: str, environment: Mapping[str, str]) -> Path:
+def home_of(agent: str, environment: Environment) -> Path:
     """Return where an agent keeps its store: OpenCode's is a directory in the data home.
 
     Or a database, where a variable names that.

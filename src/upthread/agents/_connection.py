@@ -18,7 +18,7 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
@@ -28,7 +28,6 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct, field, structs
 
-from upthread.agents._json_lines import Unreadable, read_json, write_frame
 from upthread.agents._process import ChildProcess, ChildStart
 from upthread.agents._prompt import Action, RunningPrompt, ask_to_hold
 from upthread.agents.base import (
@@ -42,12 +41,13 @@ from upthread.agents.base import (
 )
 from upthread.boundary.files import read_start
 from upthread.core.agents import Agent
-from upthread.core.codec import member, object_at
+from upthread.core.codec import AnyJson, member, object_at
 from upthread.core.decision.rollover import STDERR_END
 from upthread.core.events import AgentEvent
+from upthread.core.quotas import Unreadable, read_json, write_frame
 from upthread.core.runs.stops import NOT_ANSWERED
 from upthread.core.text import command
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.types import Environment, Outcome, UpstreamSessionId
 from upthread.errors import ConfigError, QuotaExceededError, UpstreamError
 
 EXIT_CODE_PATIENCE_S: Final = 0.5
@@ -219,7 +219,7 @@ def how_it_ended(exit_code: int | None, *, closed: str = RunningAgent.closes) ->
 
 class _Question:
     def __init__(self) -> None:
-        self.answer: dict[str, Any] | None = None
+        self.answer: AnyJson | None = None
         self.is_over = anyio.Event()
 
 
@@ -231,7 +231,7 @@ class Questions:
         self._numbers = itertools.count()
         self._open: dict[object, _Question] = {}
 
-    async def ask(self, send: Callable[[int], Awaitable[None]]) -> dict[str, Any] | None:
+    async def ask(self, send: Callable[[int], Awaitable[None]]) -> AnyJson | None:
         """Send a question under a number of its own; returns its answer, None if none will come."""
         if self.has_ended.is_set():
             return None
@@ -246,7 +246,7 @@ class Questions:
             self._open.pop(number, None)
         return question.answer
 
-    def answer(self, number: object, answer: dict[str, Any]) -> None:
+    def answer(self, number: object, answer: AnyJson) -> None:
         """Hand an answer to whoever asked; the first counts. Nobody may wait for it any more."""
         question = self._open.pop(number, None)
         if question is not None:
@@ -294,13 +294,13 @@ class JsonLines(RunningAgent, ABC):
             # Whoever waits is woken without an answer, and says how it ended.
             self._questions.end()
 
-    async def send(self, message: Mapping[str, Any]) -> None:
+    async def send(self, message: AnyJson) -> None:
         """Queue a message; a dead agent eats it."""
         await self.child.write_line(write_frame(message))
 
     async def _answer_to(
         self, asked: str, send: Callable[[int], Awaitable[None]], *, session: str = ""
-    ) -> dict[str, Any]:
+    ) -> AnyJson:
         """Ask within the agent's patience. Raises UpstreamError when it does not answer."""
         try:
             with anyio.fail_after(self.timeout_s):
@@ -335,7 +335,7 @@ _IGNORING: Final = {
 def start_of(
     request: OpenRequest,
     command: Sequence[str],
-    environment: Mapping[str, str],
+    environment: Environment,
     *,
     ends_at_eof: bool = True,
     is_opencode: bool = False,
@@ -356,7 +356,7 @@ def start_of(
     )
 
 
-def require_usable(request: OpenRequest, environment: Mapping[str, str]) -> None:
+def require_usable(request: OpenRequest, environment: Environment) -> None:
     """Raise ConfigError for what OpenCode would fail with, or must not run. Blocking."""
     _require_no_plugins(request, environment)
     ignoring = _IGNORING if request.ignores_project else {}
@@ -382,7 +382,7 @@ _NOT_JSON: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}
 _NAME: Final = re.compile(r"""---\s*\n(?:(?!---).*\n)*?name:[ \t]*["']?([\w-]+)""")
 
 
-def unusable_names(working_directory: str, environment: Mapping[str, str]) -> Iterator[str]:
+def unusable_names(working_directory: str, environment: Environment) -> Iterator[str]:
     """Yield each file or key that OpenCode (1.18.33) fails with by its name. Blocking."""
     home, here = Path(environment.get("HOME") or "/"), Path(os.path.realpath(working_directory))
     own = Path(environment.get("XDG_CONFIG_HOME") or home / ".config", "opencode")
@@ -429,7 +429,7 @@ def _unusable_keys(text: str) -> Iterator[str]:
                 yield ".".join((*path, name))
 
 
-def _require_no_plugins(request: OpenRequest, environment: Mapping[str, str]) -> None:
+def _require_no_plugins(request: OpenRequest, environment: Environment) -> None:
     """Raise ConfigError if OpenCode would run a plug-in of a project that is not trusted. Blocking.
 
     OpenCode (1.18.33) imports `{plugin,plugins}/*.{ts,js}` of each `.opencode` from the working
@@ -541,7 +541,7 @@ class Connection(ABC):
             return None
         return AgentProcess(pid=child.pid, started_at_ticks=child.started_at_ticks)
 
-    def environment(self) -> Mapping[str, str]:
+    def environment(self) -> Environment:
         return self._child.environment() if self._child is not None else {}
 
     @property
@@ -676,7 +676,7 @@ class ServerConnection(Connection, Generic[PromptT]):
         self._tasks: TaskGroup | None = None
 
     @abstractmethod
-    def _call_request(self, told: Mapping[str, Any]) -> PermissionRequest:
+    def _call_request(self, told: AnyJson) -> PermissionRequest:
         """Return a call that is about to run, as what is ours inside the agent reports it."""
 
     def _begin(self, call: Callable[..., Coroutine[Any, Any, None]], *arguments: object) -> None:
@@ -684,7 +684,7 @@ class ServerConnection(Connection, Generic[PromptT]):
         assert self._tasks is not None, "only while it serves"
         self._tasks.start_soon(call, *arguments)
 
-    async def _hold(self, told: Mapping[str, Any]) -> CallAnswer | None:
+    async def _hold(self, told: AnyJson) -> CallAnswer | None:
         """Return what holds back a call that is about to run, None to let it run (A14)."""
         running, hold_call = self._running, self._request.hold_call
         # Outside of a prompt there is no turn to end, to park, or to record an answer in.

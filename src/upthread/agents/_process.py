@@ -53,7 +53,7 @@ from upthread.boundary.programs import environment_of
 from upthread.core.quotas import FRAME, STDERR_BYTES_MAX, Allowance
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.redaction.running_text import RedactedStream
-from upthread.core.types import Outcome, ready
+from upthread.core.types import Environment, Outcome, ready
 from upthread.errors import ConfigError, UpstreamError
 from upthread.tasks import task_group
 
@@ -81,7 +81,7 @@ class ChildStart(Struct, frozen=True, kw_only=True):
     working_directory: str
     stderr_path: str | None
     redactor: Redactor | None
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    environment: Environment = field(default_factory=dict[str, str])
     ends_at_eof: bool = True
     starts_in: str = ""
 
@@ -128,7 +128,7 @@ class ChildProcess:
         """None while it runs; negative for the signal that ended it."""
         return self._popen.returncode
 
-    def environment(self) -> Mapping[str, str]:
+    def environment(self) -> Environment:
         """Return the agent's environment, which a wrapper may have changed; empty without /proc.
 
         The agent is the newest process that reads our pipe: what it starts itself has another.

@@ -19,14 +19,13 @@ import json
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 from msgspec import Struct, field, structs
 
-from upthread.agents._json_lines import Unreadable, read_json
 from upthread.agents.base import (
     AnswerPermission,
     CallAnswer,
@@ -36,7 +35,7 @@ from upthread.agents.base import (
     PermissionAnswer,
     PermissionRequest,
 )
-from upthread.core.codec import object_at, text_at
+from upthread.core.codec import AnyJson, object_at, text_at
 from upthread.core.events import (
     AgentEvent,
     PermissionAnswered,
@@ -46,7 +45,7 @@ from upthread.core.events import (
     ToolCallUpdated,
     UsageReported,
 )
-from upthread.core.quotas import OPTIONS, weight
+from upthread.core.quotas import OPTIONS, Unreadable, read_json, weight
 from upthread.core.runs.stops import NO_ANSWER_WITHIN
 from upthread.core.shell.expected_call import Told
 from upthread.core.types import Outcome, UpstreamSessionId
@@ -294,7 +293,7 @@ def _bytes_of(told: Told) -> int:
 # they can only ask.
 
 
-HoldAsked: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[CallAnswer | None]]
+HoldAsked: TypeAlias = Callable[[AnyJson], Awaitable[CallAnswer | None]]
 
 VARIABLE: Final = "UPTHREAD_CALLS"
 """Where what asks finds us: host, port and token, with spaces between."""

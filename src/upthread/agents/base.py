@@ -57,16 +57,16 @@ agent's own settings are not loosened.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
-from upthread.core.events import AgentEvent
+from upthread.core.events import AgentEvent, Events
 from upthread.core.roles.limits import NO_LIMITS, RoleLimits
 from upthread.core.shell.expected_call import Foreseen, Told, foreseen
-from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
+from upthread.core.types import Environment, JsonValue, Outcome, UpstreamSessionId
 
 if TYPE_CHECKING:
     from upthread.core.redaction.redactor import Redactor
@@ -196,7 +196,7 @@ class OpenRequest(Struct, frozen=True, kw_only=True):
     stderr_path: str | None
     answer_permission: AnswerPermission = nobody_answers
     hold_call: HoldCall | None = None
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    environment: Environment = field(default_factory=dict[str, str])
     start_timeout_s: float = START_TIMEOUT_S
     prompt_timeout_s: float = 3600.0
     cancel_timeout_s: float = 10.0
@@ -240,7 +240,7 @@ class AgentConnection(Protocol):
         """None for an agent that is no process of ours, and before it has started one (A1)."""
         ...
 
-    def environment(self) -> Mapping[str, str]:
+    def environment(self) -> Environment:
         """Return what the running agent was started with; empty if the system does not tell.
 
         A wrapper may have changed what upthread gave.
@@ -256,7 +256,7 @@ class AgentConnection(Protocol):
 
     async def resume_session(self, session: UpstreamSessionId, /) -> None: ...
 
-    async def load_session(self, session: UpstreamSessionId, /) -> tuple[AgentEvent, ...]: ...
+    async def load_session(self, session: UpstreamSessionId, /) -> Events: ...
 
     async def list_sessions(self) -> tuple[UpstreamSessionId, ...]: ...
 

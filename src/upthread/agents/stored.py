@@ -25,7 +25,7 @@ from upthread.agents.rehearsal.sessions import (
 )
 from upthread.core.agents import AGENTS, WITH_A_STORE
 from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
-from upthread.core.types import UpstreamSessionId
+from upthread.core.types import Environment, UpstreamSessionId
 from upthread.errors import StoreError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def stored_histories(
-    environment: Mapping[str, str], *, agent: str | None = None
+    environment: Environment, *, agent: str | None = None
 ) -> Iterator[VendorHistory | StoreError]:
     """Yield each session, texts outlined; in place of a store that cannot be read, its error.
 
@@ -51,7 +51,7 @@ def stored_histories(
 # --- one session ---------------------------------------------------------------------------------
 
 
-def read_stored(environment: Mapping[str, str], call: CutOffCall) -> StoredSession | None:
+def read_stored(environment: Environment, call: CutOffCall) -> StoredSession | None:
     """Return a sub-agent's session from its agent's own store, None where it holds none.
 
     `environment` says where the agents keep theirs. Nothing is changed there. Blocking. Raises
@@ -64,7 +64,7 @@ def read_stored(environment: Mapping[str, str], call: CutOffCall) -> StoredSessi
 
 
 def undecided_calls(
-    environment: Mapping[str, str], agent: str, *, mark: str, since_ns: int
+    environment: Environment, agent: str, *, mark: str, since_ns: int
 ) -> Iterator[UndecidedCall]:
     """Yield the calls beside which an agent's store has our hook's line, which holds `mark`.
 
@@ -81,13 +81,13 @@ def is_read(agent: str) -> bool:
 
 
 def read_session(
-    environment: Mapping[str, str], agent: str, session: UpstreamSessionId
+    environment: Environment, agent: str, session: UpstreamSessionId
 ) -> StoredSession | None:
     """Return a main session from its agent's own store. Otherwise as `read_stored`."""
     return _asked(environment, agent, lambda reader, home: reader.read_session(home, session))
 
 
-def stamp_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> str:
+def stamp_of(environment: Environment, agent: str, session: UpstreamSessionId) -> str:
     """Return what a main session is known by: while it is the same, nobody has prompted it.
 
     Empty where nothing is known of it. Otherwise as `read_stored`.
@@ -96,13 +96,13 @@ def stamp_of(environment: Mapping[str, str], agent: str, session: UpstreamSessio
 
 
 def writers_of(
-    environment: Mapping[str, str], agent: str, sessions: Collection[str]
+    environment: Environment, agent: str, sessions: Collection[str]
 ) -> Mapping[str, int]:
     """Return by session the process that has it open, as far as its agent's files tell."""
     return _asked(environment, agent, lambda reader, home: reader.writers_of(home, sessions)) or {}
 
 
-def version_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> str:
+def version_of(environment: Environment, agent: str, session: UpstreamSessionId) -> str:
     """Return the version of an agent that a session is of, empty where that is not known.
 
     Otherwise as `read_stored`.
@@ -114,7 +114,7 @@ _Found = TypeVar("_Found")
 
 
 def _asked(
-    environment: Mapping[str, str], agent: str, ask: Callable[[SessionReader, Path], _Found]
+    environment: Environment, agent: str, ask: Callable[[SessionReader, Path], _Found]
 ) -> _Found | None:
     """Return what the reader of an agent's store says, None for an agent without a reader."""
     if not is_read(agent):
@@ -124,7 +124,7 @@ def _asked(
         return ask(reader, _home(agent, environment))
 
 
-def profile_of(environment: Mapping[str, str], agent: str) -> str:
+def profile_of(environment: Environment, agent: str) -> str:
     """Return the variable with the place of an agent's store: `CODEX_HOME=/home/ada/.codex`.
 
     Where a link leads and not the link, which may lead to another profile tomorrow.
@@ -134,15 +134,13 @@ def profile_of(environment: Mapping[str, str], agent: str) -> str:
     return f"{variable}={_home(agent, environment).resolve()}" if variable else ""
 
 
-def placed(environment: Mapping[str, str], variable: str, place: str) -> dict[str, str]:
+def placed(environment: Environment, variable: str, place: str) -> dict[str, str]:
     """Return an environment in which an agent's store is where a profile says."""
     own = _VARIABLES.get(_AGENTS.get(variable, ""), ())
     return {**{k: v for k, v in environment.items() if k not in own}, variable: place}
 
 
-def profile_without(
-    environment: Mapping[str, str], session: UpstreamSessionId, profile: str
-) -> str:
+def profile_without(environment: Environment, session: UpstreamSessionId, profile: str) -> str:
     """Return the environment's profile if it lacks a session that another one has, else empty.
 
     A place that cannot be read may have it. Of the environment's own store that cannot be read,
@@ -173,7 +171,7 @@ _VARIABLES: Final = {
 _AGENTS: Final = {each: agent for agent, variables in _VARIABLES.items() for each in variables}
 
 
-def _home(agent: str, environment: Mapping[str, str]) -> Path:
+def _home(agent: str, environment: Environment) -> Path:
     if agent == REHEARSAL:
         return sessions_directory(environment)
     return home_of(agent, environment)
@@ -243,7 +241,7 @@ class _Rehearsal:
 
 
 def stored_outlines(
-    environment: Mapping[str, str], look: Look, *, agent: str | None = None
+    environment: Environment, look: Look, *, agent: str | None = None
 ) -> Iterator[SessionOutline]:
     """Yield the sessions that the agents have stored, one agent after the other.
 
@@ -255,7 +253,7 @@ def stored_outlines(
 
 @contextmanager
 def searched_sessions(
-    environment: Mapping[str, str], look: Look, *, agent: str | None = None
+    environment: Environment, look: Look, *, agent: str | None = None
 ) -> Generator[Iterator[Searched]]:
     """Give the stored sessions, the newest first, to be gone through while this is held.
 
@@ -268,7 +266,7 @@ def searched_sessions(
         yield iter(sorted(found, key=lambda each: -each.used_at_ms))
 
 
-def _homes(environment: Mapping[str, str], agent: str | None) -> Iterator[tuple[str, Path]]:
+def _homes(environment: Environment, agent: str | None) -> Iterator[tuple[str, Path]]:
     for name in WITH_A_STORE if agent is None else (agent,):
         home = home_of(name, environment)
         if home.exists():

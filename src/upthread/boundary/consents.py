@@ -26,10 +26,9 @@ from msgspec import structs
 from upthread.boundary import files
 from upthread.boundary.files import write_whole
 from upthread.boundary.programs import suspended_holder
-from upthread.core.actors import Actor
-from upthread.core.agents import AGENTS
+from upthread.core.agents import AGENTS, Actor
 from upthread.core.trust import AgentSettings, Item, Pending, project_settings_item
-from upthread.core.types import ready
+from upthread.core.types import Environment, ready
 from upthread.errors import ConfigError
 
 FILE: Final = "trust.json"
@@ -244,7 +243,7 @@ def _refused(path: Path, problem: str) -> ConfigError:
 # repository. OpenCode (1.18.33) records nothing.
 
 
-def held_by_project(agent: str, place: str, environment: Mapping[str, str]) -> bool:
+def held_by_project(agent: str, place: str, environment: Environment) -> bool:
     """Return whether a directory, or one above it, holds settings for an agent. Blocking.
 
     Instructions count if they are a link that leads out of their directory, because they would be
@@ -267,7 +266,7 @@ def _leads_out(place: Path, name: str) -> bool:
 
 def trusted_agents(
     working_directory: Path,
-    environment: Mapping[str, str],
+    environment: Environment,
     agents: Mapping[str, AgentSettings],
     consents: Consents,
 ) -> Iterator[str]:
@@ -287,7 +286,7 @@ def trusted_agents(
             yield name
 
 
-def is_trusted_in(agent: str, places: Iterable[str], environment: Mapping[str, str]) -> bool:
+def is_trusted_in(agent: str, places: Iterable[str], environment: Environment) -> bool:
     """Return whether an agent's own configuration trusts one of these directories. Blocking.
 
     False if the configuration cannot be read. `environment` gives its place, for example by
@@ -304,14 +303,14 @@ def is_trusted_in(agent: str, places: Iterable[str], environment: Mapping[str, s
         return False
 
 
-def _claude_code(places: Iterable[Path], environment: Mapping[str, str]) -> bool:
+def _claude_code(places: Iterable[Path], environment: Environment) -> bool:
     home = environment.get("CLAUDE_CONFIG_DIR") or environment["HOME"]
     known = json.loads(_content(Path(home, ".claude.json"))).get("projects", {})
     within = (str(each) for place in places for each in (place, *place.parents))
     return any(known.get(each, {}).get("hasTrustDialogAccepted") is True for each in within)
 
 
-def _codex(places: Iterable[Path], environment: Mapping[str, str]) -> bool:
+def _codex(places: Iterable[Path], environment: Environment) -> bool:
     import tomllib
 
     home = environment.get("CODEX_HOME") or Path(environment["HOME"], ".codex")

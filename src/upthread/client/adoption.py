@@ -7,8 +7,7 @@ from typing import TypeAlias
 from msgspec import structs
 
 from upthread.client.parts import ProjectParts
-from upthread.core.acts import ADOPTED
-from upthread.core.commands import EndLink, OpenLink, Write
+from upthread.core.commands import ADOPTED, EndLink, OpenLink, Write
 from upthread.core.names import key_of, parse_address, shown
 from upthread.core.turns.agent_history import not_recorded
 from upthread.core.types import (

@@ -30,21 +30,22 @@ from upthread.core.decision.words import (
     UNSEEN,
 )
 from upthread.core.events import AgentsCall
-from upthread.core.names import Address, key_of
+from upthread.core.names import (
+    NONE,
+    ROLE_UNKNOWN,
+    SESSION_PREFIX,
+    WORKSTREAM_VARIABLE,
+    Address,
+    choose_workstream,
+    key_of,
+    named_workstream,
+    session_workstream,
+)
 from upthread.core.roles.role import BUILT_IN_ROLES, Role
 from upthread.core.text import visible_line
 from upthread.core.turns.agent_history import CutOffCall, UndecidedCall, is_finished, stored_turns
 from upthread.core.turns.turn import Task, without_fresh
 from upthread.core.types import CHILD_SLOT, Outcome
-from upthread.core.workstreams import (
-    NONE,
-    ROLE_UNKNOWN,
-    SESSION_PREFIX,
-    WORKSTREAM_VARIABLE,
-    choose_workstream,
-    named_workstream,
-    session_workstream,
-)
 from upthread.errors import ConflictError, FencedError, StoreError
 from upthread.runtime.record.turn_views import main_session_of
 from upthread.runtime.system import process_holder, user_name
@@ -138,7 +139,7 @@ def agents_call(call: SubAgentCall, because: str = "") -> AgentsCall:
 class InUse(Struct, frozen=True, kw_only=True):
     """Which workstream this working tree is on. `workstream` is None when nothing names one.
 
-    `because` is a code of core/workstreams.py. `last` is the workstream of the newest turn, with
+    `because` is a code of core/names.py. `last` is the workstream of the newest turn, with
     its time in epoch milliseconds; None before the first. `underway` are the addresses that
     sub-agents are working on now.
     """

@@ -13,7 +13,7 @@ from typing import Final
 from upthread.boundary.consents import Consent, change_consents, kept_text, read_consents
 from upthread.client.file_permissions import secure_home
 from upthread.config import Settings, load_settings
-from upthread.core.actors import Actor
+from upthread.core.agents import Actor
 from upthread.core.trust import Item
 from upthread.errors import UsageError
 from upthread.runtime.working_tree.repository import find_working_tree

@@ -15,8 +15,8 @@ from typing import TypeAlias
 from msgspec import Struct, structs
 
 from upthread.client.parts import ProjectParts
-from upthread.core.acts import FORKED
 from upthread.core.commands import (
+    FORKED,
     OpenConversation,
     OpenLink,
     OpenTurn,
@@ -24,14 +24,14 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.events import TurnEnded, TurnIntended
-from upthread.core.history.fork_points import (
+from upthread.core.history.model import (
     branch_note,
     children_in,
     cut,
     fork_points,
+    history_of,
     without_children,
 )
-from upthread.core.history.model import history_of
 from upthread.core.history.repair import Change, repair, told_to_model
 from upthread.core.names import key_of, parse_address
 from upthread.core.quotas import require_session

@@ -25,14 +25,21 @@ from upthread.boundary.own_files import installed_path
 from upthread.client.file_permissions import log_path
 from upthread.client.stores import conversations_in
 from upthread.config import Settings, instructions_in
-from upthread.core.actors import Actor
-from upthread.core.agents import ACP, AGENTS, name_of, one_of
+from upthread.core.agents import ACP, AGENTS, Actor, name_of, one_of
 from upthread.core.decision.words import UNDECIDED_LINE
 from upthread.core.events import AgentsCall
-from upthread.core.names import Address, did_you_mean, key_of, parse_address, parse_role, shown
+from upthread.core.names import (
+    Address,
+    callers_in,
+    did_you_mean,
+    key_of,
+    parse_address,
+    parse_role,
+    shown,
+)
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.role import Role
-from upthread.core.sessions import MainSession, OwnInterface, of_link
+from upthread.core.states import MainSession, OwnInterface, of_link
 from upthread.core.turns.agent_history import Lacked, UndecidedCall
 from upthread.core.turns.turn import Task, TurnView, with_unverified
 from upthread.core.types import (
@@ -44,7 +51,6 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.core.workstreams import callers_in
 from upthread.errors import NotFoundError, SeveralAgentsError, UsageError
 from upthread.runtime.lease import Leases, LeaseTimes
 from upthread.runtime.record.project_store import ProjectStore, RecordPolicy

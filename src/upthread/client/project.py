@@ -18,15 +18,14 @@ from upthread.client.parts import Command, Commands, ProjectParts
 from upthread.client.runs import LiveRun
 from upthread.client.why import Why, changes_now, lacked_now, why
 from upthread.client.worktrees import WorktreesOfProject, notice_of
-from upthread.core.actors import Actor, model_of
-from upthread.core.acts import settlement
+from upthread.core.agents import Actor, model_of
+from upthread.core.commands import settlement
 from upthread.core.decision.freshness import Reading
 from upthread.core.decision.words import Tokens
 from upthread.core.names import Address, parse_workstream, shown
 from upthread.core.redaction.values import has_placeholder
 from upthread.core.runs.pipeline import RunView
-from upthread.core.sessions import NO_SESSION, OwnInterface
-from upthread.core.states import LOOK, effects_command
+from upthread.core.states import LOOK, NO_SESSION, OwnInterface, effects_command
 from upthread.core.trust import Item, ignored_notice
 from upthread.core.turns.agent_history import Lacked
 from upthread.core.turns.effects import Settlement

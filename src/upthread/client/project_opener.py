@@ -30,8 +30,7 @@ from upthread.client.stores import (
     said_project,
 )
 from upthread.config import Settings, load_settings
-from upthread.core.actors import PROGRAM, Actor
-from upthread.core.agents import AGENTS, name_of
+from upthread.core.agents import AGENTS, PROGRAM, Actor, name_of
 from upthread.core.redaction.redactor import Redactor
 from upthread.errors import NotFoundError
 from upthread.runtime.lease import LeaseTimes

@@ -19,9 +19,8 @@ from msgspec import Struct, structs
 
 from upthread.client.parts import ProjectParts
 from upthread.client.worktrees import notice_of
-from upthread.core.actors import Actor
-from upthread.core.acts import LIMIT_PASSED
-from upthread.core.commands import EnqueueTransition, OpenRun, RecordRunEvent, Write
+from upthread.core.agents import Actor
+from upthread.core.commands import LIMIT_PASSED, EnqueueTransition, OpenRun, RecordRunEvent, Write
 from upthread.core.decision.words import TOKENS_MAX
 from upthread.core.events import (
     AnswerSuggested,

@@ -18,7 +18,7 @@ from upthread.client.file_permissions import put_key, read_key, secure_home
 from upthread.client.stores import identity_in, key_of, lease_times_for, open_store, shown_address
 from upthread.config import Settings
 from upthread.core.commands import RecordProject
-from upthread.core.project import match_project
+from upthread.core.names import match_project
 from upthread.core.types import Lease, ProjectId, ProjectIdentity
 from upthread.errors import ConflictError, NotFoundError, UsageError
 from upthread.runtime.lease import LeaseTimes

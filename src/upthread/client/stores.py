@@ -19,13 +19,13 @@ from msgspec import Struct, structs
 from upthread.client.file_permissions import put_key, read_key
 from upthread.config import Settings
 from upthread.core.commands import RecordProject
-from upthread.core.names import shown
-from upthread.core.project import (
+from upthread.core.names import (
     is_anybodys,
     is_unrelated,
     match_project,
     project_id_for,
     roots_before,
+    shown,
 )
 from upthread.core.types import Conversation, ProjectId, ProjectIdentity
 from upthread.errors import ConfigError, NotFoundError, UsageError

@@ -17,7 +17,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
@@ -210,6 +210,10 @@ def _is_or_has_non_finite(plain: object) -> bool:
 
 
 # --- JSON of any form, narrowed where it is read: no form of it is an error -----------------------
+
+
+AnyJson: TypeAlias = Mapping[str, Any]
+"""An object of JSON that somebody else wrote: nobody promised what its members are."""
 
 
 def member(value: object, *path: str) -> object:

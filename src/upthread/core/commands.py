@@ -7,13 +7,23 @@ durable write. Content (`parts`, event payloads) is untrusted and never becomes 
 from __future__ import annotations
 
 # What JsonValue says is read in this module by whoever asks for a signature.
-from collections.abc import Mapping, Sequence  # noqa: F401  # pyright: ignore[reportUnusedImport]
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from typing import Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.core.decision.freshness import ExaminedFile
-from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.events import (
+    QuestionAnswered,
+    RecoveryStarted,
+    RunEvent,
+    RunResumed,
+    RunStarted,
+    TurnEvent,
+    TurnIntended,
+)
+from upthread.core.outward.calls import Action
+from upthread.core.turns.effects import Effect, EffectState, Settlement
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -308,3 +318,122 @@ Write: TypeAlias = (
     | EraseRun
     | RecordAct
 )
+
+
+# --- acts: what a person has done, told from the writes that do it --------------------------------
+
+# Nobody who writes has to think of it: the act is in the batch of what it caused, or neither is.
+# What upthread does by itself, a step of a run or a limit that has passed, is nobody's act.
+
+
+FORKED: Final = "forked"
+"""The decision of the turn that a fork's messages are kept under."""
+
+ADOPTED: Final = "adopted"
+"""Why a link was opened that a person has handed over."""
+
+SETTLED: Final[ActKind] = "settled"
+"""The act of a person who says what came of an action; see `settlement_of`."""
+
+LIMIT_PASSED: Final = "the limit has passed"
+"""Why a run goes on that nobody set going."""
+
+
+def acts_in(writes: Sequence[Write], *, by_user: str, now_ms: int) -> tuple[RecordAct, ...]:
+    """Return the acts that these writes are, of one person; `now_ms` is for what has no time."""
+    return tuple(
+        structs.replace(act, by_user=by_user, recorded_at_ms=act.recorded_at_ms or now_ms)
+        for write in writes
+        for act in (*_on_conversation(write, writes), *_on_run(write))
+    )
+
+
+def _on_conversation(write: Write, writes: Sequence[Write]) -> Iterator[RecordAct]:
+    """Yield the act that a write is, without who, and without when where the write has no time."""
+    match write:
+        case OpenTurn(run_id=None):  # a step of a run was begun by whoever set the run going
+            what: ActKind = "forked" if _is_fork(write.turn_id, writes) else "told"
+            yield _act(write, what, write.opened_at_ms, write.turn_id)
+        case RecordTurnEvent(event=RecoveryStarted(refused_as=None)):
+            yield _act(write, "went_on", write.recorded_at_ms, write.turn_id)
+        case OpenConversation(conversation=new) if new.generation > 1:
+            yield _act(new, "reset", new.opened_at_ms)
+        case OpenLink(link=link) if link.opened_because == ADOPTED:
+            yield _act(link, "adopted", link.opened_at_ms, link.upstream_session_id)
+        case RecordBriefingEdit():
+            yield _act(write, "edited", write.recorded_at_ms, str(write.seq))
+        case EraseConversation():
+            yield _act(write, "forgot", 0)
+        case _:
+            pass
+
+
+def _on_run(write: Write) -> Iterator[RecordAct]:
+    match write:
+        case EraseRun():
+            yield _act(write, "forgot", 0, write.role or "")
+        case RecordRunEvent(event=RunStarted()):
+            yield _act(write, "started", write.recorded_at_ms)
+        case RecordRunEvent(event=QuestionAnswered(question_id=question)):
+            yield _act(write, "answered", write.recorded_at_ms, question)
+        case RecordRunEvent(event=RunResumed(because=because)) if because != LIMIT_PASSED:
+            yield _act(write, "resumed", write.recorded_at_ms)
+        case _:
+            pass
+
+
+def _act(about: object, what: ActKind, at_ms: int, detail: str = "") -> RecordAct:
+    """Return an act on the conversation or the run that a value names."""
+    return RecordAct(
+        conversation_id=getattr(about, "conversation_id", None),
+        run_id=getattr(about, "run_id", None),
+        what=what,
+        by_user="",
+        detail=detail,
+        recorded_at_ms=at_ms,
+    )
+
+
+def _is_fork(turn_id: TurnId, writes: Sequence[Write]) -> bool:
+    return any(
+        isinstance(write, RecordTurnEvent)
+        and write.turn_id == turn_id
+        and isinstance(write.event, TurnIntended)
+        and write.event.decision == FORKED
+        for write in writes
+    )
+
+
+def settlement(
+    conversation_id: ConversationId, call_id: str, said: Settlement, *, by_user: str, at_ms: int
+) -> RecordAct:
+    """Return the act that keeps what a person said of an action."""
+    return RecordAct(
+        conversation_id=conversation_id,
+        what=SETTLED,
+        by_user=by_user,
+        detail=f"{said} {call_id}",
+        recorded_at_ms=at_ms,
+    )
+
+
+def gaps_in(acts: Iterable[RecordAct]) -> tuple[Effect, ...]:
+    """Return what nobody recorded: anything that was done after the backup of a restore."""
+    return tuple(
+        Effect(
+            seq=0,
+            call_id=f"restored {act.recorded_at_ms}",
+            tool_kind="",
+            title="anything done between the backup and its restore",
+            state=EffectState.UNKNOWN,
+            actions=(Action(family="restored"),),
+        )
+        for act in acts
+        if act.what == "restored"
+    )
+
+
+def settlements_in(acts: Iterable[RecordAct]) -> dict[str, Settlement]:
+    """Return what people said of actions, by the id of each one's call; the last word counts."""
+    said = [act.detail.partition(" ") for act in acts if act.what == SETTLED]
+    return {call_id: Settlement(word) for word, _, call_id in said}

@@ -8,12 +8,12 @@ state of a turn or a run is the fold of its events and is never stored itself.
 from __future__ import annotations
 
 # What JsonValue says is read in this module by whoever asks for a signature.
-from collections.abc import Mapping, Sequence  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from collections.abc import Iterable, Mapping, Sequence  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from typing import Final, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
-from upthread.core.actors import Actor
+from upthread.core.agents import Actor
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 
 # --- agent events ------------------------------------------------------------------------------
@@ -22,7 +22,19 @@ from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 class AgentEvent(Struct, frozen=True, kw_only=True):
     """The base. `upstream_session_id` is None when the agent did not say whose event it is."""
 
-    upstream_session_id: UpstreamSessionId | None
+    upstream_session_id: UpstreamSessionId | None = None
+
+
+Events: TypeAlias = tuple[AgentEvent, ...]
+"""What an agent said, in its order."""
+
+
+def of_session(session: UpstreamSessionId | None, told: Iterable[AgentEvent]) -> Events:
+    """Return events as those of a session, but for events that name a session themselves."""
+    return tuple(
+        event if event.upstream_session_id else structs.replace(event, upstream_session_id=session)
+        for event in told
+    )
 
 
 class UserTextReplayed(AgentEvent, frozen=True, kw_only=True):
@@ -178,7 +190,7 @@ class StoredEvent(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=_ki
 class AgentsCall(Struct, frozen=True, kw_only=True):
     """A call of an agent's own tool for sub-agents, made in one of the agent's main sessions.
 
-    `because` is the code of why the call belongs to its workstream: core/workstreams.py.
+    `because` is the code of why the call belongs to its workstream: core/names.py.
     """
 
     agent: str

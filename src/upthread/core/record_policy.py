@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 from msgspec import structs
 
 from upthread.core import commands, events, types
-from upthread.core.actors import Actor
+from upthread.core.agents import Actor
 from upthread.core.codec import encode_json
 from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.roles.reports import Status, VerdictResult

@@ -21,9 +21,9 @@ from upthread.core.roles.reports import Report
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import RunView, VerdictView
 from upthread.core.runs.stops import OURS, Source, Stop, shortfall, stop_in_words
-from upthread.core.text import command
+from upthread.core.text import command, visible_line
 from upthread.core.turns.turn import HELD_BACK, TurnView
-from upthread.core.types import Outcome, ready
+from upthread.core.types import Link, Outcome, ready
 
 
 class State(StrEnum):
@@ -442,3 +442,60 @@ def _is_rejected(run: RunView) -> bool:
     if run.ended is not None:
         return run.ended.status == "rejected"
     return run.parked is not None and run.parked.reason == pipelines.REJECTED_TOO_OFTEN
+
+
+# --- how a session is opened ----------------------------------------------------------------------
+
+# With the agent's own interface, or something says why not. A sub-agent's session may be one that
+# its agent opens only inside of the main session that it was started in: then that one is opened,
+# and the sub-agent is reached from there.
+
+
+class OwnInterface(Struct, frozen=True, kw_only=True):
+    """How a session is opened.
+
+    `command` opens the session itself, in `working_directory`; without one `why_not` says why.
+    `main_command` opens the main session that a sub-agent's is reached from, and `there` says how.
+    """
+
+    command: tuple[str, ...] | None = None
+    working_directory: str = ""
+    why_not: str = ""
+    main_command: tuple[str, ...] | None = None
+    there: str = ""
+
+
+NO_SESSION: Final = OwnInterface(why_not="no session of it is open")
+
+
+class MainSession(Struct, frozen=True, kw_only=True):
+    """The session that a sub-agent's lies in, the command that opens it, and how it is reached."""
+
+    upstream_session_id: str
+    command: tuple[str, ...] | None
+    there: str = ""
+
+
+def of_link(
+    link: Link,
+    *,
+    command: tuple[str, ...] | None,
+    is_configured: bool = True,
+    main: MainSession | None = None,
+) -> OwnInterface:
+    """Return how a link's session is opened; `main` is set where only its main session opens it."""
+    agent = visible_line(link.agent)
+    # Before anything of the agent's is asked: its commands are those of a program nobody names.
+    if not is_configured:
+        return OwnInterface(why_not=f"the configuration no longer names the agent {agent}")
+    if main is not None:
+        return OwnInterface(
+            working_directory=link.working_directory,
+            why_not=f"it is a sub-agent's session, which {agent} opens only inside the main "
+            f"session that it was started in, {visible_line(main.upstream_session_id)}",
+            main_command=main.command,
+            there=main.there,
+        )
+    if command is None:
+        return OwnInterface(why_not=f"{agent} has no interface of its own")
+    return OwnInterface(command=command, working_directory=link.working_directory)

@@ -6,7 +6,7 @@ All times are epoch milliseconds; order is always by sequence number, never by t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum, StrEnum
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, NewType, TypeAlias, TypeVar
@@ -31,6 +31,9 @@ else:  # msgspec decodes no type that names itself, and what it reads as Any is 
 """What JSON can say; tuples stand for arrays, so that values can be frozen."""
 
 JsonObject: TypeAlias = Mapping[str, JsonValue]
+
+Environment: TypeAlias = Mapping[str, str]
+"""The variables of a process."""
 
 RecordMode: TypeAlias = Literal["full", "redacted", "index"]
 """What is recorded of what is said: all of it, all but its secrets, or its outline, no text."""
@@ -141,6 +144,20 @@ class Link(Struct, frozen=True):
     ended_at_ms: int | None = None
     agent_profile: str = ""
     chose_profile: bool = False
+
+
+CHAIN_LENGTH_MAX: Final = 16
+"""How many upstream sessions a read spans. All links stay stored for the audit."""
+
+
+def readable_chain(upstream_session_ids: Iterable[str]) -> tuple[str, ...]:
+    """Return the last sessions of all links, oldest first, each once where it came last."""
+    chain: dict[str, None] = {}
+    for upstream_session_id in map(str.strip, upstream_session_ids):
+        chain.pop(upstream_session_id, None)
+        chain[upstream_session_id] = None
+    chain.pop("", None)
+    return tuple(chain)[-CHAIN_LENGTH_MAX:]
 
 
 class TextPart(Struct, frozen=True, tag="text", gc=False):

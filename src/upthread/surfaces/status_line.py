@@ -20,8 +20,8 @@ from upthread.boundary.own_files import home_of_hooks
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.project_opener import open_agent_calls
 from upthread.core.codec import text_at
+from upthread.core.names import NONE
 from upthread.core.text import visible_line
-from upthread.core.workstreams import NONE
 from upthread.errors import NotFoundError
 
 AGENT: Final = "claude-code"

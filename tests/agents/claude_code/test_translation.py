@@ -23,9 +23,7 @@ from tests.agents.claude_code.frames import (
     user,
 )
 
-from upthread.agents._json_lines import Unreadable
 from upthread.agents.claude_code.translation import (
-    Children,
     Translator,
     child_session,
     is_missing,
@@ -52,6 +50,7 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
+from upthread.core.quotas import Unreadable
 
 OWN = {"upstream_session_id": SESSION}
 HAIKU = {"contextWindow": 100_000}
@@ -211,33 +210,34 @@ def test_the_session_and_the_role_are_those_that_the_frame_names():
 
 
 def test_a_child_is_started_by_its_task_and_ended_by_its_notification():
-    children = Children()
+    translator = Translator()
     begun = ChildStarted(
         child_upstream_session_id=CHILD, role="general-purpose", call_id=CALL, **OWN
     )
-    assert children.started(STARTED, SESSION) == (begun,)
-    assert children.speaking(OF_CHILD, SESSION) == ((), CHILD)
-    assert children.of_call(CALL) == CHILD
+    assert translator.translate(STARTED) == (begun,)
+    (spoken,) = translator.translate({**assistant(said("x")), **OF_CHILD})
+    assert spoken.upstream_session_id == CHILD
     ended = ChildEnded(child_upstream_session_id=CHILD, **OWN)
-    assert children.ended(ENDED, SESSION) == (ended,)
+    assert translator.translate(ENDED) == (ended,)
 
 
 def test_a_child_that_speaks_before_it_is_told_of_starts_then():
-    children = Children()
-    started, speaker = children.speaking({"parent_tool_use_id": CALL}, SESSION)
-    assert speaker == child_session(SESSION, CALL)
-    assert [event.role for event in started] == ["subagent"]
-    assert children.speaking({"parent_tool_use_id": CALL}, SESSION) == ((), speaker)
+    translator = Translator()
+    of_call = {**assistant(said("x")), "parent_tool_use_id": CALL}
+    started, spoken = translator.translate(of_call)
+    assert (started.role, started.call_id) == ("subagent", CALL)
+    assert spoken.upstream_session_id == child_session(SESSION, CALL)
+    assert translator.translate(of_call) == (spoken,)
 
 
 def test_a_childs_child_belongs_to_the_child_and_a_task_that_is_no_sub_agent_is_none():
-    children = Children()
-    assert children.ended(ENDED, SESSION) == ()
-    assert children.started({**STARTED, "task_type": "local_bash"}, SESSION) == ()
-    assert children.started(system("task_started", task_type="local_agent"), SESSION) == ()
-    children.started(STARTED, SESSION)
+    translator = Translator()
+    assert translator.translate(ENDED) == ()
+    assert translator.translate({**STARTED, "task_type": "local_bash"}) == ()
+    assert translator.translate(system("task_started", task_type="local_agent")) == ()
+    translator.translate(STARTED)
     deeper = {**STARTED, "task_id": "b2", "tool_use_id": "toolu_9"}
-    (started,) = children.started({**deeper, "parent_task_id": STARTED["task_id"]}, SESSION)
+    (started,) = translator.translate({**deeper, "parent_task_id": STARTED["task_id"]})
     assert started.upstream_session_id == CHILD
 
 
@@ -245,9 +245,9 @@ def test_a_childs_child_belongs_to_the_child_and_a_task_that_is_no_sub_agent_is_
     ("status", "outcome"), [("stopped", "cancelled"), ("failed", "unknown"), ("", "unknown")]
 )
 def test_a_child_that_was_stopped_or_failed_says_so(status, outcome):
-    children = Children()
-    children.started(STARTED, SESSION)
-    (ended,) = children.ended({**ENDED, "status": status}, SESSION)
+    translator = Translator()
+    translator.translate(STARTED)
+    (ended,) = translator.translate({**ENDED, "status": status})
     assert ended.outcome == outcome
 
 

@@ -69,7 +69,7 @@ FIND = {"type": "webSearch", "id": "call_6", "query": "kiwi"}
 )
 def test_a_call_is_announced_in_acps_words(item, title, kind, locations):
     assert items.is_call(item)
-    announced = items.announced(item, "own")
+    announced = items.announced(item)
     assert (announced.title, announced.tool_kind, announced.locations) == (title, kind, locations)
     assert announced.call_id == item["id"]
 
@@ -84,14 +84,14 @@ def test_a_call_is_announced_in_acps_words(item, title, kind, locations):
     ],
 )
 def test_a_command_that_only_looks_is_of_the_kind_of_its_looking(actions, kind):
-    assert items.announced({**RUN, "commandActions": actions}, "own").tool_kind == kind
+    assert items.announced({**RUN, "commandActions": actions}).tool_kind == kind
 
 
 def test_a_call_keeps_its_arguments_and_names_the_child_that_it_spawned():
-    assert items.updated(SPAWN, "own").child_upstream_session_id == "child"
-    assert items.announced(RUN, "own").arguments == {"command": RUN["command"], "cwd": "/work"}
-    assert items.announced(EDIT, "own").arguments == {"changes": EDIT["changes"]}
-    assert items.announced({"type": "sleep", "id": "c"}, "own").arguments is None
+    assert items.updated(SPAWN).child_upstream_session_id == "child"
+    assert items.announced(RUN).arguments == {"command": RUN["command"], "cwd": "/work"}
+    assert items.announced(EDIT).arguments == {"changes": EDIT["changes"]}
+    assert items.announced({"type": "sleep", "id": "c"}).arguments is None
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_call_keeps_its_arguments_and_names_the_child_that_it_spawned():
     ],
 )
 def test_a_call_ends_with_what_it_gave(item, status, text):
-    updated = items.updated(item, "own")
+    updated = items.updated(item)
     assert (updated.status, updated.text) == (status, text)
 
 
@@ -125,9 +125,8 @@ def test_a_call_ends_with_what_it_gave(item, status, text):
     ],
 )
 def test_a_stored_item_is_what_it_was_when_it_was_told(item, kinds):
-    events = items.history_of(item, "own")
+    events = items.history_of(item)
     assert [type(event) for event in events] == kinds
-    assert {event.upstream_session_id for event in events} <= {"own"}
     if item.get("summary"):
         assert events[0].text == "a\n\nb", "the parts are apart"
 
@@ -135,12 +134,12 @@ def test_a_stored_item_is_what_it_was_when_it_was_told(item, kinds):
 def test_a_plan_is_in_acps_words():
     steps = [{"step": "one", "status": "inProgress"}, {"step": "two", "status": "pending"}]
     entries = (("one", "in_progress"), ("two", "pending"))
-    assert items.plan({"plan": steps}, "own").entries == entries
+    assert items.plan({"plan": steps}).entries == entries
 
 
 def test_tokens_are_what_the_thread_holds_now_and_what_a_cache_held_is_beside_them():
     def usage(last, window=100):
-        return items.usage({"tokenUsage": {"last": last, "modelContextWindow": window}}, "own")
+        return items.usage({"tokenUsage": {"last": last, "modelContextWindow": window}})
 
     for last, window in (({"totalTokens": 10}, 100), ({"totalTokens": 10}, None)):
         event = usage(last, window)
@@ -166,7 +165,7 @@ def test_tokens_are_what_the_thread_holds_now_and_what_a_cache_held_is_beside_th
 )
 def test_a_command_that_failed_by_itself_did_run(status, exit_code, did_run):
     item = {**RUN, "status": status, "exitCode": exit_code}
-    assert items.updated(item, "own").did_run is did_run
+    assert items.updated(item).did_run is did_run
 
 
 @pytest.mark.parametrize("odd", [[], {}, 7, None])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from upthread.agents.codex.server import FIRST_NAME, ROLE_UNKNOWN, Family, Turn, children_named
+from upthread.agents.codex.server import FIRST_NAME, Turn, children_named
 from upthread.core.events import (
     ChildEnded,
     ChildStarted,
@@ -269,29 +269,3 @@ ACTIVITY = {"type": "subAgentActivity", "kind": "started", "agentThreadId": "a"}
 )
 def test_only_a_call_that_gives_work_and_a_started_activity_name_children(item, named):
     assert children_named(item) == named
-
-
-def test_a_child_is_started_once_and_the_prompts_own_thread_is_none():
-    family = Family("own")
-    (started,) = family.start("a", parent="own", role="explorer", call_id="c")
-    assert (started.role, started.call_id) == ("explorer", "c")
-    assert family.start("a", parent="own") == ()
-    assert family.start("own", parent="a") == ()
-    (nested,) = family.start("b", parent="a")
-    assert (nested.upstream_session_id, nested.role) == ("a", ROLE_UNKNOWN)
-
-
-@pytest.mark.parametrize(
-    ("status", "outcome"),
-    [("completed", "ok"), ("interrupted", "cancelled"), ("failed", "unknown")],
-)
-def test_a_child_ends_as_its_turn_did_and_may_be_given_more_work(status, outcome):
-    family = Family("own")
-    family.start("a", parent="own")
-    (ended,) = family.end("a", status)
-    assert ended.outcome is Outcome(outcome)
-    assert family.end("a", status) == ()
-    assert family.working == set()
-    family.goes_on("a")
-    family.goes_on("a stranger")
-    assert family.working == {"a"}

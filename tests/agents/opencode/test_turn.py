@@ -12,7 +12,6 @@ from upthread.agents.opencode.server import ApiError
 from upthread.agents.opencode.turn import (
     RETRIES_MAX,
     RETRY_WAIT_MAX_S,
-    ROLE_UNKNOWN,
     Family,
     announced,
     failure_of_message,
@@ -37,6 +36,7 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
+from upthread.core.names import ROLE_UNKNOWN
 from upthread.core.types import Outcome
 
 
@@ -226,7 +226,7 @@ def notice(turn, state):
 )
 def test_a_turn_goes_on_until_a_sub_agent_in_the_background_is_told_as_ended(state, outcome):
     turn = in_background()
-    assert (turn.is_over, turn.in_background) == (False, {"ses_child"})
+    assert (turn.is_over, turn.family.in_background) == (False, {"ses_child"})
     ended, kept = notice(turn, state)
     assert (ended.child_upstream_session_id, ended.outcome) == ("ses_child", outcome)
     assert kept.kind == "background_ended", "and its words are kept as OpenCode told them"
@@ -242,7 +242,7 @@ def test_words_of_a_user_that_look_like_the_end_of_a_sub_agent_end_none():
     text = '<task id="ses_child" state="completed">'
     part = {"id": "prt_n", "type": "text", "text": text, "messageID": "msg_u"}
     assert turn.take("message.part.updated", {"sessionID": turn.session, "part": part}) == ()
-    assert turn.in_background == {"ses_child"}
+    assert turn.family.in_background == {"ses_child"}
 
 
 def test_a_sub_agent_that_stands_still_or_is_stopped_ends_the_wait():
@@ -300,10 +300,10 @@ def test_a_grandchild_is_of_the_family_and_a_session_of_others_is_not():
 def test_a_child_ends_with_its_call_once():
     family = Family("ses_main")
     family.called(task(), "ses_main")
-    assert family.returned(task(), "ses_main") == ()
+    assert family.returned(task()) == ()
     ended = ChildEnded(**OF_MAIN, outcome=Outcome.UNKNOWN)
-    assert family.returned(task(status="error"), "ses_main") == (ended,)
-    assert family.returned(task(status="completed"), "ses_main") == ()
+    assert family.returned(task(status="error")) == (ended,)
+    assert family.returned(task(status="completed")) == ()
 
 
 def test_a_child_in_the_background_outlives_its_call_and_may_be_named_in_the_output_alone():
@@ -311,7 +311,7 @@ def test_a_child_in_the_background_outlives_its_call_and_may_be_named_in_the_out
     assert family.called(task(), "ses_main")
     assert family.has("ses_child"), "also one of an earlier prompt"
     running = task(status="completed", output='<task id="ses_child" state="running">')
-    assert family.returned(running, "ses_main") == ()
+    assert family.returned(running) == ()
     for output, child in (
         ('<task id="ses_late" state="completed">', "ses_late"),
         ("task_id: ses_older (for resuming)", "ses_older"),
@@ -332,19 +332,19 @@ def tool(name="read", **state):
 
 def test_a_files_tool_says_which_file():
     part = tool(input={"filePath": "/project/a.txt"}, title="a.txt")
-    call = announced(part, SESSION)
+    call = announced(part)
     assert (call.title, call.tool_kind) == ("read /project/a.txt", "read")
     assert call.locations == ("/project/a.txt",)
-    assert updated(part, SESSION).locations == ("/project/a.txt",)
+    assert updated(part).locations == ("/project/a.txt",)
 
 
 def test_a_failed_call_says_why_and_a_state_of_another_shape_is_left_open():
-    failed = updated(tool(status="error", error="no such file"), SESSION)
+    failed = updated(tool(status="error", error="no such file"))
     assert (failed.status, failed.text) == ("failed", "no such file")
-    odd = updated({"type": "tool", "callID": "c", "state": 7}, SESSION)
+    odd = updated({"type": "tool", "callID": "c", "state": 7})
     assert (odd.status, odd.text, odd.arguments) == (None, None, None)
     assert tool_kind("weather") == "other", "a tool of a plug-in"
-    assert announced(tool("weather"), SESSION).title == "weather"
+    assert announced(tool("weather")).title == "weather"
 
 
 def test_a_window_is_the_models():
@@ -389,27 +389,27 @@ def test_the_stored_summary_of_a_compaction_is_what_is_streamed_of_it():
 def test_a_call_is_named_by_its_tool_and_object_while_it_runs_and_at_its_end():
     """OpenCode gives a title only at the end, and a turn of ours is recorded from the beginning."""
     running = tool("write", status="running", input={"filePath": "x0.txt", "content": "x"})
-    assert announced(tool("write", status="pending"), SESSION).title == "write"
-    assert announced(running, SESSION).title == updated(running, SESSION).title == "write x0.txt"
+    assert announced(tool("write", status="pending")).title == "write"
+    assert announced(running).title == updated(running).title == "write x0.txt"
     shell = tool("bash", status="running", input={"command": "git push"})
-    assert updated(shell, SESSION).title == "git push"
+    assert updated(shell).title == "git push"
     ended = tool("write", input={"filePath": "x0.txt"}, title="x0.txt")
-    assert announced(ended, SESSION).title == updated(ended, SESSION).title == "write x0.txt"
-    assert updated(tool("weather", title="Oslo"), SESSION).title == "Oslo"
-    assert updated(tool("weather"), SESSION).title is None
+    assert announced(ended).title == updated(ended).title == "write x0.txt"
+    assert updated(tool("weather", title="Oslo")).title == "Oslo"
+    assert updated(tool("weather")).title is None
 
 
 def test_what_a_cache_held_and_took_is_told_beside_what_was_read():
     tokens = {"total": 120, "input": 5, "output": 15, "cache": {"read": 90, "write": 10}}
-    told = usage({"tokens": tokens}, SESSION, window=None)
+    told = usage({"tokens": tokens}, window=None)
     assert told is not None
     assert (told.tokens_read, told.tokens_written) == (105, 15)
     assert (told.tokens_cached, told.tokens_cache_written) == (90, 10)
-    silent = usage({"tokens": {"total": 12, "input": 5}}, SESSION, window=None)
+    silent = usage({"tokens": {"total": 12, "input": 5}}, window=None)
     assert silent is not None
     assert (silent.tokens_cached, silent.tokens_cache_written) == (None, None)
-    assert usage({"tokens": {"total": 0}}, SESSION, window=None) is None
-    assert usage({}, SESSION, window=10) is None
+    assert usage({"tokens": {"total": 0}}, window=None) is None
+    assert usage({}, window=10) is None
 
 
 # --- what OpenCode's errors mean ------------------------------------------------------------------

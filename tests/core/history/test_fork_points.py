@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.core.history.histories import call, result, text
 from tests.core.messages import stored
 
-from upthread.core.history.fork_points import (
+from upthread.core.history.model import (
     CHILD_ELSEWHERE,
     ERASED,
     branch_note,

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from upthread.core.outward.actions import Action, look_of
-from upthread.core.outward.calls import actions_of_call
+from upthread.core.outward.calls import Action, actions_of_call, look_of
 
 WORDS = st.none() | st.sampled_from(["a", "b"])
 ACTIONS = st.builds(

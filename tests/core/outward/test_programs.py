@@ -7,8 +7,7 @@ from functools import cache
 
 import pytest
 
-from upthread.core.outward.actions import Action
-from upthread.core.outward.calls import actions_of_call, actions_of_command
+from upthread.core.outward.calls import Action, actions_of_call, actions_of_command
 from upthread.core.outward.repeatable import places_changed
 from upthread.core.outward.shell_commands import ShellCommand
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upthread.core.actors import Actor
+from upthread.core.agents import Actor
 from upthread.core.events import (
     AnswerSuggested,
     Question,

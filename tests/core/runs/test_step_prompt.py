@@ -1,7 +1,7 @@
 import pytest
 from msgspec import structs
 
-from upthread.core.actors import PERSON, PROGRAM
+from upthread.core.agents import PERSON, PROGRAM
 from upthread.core.events import Question
 from upthread.core.roles.reports import Report, Verdict, instructions
 from upthread.core.runs.pipeline import (

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from upthread.core.actors import MARKS, PROGRAM
+from upthread.core.agents import MARKS, PROGRAM
 from upthread.surfaces.cli.terminal.input import is_at_terminal, who_acts
 
 

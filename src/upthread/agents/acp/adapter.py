@@ -36,7 +36,6 @@ from upthread.agents._connection import (
     require_usable,
     start_of,
 )
-from upthread.agents._json_lines import Unreadable
 from upthread.agents._outcomes import ended_with, failed
 from upthread.agents._process import ChildProcess, started_child
 from upthread.agents._prompt import RunningPrompt, permission
@@ -69,22 +68,23 @@ from upthread.agents.base import (
     PermissionRequest,
     PromptResult,
 )
-from upthread.core.codec import member, object_at, text_at
-from upthread.core.events import AgentEvent, TextReceived, UnknownReceived
+from upthread.core.codec import AnyJson, member, object_at, text_at
+from upthread.core.events import AgentEvent, Events, TextReceived, UnknownReceived
 from upthread.core.quotas import (
     HISTORY,
     TURN,
     VERSION_CHARACTERS_MAX,
+    Unreadable,
     milliseconds_of,
     one_line_name,
 )
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.types import Environment, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group
 from upthread.version import __version__
 
 OnNotification: TypeAlias = Callable[[Message | Unreadable], Awaitable[None]]
-OnRequest: TypeAlias = Callable[[str, Any], Awaitable[dict[str, Any]]]
+OnRequest: TypeAlias = Callable[[str, Any], Awaitable[AnyJson]]
 
 _HAS_ENDED: Final = "the agent's output has ended"
 
@@ -147,7 +147,7 @@ class Peer(JsonLines):
 
     # --- what we ask ---------------------------------------------------------------------------
 
-    async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def call(self, method: str, params: AnyJson) -> AnyJson:
         """Ask, within the start-up deadline. Raises UpstreamError for every way it can fail."""
         # The answer to a load comes after the whole history, which has a quota of its own.
         self.child.allowance.renew(HISTORY)
@@ -161,7 +161,7 @@ class Peer(JsonLines):
         except RpcError as error:
             raise self._refusal(method, text_at(params, "sessionId"), error) from error
 
-    async def ask(self, method: str, params: Mapping[str, Any]) -> object:
+    async def ask(self, method: str, params: AnyJson) -> object:
         """Return the result, however late. RpcError for a refusal, ConnectionError for none."""
         return _result_of(
             await self._questions.ask(
@@ -186,7 +186,7 @@ class Peer(JsonLines):
         with suppress(ConnectionError):
             await self.tell("session/cancel", {"sessionId": session})
 
-    async def tell(self, method: str, params: Mapping[str, Any]) -> None:
+    async def tell(self, method: str, params: AnyJson) -> None:
         """Tell what has no answer. Raises ConnectionError when nobody is there."""
         if self.has_ended.is_set():
             raise ConnectionError(_HAS_ENDED)
@@ -229,11 +229,11 @@ class Peer(JsonLines):
             said["error"] = {"code": error.code, "message": str(error), "data": error.data}
         await self._send(said)
 
-    async def _send(self, message: Mapping[str, Any]) -> None:
+    async def _send(self, message: AnyJson) -> None:
         await self.send({"jsonrpc": "2.0", **message})
 
 
-def _result_of(answer: dict[str, Any] | None) -> object:
+def _result_of(answer: AnyJson | None) -> object:
     if answer is None:
         raise ConnectionError(_HAS_ENDED)
     if "error" in answer and "result" not in answer:
@@ -277,7 +277,7 @@ class Sessions(Connection):
         super().__init__(request, peer)
         self._peer = peer
         self._words = peer.words
-        self._place: dict[str, Any] = {"cwd": request.working_directory, "mcpServers": []}
+        self._place: AnyJson = {"cwd": request.working_directory, "mcpServers": []}
         self._capabilities = Capabilities(
             agent=peer.agent, version="", can_resume=False, can_load=False
         )
@@ -321,7 +321,7 @@ class Sessions(Connection):
                 upstream_session_id=session,
             )
 
-    async def _called(self, method: str, session: UpstreamSessionId) -> dict[str, Any]:
+    async def _called(self, method: str, session: UpstreamSessionId) -> AnyJson:
         try:
             return await self._peer.call(method, {**self._place, "sessionId": session})
         except RefusedByAgentError as refused:
@@ -517,7 +517,7 @@ class AcpConnection(Sessions):
 
     # --- sessions ------------------------------------------------------------------------------
 
-    async def load_session(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    async def load_session(self, session: UpstreamSessionId) -> Events:
         self._require(can=self._capabilities.can_load, what="load sessions")
         replay = self._replay = []
         try:
@@ -575,7 +575,7 @@ class AcpConnection(Sessions):
         for event in self._events_of(frame):
             await self._take(event)
 
-    def _events_of(self, frame: Message | Unreadable) -> tuple[AgentEvent, ...]:
+    def _events_of(self, frame: Message | Unreadable) -> Events:
         if isinstance(frame, Unreadable):
             unreadable = UnknownReceived(
                 upstream_session_id=None, kind="unreadable_frame", raw=frame.raw
@@ -600,7 +600,7 @@ class AcpConnection(Sessions):
         is_stale = isinstance(event, TextReceived) and event.message_id in self._aborted_messages
         await self._deliver((event,), None if is_stale else self._running)
 
-    async def _on_request(self, method: str, params: object) -> dict[str, Any]:
+    async def _on_request(self, method: str, params: object) -> AnyJson:
         # OpenCode 1.18.33 asks for its edits all the same, and writes by itself (ADR 50).
         if method != "session/request_permission":
             raise RpcError(CODE_METHOD_NOT_FOUND, "Method not found", {"method": method})
@@ -608,7 +608,7 @@ class AcpConnection(Sessions):
             self._late_events += 1
         return await self._permitted(params)
 
-    async def _permitted(self, params: object) -> dict[str, Any]:
+    async def _permitted(self, params: object) -> AnyJson:
         """Return the result to send back for one request for a permission."""
         asked = shaped(params, PermissionParams)
         if asked is None or self._running is None:
@@ -620,7 +620,7 @@ class AcpConnection(Sessions):
         return {"outcome": {"outcome": "selected", "optionId": option_id}}
 
 
-def _introduction(quirk: Quirk) -> dict[str, Any]:
+def _introduction(quirk: Quirk) -> AnyJson:
     capabilities: dict[str, Any] = {
         # Each agent reads, writes and runs by itself (ADR 50).
         "fs": {"readTextFile": False, "writeTextFile": False},
@@ -683,6 +683,6 @@ class AcpAdapter(Adapter):
                 yield connection
 
 
-def _home(environment: Mapping[str, str], quirk: Quirk) -> Path:
+def _home(environment: Environment, quirk: Quirk) -> Path:
     named = (environment.get(name) for name in quirk.home_variables)
     return Path(next(filter(None, named), "~"))

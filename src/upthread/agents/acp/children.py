@@ -31,19 +31,20 @@ from msgspec import Struct, structs
 
 from upthread.agents.acp.wire import ToolCall, events_of, result_text, shaped
 from upthread.agents.base import OnEvent
-from upthread.core.codec import member
+from upthread.core.codec import AnyJson, member
 from upthread.core.events import (
     CALL_ENDED,
     AgentEvent,
     ChildEnded,
     ChildStarted,
+    Events,
     TitleChanged,
     ToolCallUpdated,
     UnknownReceived,
     UserTextReplayed,
 )
+from upthread.core.names import ROLE_UNKNOWN
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.core.workstreams import ROLE_UNKNOWN
 from upthread.errors import UpstreamError
 
 CALLS_REMEMBERED_MAX: Final = 10_000
@@ -63,11 +64,11 @@ noted, and stays in the agent's own store."""
 
 UNREAD: Final = "child_unread"
 """The kind of the note that stands for words that could not be read."""
-Load = Callable[[UpstreamSessionId], Awaitable[tuple[AgentEvent, ...]]]
+Load = Callable[[UpstreamSessionId], Awaitable[Events]]
 
 
 class _Notification(msgspec.Struct, rename="camel"):
-    update: dict[str, Any]
+    update: AnyJson
     session_id: str | None = None
 
 
@@ -112,7 +113,7 @@ class Translator:
         self._said_to_children: dict[str, bool] = {}
         self._silent: dict[UpstreamSessionId, int] = {}
 
-    def translate(self, params: object) -> tuple[AgentEvent, ...]:
+    def translate(self, params: object) -> Events:
         """Return the events of one notification; what cannot be read comes back as it came."""
         notification = shaped(params, _Notification)
         kind = notification.update.get("sessionUpdate") if notification else None
@@ -141,7 +142,7 @@ class Translator:
         return silent
 
     def _child_speaking(
-        self, update: dict[str, Any], session: UpstreamSessionId | None
+        self, update: AnyJson, session: UpstreamSessionId | None
     ) -> tuple[tuple[ChildStarted, ...], UpstreamSessionId | None]:
         """Return whose words these are, after the child's start when they are its first."""
         if session is None:
@@ -176,8 +177,8 @@ class Translator:
     # --- what is told of a child in so many words ----------------------------------------------
 
     def _told_of_child(
-        self, kind: str, update: dict[str, Any], session: UpstreamSessionId | None
-    ) -> tuple[AgentEvent, ...]:
+        self, kind: str, update: AnyJson, session: UpstreamSessionId | None
+    ) -> Events:
         if kind == "session_message":
             between = shaped(update, _Between)
             if between is not None and between.recipient_session_id in self._children:
@@ -238,10 +239,10 @@ class Translator:
 
     def _with_child_of_call(
         self,
-        events: tuple[AgentEvent, ...],
-        update: dict[str, Any],
+        events: Events,
+        update: AnyJson,
         session: UpstreamSessionId | None,
-    ) -> tuple[AgentEvent, ...]:
+    ) -> Events:
         call = shaped(update, ToolCall)
         if call is None:
             return events
@@ -284,7 +285,7 @@ def _role_of(arguments: object) -> str | None:
     return next((role for role in roles if isinstance(role, str) and role), None)
 
 
-def _parent_call(update: dict[str, Any]) -> str | None:
+def _parent_call(update: AnyJson) -> str | None:
     call_id = member(update, "_meta", "claudeCode", "parentToolUseId")
     return call_id if isinstance(call_id, str) and call_id else None
 

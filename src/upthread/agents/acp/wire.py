@@ -16,7 +16,6 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from upthread.agents._json_lines import Unreadable
 from upthread.agents._outcomes import (
     DETAIL_CHARACTERS_MAX,
     NO_CREDIT_OF_LIMIT,
@@ -30,11 +29,11 @@ from upthread.agents._outcomes import (
 from upthread.agents._prompt import TurnSeen
 from upthread.agents.base import PromptResult
 from upthread.core import events
-from upthread.core.codec import member, number_at, object_at
-from upthread.core.events import CALL_FAILED, AgentEvent
-from upthread.core.quotas import RESET_S_MAX
+from upthread.core.codec import AnyJson, member, number_at, object_at
+from upthread.core.events import CALL_FAILED, AgentEvent, Events
+from upthread.core.quotas import RESET_S_MAX, Unreadable
 from upthread.core.runs.stops import REFUSAL
-from upthread.core.types import JsonValue, Outcome, UpstreamSessionId, ready
+from upthread.core.types import Environment, JsonValue, Outcome, UpstreamSessionId, ready
 
 INTERNAL_ERROR: Final = -32603
 """JSON-RPC's code that says nothing certain, and stands for an error without a code."""
@@ -63,7 +62,7 @@ _Shape = TypeVar("_Shape")
 class Message(Struct, frozen=True, kw_only=True):
     """A JSON-RPC message that can be handed on: a request, a notification or an answer."""
 
-    content: dict[str, Any]
+    content: AnyJson
     method: str | None
     is_request: bool
 
@@ -88,7 +87,7 @@ def _is_identity(identity: object) -> bool:
     return isinstance(identity, int | str) and not isinstance(identity, bool)
 
 
-def _error(error: Any) -> dict[str, Any]:
+def _error(error: Any) -> AnyJson:
     """An error object with a whole number as code and text as message, whatever came."""
     # An error that is no error object ends the request it answers all the same (A9).
     given = object_at(error) or {"data": error}
@@ -104,7 +103,7 @@ def _error(error: Any) -> dict[str, Any]:
 
 
 class _Update(msgspec.Struct, rename="camel", kw_only=True):
-    meta: dict[str, Any] | None = msgspec.field(name="_meta", default=None)
+    meta: AnyJson | None = msgspec.field(name="_meta", default=None)
 
 
 class _Content(msgspec.Struct, rename="camel"):
@@ -190,7 +189,7 @@ class _AgentInfo(msgspec.Struct):
 
 class _AgentCapabilities(msgspec.Struct, rename="camel"):
     load_session: bool | None = None
-    session_capabilities: dict[str, Any] | None = None
+    session_capabilities: AnyJson | None = None
 
 
 class Initialized(msgspec.Struct, rename="camel"):
@@ -218,9 +217,7 @@ def shaped(value: object, shape: type[_Shape]) -> _Shape | None:
 # --- updates to events -------------------------------------------------------------------------
 
 
-def events_of(
-    kind: str, update: dict[str, Any], *, session: UpstreamSessionId | None
-) -> tuple[AgentEvent, ...]:
+def events_of(kind: str, update: AnyJson, *, session: UpstreamSessionId | None) -> Events:
     """Return what one update says, as events of `session`; unknown kinds as they came."""
     if kind in SILENT_UPDATES:
         return ()
@@ -231,7 +228,7 @@ def events_of(
     return told
 
 
-_Events: TypeAlias = "tuple[AgentEvent, ...] | None"
+_Events: TypeAlias = "Events | None"
 
 
 def _text(
@@ -440,7 +437,7 @@ class Quirk(Struct, frozen=True, kw_only=True):
     recognised_by: str
     versions_seen: str
     errors: tuple[ErrorMeaning, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    environment: Environment = field(default_factory=dict[str, str])
     client_meta: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     has_silent_children: bool = False
     attaches_what_is_gone: bool = False

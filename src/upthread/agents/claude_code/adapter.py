@@ -16,10 +16,10 @@ from __future__ import annotations
 import re
 import secrets
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -61,13 +61,13 @@ from upthread.agents.claude_code.translation import (
     session_of,
 )
 from upthread.core.agents import AGENTS
-from upthread.core.codec import member, object_at, text_at, texts_at
+from upthread.core.codec import AnyJson, member, object_at, text_at, texts_at
 from upthread.core.decision.rollover import STDERR_END
-from upthread.core.events import AgentEvent
+from upthread.core.events import Events
 from upthread.core.quotas import TURN, milliseconds_of
 from upthread.core.roles.limits import RoleLimits, allows_only_named, denies_wholly, named_tools
 from upthread.core.runs.stops import NOT_ANSWERED
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.types import Environment, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group
 
@@ -136,7 +136,7 @@ class ClaudeProcess(JsonLines):
         if number.isdecimal():
             self._questions.answer(int(number), response)
 
-    async def ask(self, subtype: str, more: Mapping[str, Any] | None = None) -> None:
+    async def ask(self, subtype: str, more: AnyJson | None = None) -> None:
         """Ask and wait for the answer. UpstreamError when there is none, or it is a no."""
         answer = await self._answer_to(
             subtype, lambda number: self.request(subtype, f"{_IDENTITY}{number}", more)
@@ -144,14 +144,12 @@ class ClaudeProcess(JsonLines):
         if answer.get("subtype") == "error":
             raise self.refused(subtype, text_at(answer, "error"), outcome=Outcome.UNKNOWN)
 
-    async def request(
-        self, subtype: str, identity: str, more: Mapping[str, Any] | None = None
-    ) -> None:
+    async def request(self, subtype: str, identity: str, more: AnyJson | None = None) -> None:
         """Ask without waiting."""
         request = {"subtype": subtype, **(more or {})}
         await self.send({"type": "control_request", "request_id": identity, "request": request})
 
-    async def answer(self, request_id: str, response: Mapping[str, Any]) -> None:
+    async def answer(self, request_id: str, response: AnyJson) -> None:
         """Answer what the agent asked."""
         body = {"subtype": "success", "request_id": request_id, "response": response}
         await self.send({"type": "control_response", "response": body})
@@ -187,7 +185,7 @@ class ClaudeCodeConnection(Connection):
         self._process: ClaudeProcess | None = None
         self._session = UpstreamSessionId("")
         self._translator = Translator()
-        self._result: dict[str, Any] = {}
+        self._result: AnyJson = {}
         self._has_result = anyio.Event()
         self._reset_at_ms: int | None = None
 
@@ -222,7 +220,7 @@ class ClaudeCodeConnection(Connection):
         await self._require_free(upstream_session_id)
         await self._attach(upstream_session_id, "--resume", upstream_session_id)
 
-    async def load_session(self, upstream_session_id: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    async def load_session(self, upstream_session_id: UpstreamSessionId) -> Events:
         await self.resume_session(upstream_session_id)
         path = await self._transcript(upstream_session_id)
         if path is None:
@@ -432,14 +430,14 @@ class ClaudeCodeConnection(Connection):
             case _:
                 await self._deliver(self._translator.translate(frame), self._running)
 
-    def _note_limit(self, frame: dict[str, Any]) -> None:
+    def _note_limit(self, frame: AnyJson) -> None:
         """What the provider says of a subscription's limit; the time is in seconds."""
         resets_at = member(frame, "rate_limit_info", "resetsAt")
         is_rejected = member(frame, "rate_limit_info", "status") == "rejected"
         if is_rejected:
             self._reset_at_ms = milliseconds_of(resets_at)
 
-    async def _reply(self, process: ClaudeProcess, frame: dict[str, Any]) -> None:
+    async def _reply(self, process: ClaudeProcess, frame: AnyJson) -> None:
         request, request_id = object_at(frame, "request"), text_at(frame, "request_id")
         running = self._running
         match request.get("subtype"):
@@ -456,7 +454,7 @@ class ClaudeCodeConnection(Connection):
         await process.answer(request_id, response)
 
 
-def _prompt(text: str) -> dict[str, Any]:
+def _prompt(text: str) -> AnyJson:
     """A text that begins like a command of Claude Code's own is a text all the same.
 
     Unmarked, `/clear` or `/compact` from a task's text would be carried out (2.1.330).
@@ -466,7 +464,7 @@ def _prompt(text: str) -> dict[str, Any]:
     return {**_message(text), **more}
 
 
-def _message(text: str) -> dict[str, Any]:
+def _message(text: str) -> AnyJson:
     return {
         "type": "user",
         "session_id": "",
@@ -498,10 +496,10 @@ _REJECTED: Final = {"behavior": "deny", "message": "This was not permitted. Do n
 
 
 async def _decide(
-    request: dict[str, Any],
+    request: AnyJson,
     running: RunningPrompt | None,
     answer_permission: AnswerPermission,
-) -> dict[str, Any]:
+) -> AnyJson:
     """Return the response to one `can_use_tool` request."""
     if running is None:
         return _NOT_ANSWERED
@@ -515,8 +513,8 @@ async def _decide(
 
 
 async def _hold(
-    told: dict[str, Any], running: RunningPrompt | None, hold_call: HoldCall | None
-) -> dict[str, Any]:
+    told: AnyJson, running: RunningPrompt | None, hold_call: HoldCall | None
+) -> AnyJson:
     """Return the response to one `hook_callback`: what a PreToolUse hook would print."""
     if running is None or hold_call is None or text_at(told, "hook_event_name") != "PreToolUse":
         return {}
@@ -565,7 +563,7 @@ class ClaudeCodeAdapter(Adapter):
                     await connection.close()
                 tasks.cancel_scope.cancel()
 
-    async def _version(self, request: OpenRequest, environment: Mapping[str, str]) -> str:
+    async def _version(self, request: OpenRequest, environment: Environment) -> str:
         start = start_of(request, (*self._command, "--version"), environment)
         # A command of several words may be anybody's, and run another Claude Code tomorrow.
         command = whole_command(start) if len(self._command) == 1 else []

@@ -55,10 +55,8 @@ from upthread.agent_stores.reader import (
     said_of,
     searched,
 )
-from upthread.agents._json_lines import read_json
 from upthread.agents._outcomes import did_run, exit_code_in
 from upthread.agents._process import started_at_ticks
-from upthread.agents.claude_code.entries import SUBAGENTS, file_of
 from upthread.agents.claude_code.transcripts import (
     LAST_PROMPT,
     Branch,
@@ -78,7 +76,9 @@ from upthread.agents.claude_code.transcripts import (
     version_in,
 )
 from upthread.agents.claude_code.translation import (
+    SUBAGENTS,
     child_session,
+    file_of,
     kind_of,
     locations_of,
     role_of,
@@ -89,9 +89,10 @@ from upthread.agents.claude_code.translation import title_of as call_title
 from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import read_all, streamed, through_links
 from upthread.core import events, types
-from upthread.core.codec import encode_json, number_at, object_at, objects_at, text_at
-from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent
+from upthread.core.codec import AnyJson, encode_json, number_at, object_at, objects_at, text_at
+from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent, Events, of_session
 from upthread.core.history.model import HistoryMessage
+from upthread.core.quotas import read_json
 from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonObject, JsonValue, Outcome, UpstreamSessionId
 from upthread.errors import StoreError
@@ -210,7 +211,7 @@ def _meta(file: LineFile, parent: str) -> JsonObject:
         return {}
 
 
-def _facts(line: bytes, missing: AbstractSet[str]) -> Mapping[str, Any]:
+def _facts(line: bytes, missing: AbstractSet[str]) -> AnyJson:
     """Return what a line says of its session, without decoding most that is long."""
     heading = line[:_HEADING_BYTES]
     is_title = b'-title"' in heading or b'"summary"' in heading or b'"last-prompt"' in heading
@@ -399,9 +400,7 @@ def _without_written(event: AgentEvent) -> AgentEvent:
     return structs.replace(event, tokens_written=None) if is_usage else event
 
 
-def read_history(
-    path: Path, session: UpstreamSessionId, *, with_usage: bool = False
-) -> tuple[AgentEvent, ...]:
+def read_history(path: Path, session: UpstreamSessionId, *, with_usage: bool = False) -> Events:
     """Return what a transcript holds of its session. StoreError when it cannot be opened.
 
     `with_usage` adds what the session held after each of the model's messages.
@@ -418,24 +417,22 @@ def read_history(
     told: list[AgentEvent] = []
     for entry in sent:
         for part in entry.parts:
-            told += _events(entry, part, session, children)
+            told += _events(entry, part, children)
         is_last = last_of.get(entry.message_id, entry.uuid) == entry.uuid
         if with_usage and is_last and tokens_of(entry.usage):
             written = number_at(entry.usage, "output_tokens")
-            told.append(usage_of(entry.usage, session, written=written))
-    return tuple(told)
+            told.append(usage_of(entry.usage, written=written))
+    return of_session(session, told)
 
 
 def _events(
     entry: Entry,
     part: types.Part,
-    session: UpstreamSessionId,
     children: Mapping[str, UpstreamSessionId],
 ) -> Iterator[AgentEvent]:
     match part:
         case types.ToolResultPart(call_id=call_id, status=status, text=text):
             yield events.ToolCallUpdated(
-                upstream_session_id=session,
                 call_id=call_id,
                 status=status,
                 text=text,
@@ -446,26 +443,19 @@ def _events(
         case _ if entry.is_synthetic:
             return
         case types.TextPart(text=text) if entry.kind == "user":
-            yield events.UserTextReplayed(
-                upstream_session_id=session, text=text, message_id=entry.uuid
-            )
+            yield events.UserTextReplayed(text=text, message_id=entry.uuid)
         case types.TextPart(text=text):
-            yield events.TextReceived(
-                upstream_session_id=session, text=text, message_id=entry.message_id
-            )
+            yield events.TextReceived(text=text, message_id=entry.message_id)
         case types.ReasoningPart(text=text):
-            yield events.ReasoningReceived(upstream_session_id=session, text=text)
+            yield events.ReasoningReceived(text=text)
         case types.ToolCallPart():
-            yield from _call(part, session, children.get(part.call_id))
+            yield from _call(part, children.get(part.call_id))
         case _:
             return
 
 
-def _call(
-    part: types.ToolCallPart, session: UpstreamSessionId, child: UpstreamSessionId | None
-) -> Iterator[AgentEvent]:
+def _call(part: types.ToolCallPart, child: UpstreamSessionId | None) -> Iterator[AgentEvent]:
     yield events.ToolCallAnnounced(
-        upstream_session_id=session,
         call_id=part.call_id,
         title=call_title(part.title, part.arguments),
         tool_kind=kind_of(part.title),
@@ -474,7 +464,6 @@ def _call(
     )
     if child is not None:
         yield events.ChildStarted(
-            upstream_session_id=session,
             child_upstream_session_id=child,
             role=role_of(part.arguments),
             call_id=part.call_id,

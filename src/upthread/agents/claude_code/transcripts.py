@@ -28,7 +28,7 @@ from upthread.agent_stores.base import Unreadable, look, outlined
 from upthread.agent_stores.homes import size_of
 from upthread.agent_stores.lines import Line, decoded, lines_from_end, read_lines, read_object
 from upthread.agent_stores.reader import FileWalk, LineFile
-from upthread.agents.claude_code.entries import SUBAGENTS, file_of, is_put_in
+from upthread.agents.claude_code.translation import SUBAGENTS, file_of
 from upthread.boundary.files import read_all, through_links
 from upthread.core import types
 from upthread.core.codec import object_at, objects_at, text_at
@@ -271,6 +271,15 @@ def _is_synthetic(value: JsonObject, message: JsonObject) -> bool:
     is_note = len(blocks) == 1 and text_at(blocks[0], "text") in _INTERRUPTED
     is_interruption = is_note and message.get("role") == "user"
     return is_marked or message.get("model") == _SYNTHETIC_MODEL or is_interruption
+
+
+def is_put_in(entry: JsonObject) -> bool:
+    """Return whether Claude Code itself put a user's entry in: nobody has said it.
+
+    A message that a main session sends to its sub-agent is a prompt, though it is marked so too.
+    """
+    is_asked = text_at(entry, "origin", "kind") == "coordinator"
+    return bool(entry.get("isMeta")) and not is_asked
 
 
 class Branch(Struct):

@@ -19,22 +19,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from msgspec import structs
 
-from upthread.agents._json_lines import Unreadable, unknown
+from upthread.agents._children import Children
 from upthread.agents._outcomes import OF_ERROR_KIND, ended_with, outcome_of_refusal
 from upthread.agents.base import ALLOW_OR_REJECT, PermissionRequest, PromptResult
-from upthread.agents.claude_code.entries import ENDS
 from upthread.core import events
-from upthread.core.codec import member, number_at, object_at, objects_at, text_at, texts_at
-from upthread.core.events import AgentEvent, UsageReported
-from upthread.core.quotas import TITLE_CHARACTERS_MAX
+from upthread.core.codec import AnyJson, member, number_at, object_at, objects_at, text_at, texts_at
+from upthread.core.events import Events, UsageReported, of_session
+from upthread.core.names import ROLE_UNKNOWN
+from upthread.core.quotas import TITLE_CHARACTERS_MAX, Unreadable, unknown
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.text import one_line
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.core.workstreams import ROLE_UNKNOWN
+
+SUBAGENTS: Final = "subagents"
+"""The folder beside a session's transcript, named after the session, that has its sub-agents'."""
+
+ENDS: Final = {"completed": "ok", "killed": "cancelled", "stopped": "cancelled"}
+"""What the status of a sub-agent that is over means, as outcomes; every other one is unknown."""
 
 _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("Read", "LS", "NotebookRead"), "read"),
@@ -68,7 +73,7 @@ def locations_of(arguments: object) -> tuple[str, ...]:
     return tuple(path for name in _PATHS if (path := text_at(arguments, name)))
 
 
-def plan_of(tool: str, arguments: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | None:
+def plan_of(tool: str, arguments: AnyJson) -> tuple[tuple[str, str], ...] | None:
     """Return the (text, status) pairs of a to-do list, None for any other call."""
     if tool != "TodoWrite":
         return None
@@ -81,12 +86,17 @@ def child_session(session: str, agent_id: str) -> UpstreamSessionId:
     return UpstreamSessionId(f"{session}:subagent:{agent_id}")
 
 
+def file_of(agent_id: str) -> str:
+    """Return what a sub-agent's transcript is called, in the folder SUBAGENTS."""
+    return f"agent-{agent_id}.jsonl"
+
+
 def role_of(frame_or_arguments: object) -> str:
     """Return the sub-agent's type that a frame or a delegating call names."""
     return text_at(frame_or_arguments, "subagent_type") or ROLE_UNKNOWN
 
 
-def request_of(request: dict[str, Any], session: UpstreamSessionId) -> PermissionRequest:
+def request_of(request: AnyJson, session: UpstreamSessionId) -> PermissionRequest:
     """Return a call that waits for its permission, or is about to run, as Claude Code names it."""
     tool, arguments = text_at(request, "tool_name"), request.get("input")
     agent_id = text_at(request, "agent_id")
@@ -123,7 +133,7 @@ _WRITTEN: Final = ("output_tokens",)
 
 
 def result_of(
-    frame: Mapping[str, Any],
+    frame: AnyJson,
     *,
     error_kind: str = "",
     refused_by: str = "",
@@ -162,7 +172,7 @@ def failed_call(said: str) -> PromptResult:
     return result_of(frame, error_kind=found["kind"])
 
 
-def _outcome(frame: Mapping[str, Any], error_kind: str) -> Outcome:
+def _outcome(frame: AnyJson, error_kind: str) -> Outcome:
     reason = text_at(frame, "terminal_reason")
     # First: a full window is a plain 400 by its kind and its status (2.1.330).
     if reason in _OF_REASON:
@@ -177,7 +187,7 @@ def _outcome(frame: Mapping[str, Any], error_kind: str) -> Outcome:
     return outcome_of_refusal(status, text_at(frame, "result"))
 
 
-def _detail(frame: Mapping[str, Any], outcome: Outcome, error_kind: str) -> str:
+def _detail(frame: AnyJson, outcome: Outcome, error_kind: str) -> str:
     stop = text_at(frame, "stop_reason")
     if outcome is Outcome.OK:
         return "" if stop in _ORDINARY_STOPS else f"{stop}: the model stopped for this reason"
@@ -190,11 +200,10 @@ def _detail(frame: Mapping[str, Any], outcome: Outcome, error_kind: str) -> str:
     return ": ".join(part for part in said if part)
 
 
-def usage_of(usage: object, session: UpstreamSessionId, *, written: int | None) -> UsageReported:
+def usage_of(usage: object, *, written: int | None) -> UsageReported:
     """Return what a request took and the session then holds: all that was read, and `written`."""
     read = tokens_of(usage, _READ)
     return UsageReported(
-        upstream_session_id=session,
         tokens_used=(read or 0) + (written or 0),
         tokens_read=read,
         tokens_written=written,
@@ -216,7 +225,6 @@ def is_missing(said: str, session: str) -> bool:
 # --- frames ---------------------------------------------------------------------------------------
 
 
-CHILDREN_REMEMBERED_MAX: Final = 10_000
 SUBAGENT_TASK: Final = "local_agent"
 
 STREAMED_REMEMBERED_MAX: Final = 1000
@@ -240,74 +248,6 @@ SILENT_SUBTYPES: Final = frozenset(
     }
 )
 """`system` frames about the interface or about work in progress: no event."""
-_Frame: TypeAlias = dict[str, Any]
-_Events: TypeAlias = tuple[AgentEvent, ...]
-
-
-class Children:
-    """The sub-agents of one process, by the call that made each."""
-
-    def __init__(self) -> None:
-        self._by_call: dict[str, UpstreamSessionId] = {}
-        self._parents: dict[UpstreamSessionId, UpstreamSessionId] = {}
-
-    def of_call(self, call_id: str) -> UpstreamSessionId | None:
-        """Return the child that a call made, None for a call that made none."""
-        return self._by_call.get(call_id)
-
-    def speaking(
-        self, frame: dict[str, Any], session: UpstreamSessionId
-    ) -> tuple[tuple[events.ChildStarted, ...], UpstreamSessionId]:
-        """Return whose words a frame holds, after the child's start when they are its first."""
-        call_id = text_at(frame, "parent_tool_use_id")
-        if not call_id:
-            return (), session
-        known = self._by_call.get(call_id)
-        if known is not None:
-            return (), known
-        # Where a version names no sub-agent, its call is an id that no other one has.
-        child = child_session(session, text_at(frame, "agent_id") or call_id)
-        return self._start(child, parent=session, call_id=call_id, role=role_of(frame)), child
-
-    def started(
-        self, frame: dict[str, Any], session: UpstreamSessionId
-    ) -> tuple[events.ChildStarted, ...]:
-        """Return the start that a `task_started` frame tells of, none for another kind of task."""
-        task_id, call_id = text_at(frame, "task_id"), text_at(frame, "tool_use_id")
-        if text_at(frame, "task_type") != SUBAGENT_TASK or not task_id or not call_id:
-            return ()
-        parent_task = text_at(frame, "parent_task_id")
-        parent = child_session(session, parent_task) if parent_task else session
-        child = child_session(session, task_id)
-        return self._start(child, parent=parent, call_id=call_id, role=role_of(frame))
-
-    def ended(self, frame: dict[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
-        """Return the end that a `task_notification` frame tells of."""
-        child = child_session(session, text_at(frame, "task_id"))
-        if child not in self._parents:
-            return ()
-        outcome = Outcome(ENDS.get(text_at(frame, "status"), Outcome.UNKNOWN))
-        ended = events.ChildEnded(
-            upstream_session_id=self._parents[child],
-            child_upstream_session_id=child,
-            outcome=outcome,
-        )
-        return (ended,)
-
-    def _start(
-        self, child: UpstreamSessionId, *, parent: UpstreamSessionId, call_id: str, role: str
-    ) -> tuple[events.ChildStarted, ...]:
-        if len(self._by_call) >= CHILDREN_REMEMBERED_MAX:
-            del self._by_call[next(iter(self._by_call))]
-        self._by_call[call_id] = child
-        self._parents[child] = parent
-        started = events.ChildStarted(
-            upstream_session_id=parent,
-            child_upstream_session_id=child,
-            role=role,
-            call_id=call_id,
-        )
-        return (started,)
 
 
 class Translator:
@@ -318,6 +258,8 @@ class Translator:
         self.refused_by = ""
         """Why a person's own hook did not let the prompt through."""
         self._children = Children()
+        self._made_by: dict[str, UpstreamSessionId] = {}
+        """The sub-agent that each call made."""
         self._streamed: dict[str, None] = {}
         self._speaking: dict[UpstreamSessionId, str] = {}
         self._read: dict[UpstreamSessionId, object] = {}
@@ -329,10 +271,10 @@ class Translator:
         """Forget the last turn's error: another prompt is about to be sent."""
         self.error_kind = self.refused_by = ""
 
-    def translate(self, frame: object) -> _Events:
+    def translate(self, frame: object) -> Events:
         """Return what one frame says."""
         if isinstance(frame, Unreadable):
-            return (unknown("unreadable_frame", frame.raw, None),)
+            return (unknown("unreadable_frame", frame.raw),)
         content = object_at(frame)
         kind = text_at(content, "type")
         if kind in SILENT_FRAMES:
@@ -342,11 +284,11 @@ class Translator:
         if session is None or reader is None:
             raw: Any = frame
             return (unknown(kind or "frame", raw, session),)
-        started, speaker = self._children.speaking(content, session)
-        return (*started, *reader(content, speaker))
+        started, speaker = self._speaker_of(content, session)
+        return (*started, *of_session(speaker, reader(content, speaker)))
 
     @property
-    def _readers(self) -> Mapping[str, Callable[[_Frame, UpstreamSessionId], _Events]]:
+    def _readers(self) -> Mapping[str, Callable[[AnyJson, UpstreamSessionId], Events]]:
         return {
             "assistant": self._answer,
             "user": self._told,
@@ -355,9 +297,46 @@ class Translator:
             "result": self._window,
         }
 
+    # --- sub-agents ----------------------------------------------------------------------------
+
+    def _speaker_of(
+        self, frame: AnyJson, session: UpstreamSessionId
+    ) -> tuple[Events, UpstreamSessionId]:
+        """Return whose words a frame holds, after the child's start when they are its first."""
+        call_id = text_at(frame, "parent_tool_use_id")
+        speaker = self._made_by.get(call_id) if call_id else session
+        if speaker is not None:
+            return (), speaker
+        # Where a version names no sub-agent, its call is an id that no other one has.
+        child = child_session(session, text_at(frame, "agent_id") or call_id)
+        return self._start(child, session, frame, call_id), child
+
+    def _child_started(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
+        """Return the start that a `task_started` frame tells of, none for another kind of task."""
+        task_id, call_id = text_at(frame, "task_id"), text_at(frame, "tool_use_id")
+        if text_at(frame, "task_type") != SUBAGENT_TASK or not task_id or not call_id:
+            return ()
+        parent_task = text_at(frame, "parent_task_id")
+        parent = child_session(session, parent_task) if parent_task else session
+        return self._start(child_session(session, task_id), parent, frame, call_id)
+
+    def _start(
+        self, child: UpstreamSessionId, parent: UpstreamSessionId, frame: AnyJson, call_id: str
+    ) -> Events:
+        self._made_by[call_id] = child
+        if child not in self._children.working:  # one that has ended may begin again
+            self._children.parents.pop(child, None)
+        return self._children.start(child, parent=parent, role=role_of(frame), call_id=call_id)
+
+    def _child_ended(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
+        """Return the end that a `task_notification` frame tells of."""
+        child = child_session(session, text_at(frame, "task_id"))
+        outcome = Outcome(ENDS.get(text_at(frame, "status"), Outcome.UNKNOWN))
+        return self._children.end(child, outcome)
+
     # --- answers -------------------------------------------------------------------------------
 
-    def _piece(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
+    def _piece(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
         event = object_at(frame, "event")
         match event.get("type"):
             case "message_start":
@@ -372,7 +351,7 @@ class Translator:
             case _:
                 return ()
 
-    def _delta(self, delta: _Frame, session: UpstreamSessionId) -> _Events:
+    def _delta(self, delta: AnyJson, session: UpstreamSessionId) -> Events:
         message_id = self._speaking.get(session, "")
         # A call's arguments come in pieces as well, and are taken whole, with its block.
         text, thinking = text_at(delta, "text"), text_at(delta, "thinking")
@@ -380,15 +359,15 @@ class Translator:
             return ()
         self._remember(message_id)
         if thinking:
-            return (events.ReasoningReceived(upstream_session_id=session, text=thinking),)
-        return (events.TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
+            return (events.ReasoningReceived(text=thinking),)
+        return (events.TextReceived(text=text, message_id=message_id),)
 
     def _remember(self, message_id: str) -> None:
         if len(self._streamed) >= STREAMED_REMEMBERED_MAX:
             del self._streamed[next(iter(self._streamed))]
         self._streamed[message_id] = None
 
-    def _usage(self, event: _Frame, session: UpstreamSessionId) -> _Events:
+    def _usage(self, event: AnyJson, session: UpstreamSessionId) -> Events:
         """What an answer's request took, and the session holds after it: all that was read, and it.
 
         The sum at the turn's end leaves out what sub-agents took.
@@ -396,9 +375,9 @@ class Translator:
         said = number_at(event, "usage", "output_tokens")
         if session not in self._read or said is None:
             return ()
-        return (usage_of(self._read[session], session, written=said),)
+        return (usage_of(self._read[session], written=said),)
 
-    def _window(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
+    def _window(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
         """The window of the model that answered; the turn's end lists every model that was used.
 
         Its name there may end in what the provider calls a variant of it: `[1m]`.
@@ -407,13 +386,11 @@ class Translator:
         for name, used in object_at(frame, "modelUsage").items():
             size = number_at(used, "contextWindow")
             if model and name.startswith(model) and size:
-                report = events.UsageReported(
-                    upstream_session_id=session, tokens_used=None, tokens_window=size
-                )
+                report = events.UsageReported(tokens_used=None, tokens_window=size)
                 return (report,)
         return ()
 
-    def _answer(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
+    def _answer(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
         error = text_at(frame, "error")
         if error or frame.get("is_api_error_message"):
             self.error_kind = error
@@ -423,13 +400,13 @@ class Translator:
         said = tuple(
             event
             for block in objects_at(frame, "message", "content")
-            for event in _block(block, session, message_id=message_id, is_streamed=is_streamed)
+            for event in _block(block, message_id=message_id, is_streamed=is_streamed)
         )
         return (*said, *self._usage_of_child(frame, session, message_id))
 
     def _usage_of_child(
-        self, frame: _Frame, session: UpstreamSessionId, message_id: str
-    ) -> _Events:
+        self, frame: AnyJson, session: UpstreamSessionId, message_id: str
+    ) -> Events:
         """What a sub-agent's request read, once for all the frames of its answer.
 
         Its answers are not streamed, and whole they tell no more of what was written than the first
@@ -438,15 +415,15 @@ class Translator:
         if not text_at(frame, "parent_tool_use_id") or self._counted.get(session) == message_id:
             return ()
         self._counted[session] = message_id
-        report = usage_of(member(frame, "message", "usage"), session, written=None)
+        report = usage_of(member(frame, "message", "usage"), written=None)
         return (report,) if report.tokens_read else ()
 
     # --- results, and what a child is told --------------------------------------------------------
 
-    def _told(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
+    def _told(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
         blocks = objects_at(frame, "message", "content")
         results = tuple(
-            self._result(block, session) for block in blocks if block.get("type") == "tool_result"
+            self._result(block) for block in blocks if block.get("type") == "tool_result"
         )
         if not text_at(frame, "parent_tool_use_id"):
             return results  # its own text is our prompt, or a note of Claude Code's own
@@ -455,76 +432,64 @@ class Translator:
         if results or not text:
             return results
         message_id = text_at(frame, "uuid")
-        heard = events.UserTextReplayed(
-            upstream_session_id=session, text=text, message_id=message_id
-        )
+        heard = events.UserTextReplayed(text=text, message_id=message_id)
         return (heard,)
 
-    def _result(self, block: _Frame, session: UpstreamSessionId) -> events.ToolCallUpdated:
+    def _result(self, block: AnyJson) -> events.ToolCallUpdated:
         call_id = text_at(block, "tool_use_id")
         return events.ToolCallUpdated(
-            upstream_session_id=session,
             call_id=call_id,
             status="failed" if block.get("is_error") else "completed",
             text=_result_text(block),
-            child_upstream_session_id=self._children.of_call(call_id),
+            child_upstream_session_id=self._made_by.get(call_id),
         )
 
     # --- the rest --------------------------------------------------------------------------------
 
-    def _system(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
+    def _system(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
         if why := text_at(frame, "prompt_submit_outcome", "reason"):
             self.refused_by = why
         match frame.get("subtype"):
             case "task_started":
-                return self._children.started(frame, session)
+                return self._child_started(frame, session)
             case "task_notification":
-                return self._children.ended(frame, session)
+                return self._child_ended(frame, session)
             case "compact_boundary":
-                return (events.ContextCompacted(upstream_session_id=session),)
+                return (events.ContextCompacted(),)
             case "session_title_changed":
                 title = text_at(frame, "title")
-                return (
-                    (events.TitleChanged(upstream_session_id=session, title=title),)
-                    if title
-                    else ()
-                )
+                return (events.TitleChanged(title=title),) if title else ()
             case str(subtype) if subtype in SILENT_SUBTYPES:
                 return ()
             case subtype:
-                return (unknown(f"system/{subtype}", frame, session),)
+                return (unknown(f"system/{subtype}", frame),)
 
 
-def session_of(frame: _Frame) -> UpstreamSessionId | None:
+def session_of(frame: AnyJson) -> UpstreamSessionId | None:
     """Return the session a frame names, None where it names none."""
     named = text_at(frame, "session_id")
     return UpstreamSessionId(named) if named else None
 
 
-def _block(
-    block: _Frame, session: UpstreamSessionId, *, message_id: str, is_streamed: bool
-) -> _Events:
+def _block(block: AnyJson, *, message_id: str, is_streamed: bool) -> Events:
     match block.get("type"):
         case "tool_use":
-            return _call(block, session)
+            return _call(block)
         case "text" | "thinking" if is_streamed:
             return ()
         case "text":
             text = text_at(block, "text")
-            return (
-                events.TextReceived(upstream_session_id=session, text=text, message_id=message_id),
-            )
+            return (events.TextReceived(text=text, message_id=message_id),)
         case "thinking":
             thinking = text_at(block, "thinking")
-            return (events.ReasoningReceived(upstream_session_id=session, text=thinking),)
+            return (events.ReasoningReceived(text=thinking),)
         case kind:
-            return (unknown(f"block/{kind}", block, session),)
+            return (unknown(f"block/{kind}", block),)
 
 
-def _call(block: _Frame, session: UpstreamSessionId) -> _Events:
+def _call(block: AnyJson) -> Events:
     tool, arguments = text_at(block, "name"), object_at(block, "input")
     announced = events.ToolCallAnnounced(
-        upstream_session_id=session,
         call_id=text_at(block, "id"),
         title=title_of(tool, arguments),
         tool_kind=kind_of(tool),
@@ -534,10 +499,10 @@ def _call(block: _Frame, session: UpstreamSessionId) -> _Events:
     plan = plan_of(tool, arguments)
     if plan is None:
         return (announced,)
-    return announced, events.PlanChanged(upstream_session_id=session, entries=plan)
+    return announced, events.PlanChanged(entries=plan)
 
 
-def _result_text(block: _Frame) -> str:
+def _result_text(block: AnyJson) -> str:
     whole = text_at(block, "content")
     return whole or "\n".join(
         text for part in objects_at(block, "content") if (text := text_at(part, "text"))

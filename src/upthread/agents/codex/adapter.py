@@ -20,13 +20,12 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self
 
 import anyio
 from msgspec import Struct, structs
 
 from upthread.agents._connection import Adapter, start_of
-from upthread.agents._json_lines import Unreadable, unknown
 from upthread.agents._outcomes import failed
 from upthread.agents._process import started_child
 from upthread.agents._prompt import (
@@ -48,9 +47,15 @@ from upthread.agents.base import (
 )
 from upthread.agents.codex.server import SPOKEN, CodexServer, Prompt, Threads, Turn
 from upthread.core.agents import AGENTS
-from upthread.core.codec import member, object_at, objects_at, session_at, text_at
+from upthread.core.codec import AnyJson, member, object_at, objects_at, session_at, text_at
 from upthread.core.events import ToolCallAnnounced
-from upthread.core.quotas import TITLE_CHARACTERS_MAX, TURN, VERSION_CHARACTERS_MAX
+from upthread.core.quotas import (
+    TITLE_CHARACTERS_MAX,
+    TURN,
+    VERSION_CHARACTERS_MAX,
+    Unreadable,
+    unknown,
+)
 from upthread.core.text import one_line
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
@@ -101,7 +106,7 @@ class Hook(Struct, frozen=True, kw_only=True):
     is_run: bool
 
 
-def hooks_in(answer: Mapping[str, Any]) -> tuple[Hook, ...]:
+def hooks_in(answer: AnyJson) -> tuple[Hook, ...]:
     """Return the hooks that an answer to `hooks/list` holds, in its order."""
     return tuple(
         Hook(
@@ -128,30 +133,27 @@ QUESTION: Final = "item/tool/requestUserInput"
 APPLY_PATCH: Final = "apply_patch"
 """What its hook calls a change of files, whose text it hands over as a command (0.169.0)."""
 
-_Told: TypeAlias = Mapping[str, Any]
-_Answer: TypeAlias = Mapping[str, Any]
-
 
 class _Kind(Struct, frozen=True, kw_only=True):
     """One kind of request: what it is about, and each answer in Codex's own words."""
 
     tool_kind: str
-    title: Callable[[_Told], str]
-    answers: Callable[[_Told], Mapping[str, _Answer]]
+    title: Callable[[AnyJson], str]
+    answers: Callable[[AnyJson], Mapping[str, AnyJson]]
 
 
-def _decisions(_told: _Told) -> Mapping[str, _Answer]:
+def _decisions(_told: AnyJson) -> Mapping[str, AnyJson]:
     words = {ALLOW: "accept", REJECT: "decline", CANCEL: "cancel"}
     return {answer: {"decision": word} for answer, word in words.items()}
 
 
-def _grants(told: _Told) -> Mapping[str, _Answer]:
-    nothing: _Answer = {"permissions": {}, "scope": "turn"}
+def _grants(told: AnyJson) -> Mapping[str, AnyJson]:
+    nothing: AnyJson = {"permissions": {}, "scope": "turn"}
     asked_for = object_at(told, "permissions")
     return {ALLOW: {**nothing, "permissions": asked_for}, REJECT: nothing, CANCEL: nothing}
 
 
-def _elicited(_told: _Told) -> Mapping[str, _Answer]:
+def _elicited(_told: AnyJson) -> Mapping[str, AnyJson]:
     words = {ALLOW: "accept", REJECT: "decline", CANCEL: "cancel"}
     return {
         answer: {"action": word, "content": {} if answer == ALLOW else None, "_meta": None}
@@ -184,7 +186,7 @@ _REQUESTS: Final[Mapping[str, _Kind]] = {
 async def answer_request(
     server: CodexServer,
     answer_permission: AnswerPermission,
-    message: _Told,
+    message: AnyJson,
     running: RunningPrompt | None,
     call: ToolCallAnnounced | None,
 ) -> None:
@@ -207,7 +209,7 @@ async def answer_request(
         await server.answer(request_id, kind.answers(told)[decided or CANCEL])
 
 
-def call_request(told: _Told) -> PermissionRequest:
+def call_request(told: AnyJson) -> PermissionRequest:
     """Return a call that is about to run, as our hook tells it."""
     tool, arguments = text_at(told, "tool"), told.get("arguments")
     command = text_at(arguments, "command")
@@ -226,7 +228,7 @@ def call_request(told: _Told) -> PermissionRequest:
     )
 
 
-def _request(kind: _Kind, told: _Told, call: ToolCallAnnounced | None) -> PermissionRequest:
+def _request(kind: _Kind, told: AnyJson, call: ToolCallAnnounced | None) -> PermissionRequest:
     arguments: dict[str, JsonValue] = {}
     for name in ("command", "cwd", "reason", "permissions", "grantRoot", "networkApprovalContext"):
         value: Any = told.get(name)
@@ -290,7 +292,7 @@ class CodexConnection(Threads):
             has_sandbox=True,
         )
 
-    def _call_request(self, told: Mapping[str, Any]) -> PermissionRequest:
+    def _call_request(self, told: AnyJson) -> PermissionRequest:
         is_sandboxed = bool(self._request.limits.sandbox)
         return structs.replace(call_request(told), is_sandboxed=is_sandboxed)
 
@@ -438,11 +440,11 @@ class CodexConnection(Threads):
             self._late_events += method in SPOKEN
         elif isinstance(message, Unreadable) or not method:
             raw = message.raw if isinstance(message, Unreadable) else message
-            await self._deliver((unknown("unreadable_frame", raw, None),), prompt.running)
+            await self._deliver((unknown("unreadable_frame", raw),), prompt.running)
         else:
             await self._take_news(prompt, method, params)
 
-    async def _take_news(self, prompt: Prompt, method: str, params: Mapping[str, Any]) -> None:
+    async def _take_news(self, prompt: Prompt, method: str, params: AnyJson) -> None:
         turn = prompt.turn
         newcomers = turn.newcomers(method, params)
         # Before it is taken: a child is told as started, with its role, before anything it says.
@@ -464,7 +466,7 @@ class CodexConnection(Threads):
             prompt.turn.given_up = limit
             self._stop(prompt)
 
-    def _answer(self, message: Mapping[str, Any], params: Mapping[str, Any]) -> None:
+    def _answer(self, message: AnyJson, params: AnyJson) -> None:
         """Have a question answered in a task of its own: the others are not kept waiting."""
         prompt, call = self._prompt, None
         if prompt is not None:

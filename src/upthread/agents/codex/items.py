@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-from upthread.agents._json_lines import unknown
 from upthread.agents._outcomes import (
     did_run,
     ended_with,
@@ -22,13 +21,11 @@ from upthread.agents._outcomes import (
 )
 from upthread.agents.base import PromptResult
 from upthread.core import events
-from upthread.core.codec import member, number_at, object_at, objects_at, text_at, texts_at
-from upthread.core.events import AgentEvent
-from upthread.core.quotas import TITLE_CHARACTERS_MAX
+from upthread.core.codec import AnyJson, member, number_at, object_at, objects_at, text_at, texts_at
+from upthread.core.events import Events
+from upthread.core.quotas import TITLE_CHARACTERS_MAX, unknown
 from upthread.core.text import one_line
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
-
-_Item: TypeAlias = Mapping[str, Any]
 
 CALL: Final = "collabAgentToolCall"
 ACTIVITY: Final = "subAgentActivity"
@@ -65,7 +62,7 @@ _STATUSES: Final[Mapping[str, str]] = {
 _PLAN: Final[Mapping[str, str]] = {"inProgress": "in_progress"}
 
 
-def children_named(item: Mapping[str, Any]) -> tuple[UpstreamSessionId, ...]:
+def children_named(item: AnyJson) -> tuple[UpstreamSessionId, ...]:
     """Return the threads that an item gives work to, none for any other item."""
     if item.get("type") == ACTIVITY and item.get("kind") == "started":
         named = text_at(item, "agentThreadId")
@@ -75,15 +72,14 @@ def children_named(item: Mapping[str, Any]) -> tuple[UpstreamSessionId, ...]:
     return tuple(UpstreamSessionId(each) for each in texts_at(item, "receiverThreadIds"))
 
 
-def is_call(item: _Item) -> bool:
+def is_call(item: AnyJson) -> bool:
     """Whether an item is a tool's call."""
     return text_at(item, "type") in KINDS
 
 
-def announced(item: _Item, session: UpstreamSessionId) -> events.ToolCallAnnounced:
+def announced(item: AnyJson) -> events.ToolCallAnnounced:
     """Return the call an item is about, with what is known of it by now."""
     return events.ToolCallAnnounced(
-        upstream_session_id=session,
         call_id=text_at(item, "id"),
         title=_title(item),
         tool_kind=_kind(item),
@@ -92,11 +88,10 @@ def announced(item: _Item, session: UpstreamSessionId) -> events.ToolCallAnnounc
     )
 
 
-def updated(item: _Item, session: UpstreamSessionId) -> events.ToolCallUpdated:
+def updated(item: AnyJson) -> events.ToolCallUpdated:
     """Return how a call stands. An item without a status that is told as completed is."""
     children = children_named(item)
     return events.ToolCallUpdated(
-        upstream_session_id=session,
         call_id=text_at(item, "id"),
         status=_STATUSES.get(text_at(item, "status"), "completed"),
         locations=_locations(item) or None,
@@ -107,7 +102,7 @@ def updated(item: _Item, session: UpstreamSessionId) -> events.ToolCallUpdated:
     )
 
 
-def _title(item: _Item) -> str:
+def _title(item: AnyJson) -> str:
     told = {
         "commandExecution": text_at(item, "command"),
         "fileChange": " ".join(["edit", *_locations(item)]),
@@ -121,14 +116,14 @@ def _title(item: _Item) -> str:
     return one_line(told.get(kind, kind).strip())[:TITLE_CHARACTERS_MAX]
 
 
-def _kind(item: _Item) -> str:
+def _kind(item: AnyJson) -> str:
     done = {_ACTIONS.get(text_at(each, "type")) for each in objects_at(item, "commandActions")}
     # One part that does anything else makes a command of the whole.
     found = done.pop() if len(done) == 1 else None
     return found or KINDS[text_at(item, "type")]
 
 
-def _arguments(item: _Item) -> JsonValue:
+def _arguments(item: AnyJson) -> JsonValue:
     kept: dict[str, JsonValue] = {}
     for name in _ARGUMENTS.get(text_at(item, "type"), ()):
         value: Any = item.get(name)
@@ -148,14 +143,14 @@ _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def _locations(item: _Item) -> tuple[str, ...]:
+def _locations(item: AnyJson) -> tuple[str, ...]:
     named = [text_at(change, "path") for change in objects_at(item, "changes")]
     if item.get("type") == "imageView":
         named.append(text_at(item, "path"))
     return tuple(path for path in named if path)
 
 
-def _result(item: _Item) -> str | None:
+def _result(item: AnyJson) -> str | None:
     """Return what a call gave: a command's output, a tool's text, its error, None for none."""
     output = item.get("aggregatedOutput")
     if isinstance(output, str):
@@ -168,45 +163,45 @@ def _result(item: _Item) -> str | None:
 # --- what is said ------------------------------------------------------------------------------
 
 
-def spoken(item: _Item) -> str:
+def spoken(item: AnyJson) -> str:
     """Return the whole text of a message or a piece of reasoning, "" for any other item."""
     if item.get("type") == "reasoning":
         return "\n\n".join(texts_at(item, "summary") or texts_at(item, "content"))
     return text_at(item, "text") if text_at(item, "type") in {"agentMessage", "plan"} else ""
 
 
-def said(item: _Item, session: UpstreamSessionId, text: str) -> tuple[AgentEvent, ...]:
+def said(item: AnyJson, text: str) -> Events:
     """Return a piece of what an item says, nothing for no text."""
     if not text:
         return ()
     if item.get("type") == "reasoning":
-        return (events.ReasoningReceived(upstream_session_id=session, text=text),)
+        return (events.ReasoningReceived(text=text),)
     message_id = text_at(item, "id") or None
-    return (events.TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
+    return (events.TextReceived(text=text, message_id=message_id),)
 
 
-def user_text(item: _Item, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+def user_text(item: AnyJson) -> Events:
     """Return what the user said."""
     text = "\n".join(
         part for each in objects_at(item, "content") if (part := text_at(each, "text"))
     )
     message_id = text_at(item, "id") or None
-    return (events.UserTextReplayed(upstream_session_id=session, text=text, message_id=message_id),)
+    return (events.UserTextReplayed(text=text, message_id=message_id),)
 
 
 # --- the rest ----------------------------------------------------------------------------------
 
 
-def plan(told: _Item, session: UpstreamSessionId) -> events.PlanChanged:
+def plan(told: AnyJson) -> events.PlanChanged:
     """Return the plan of a `turn/plan/updated`."""
     entries = tuple(
         (text_at(step, "step"), _PLAN.get(text_at(step, "status"), text_at(step, "status")))
         for step in objects_at(told, "plan")
     )
-    return events.PlanChanged(upstream_session_id=session, entries=entries)
+    return events.PlanChanged(entries=entries)
 
 
-def usage(told: _Item, session: UpstreamSessionId) -> events.UsageReported | None:
+def usage(told: AnyJson) -> events.UsageReported | None:
     """Return what a model's answer took and the thread then holds, None while that is not known.
 
     Codex tells of a cache's tokens among those that were read, and of reasoning among the written.
@@ -216,7 +211,6 @@ def usage(told: _Item, session: UpstreamSessionId) -> events.UsageReported | Non
     if not total:
         return None
     return events.UsageReported(
-        upstream_session_id=session,
         tokens_used=total,
         tokens_window=number_at(told, "tokenUsage", "modelContextWindow") or None,
         tokens_read=number_at(last, "inputTokens"),
@@ -225,27 +219,27 @@ def usage(told: _Item, session: UpstreamSessionId) -> events.UsageReported | Non
     )
 
 
-def history_of(item: _Item, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+def history_of(item: AnyJson) -> Events:
     """Return what one stored item says, whole (A5)."""
     kind = text_at(item, "type")
     reader = _STORED.get(kind)
     if reader is not None:
-        return reader(item, session)
+        return reader(item)
     if is_call(item):
-        return announced(item, session), updated(item, session)
-    return () if kind in SILENT_ITEMS else (unknown(f"item/{kind}", dict(item), session),)
+        return announced(item), updated(item)
+    return () if kind in SILENT_ITEMS else (unknown(f"item/{kind}", dict(item)),)
 
 
-def _said_whole(item: _Item, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
-    return said(item, session, spoken(item))
+def _said_whole(item: AnyJson) -> Events:
+    return said(item, spoken(item))
 
 
-def compacted(_item: _Item, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+def compacted(_item: AnyJson) -> Events:
     """Return that a thread now holds a summary."""
-    return (events.ContextCompacted(upstream_session_id=session),)
+    return (events.ContextCompacted(),)
 
 
-_STORED: Final[Mapping[str, Callable[[_Item, UpstreamSessionId], tuple[AgentEvent, ...]]]] = {
+_STORED: Final[Mapping[str, Callable[[AnyJson], Events]]] = {
     "userMessage": user_text,
     "agentMessage": _said_whole,
     "plan": _said_whole,

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from upthread.agent_stores.base import (
     Ending,
@@ -80,8 +80,8 @@ from upthread.agents.codex.rollouts import (
 from upthread.boundary.directories import FileEnds, open_directory
 from upthread.boundary.programs import users_of
 from upthread.core.agents import AGENTS
-from upthread.core.codec import encode_json, number_at, object_at, session_at, text_at
-from upthread.core.events import INTERRUPTED, UserTextReplayed
+from upthread.core.codec import AnyJson, encode_json, number_at, object_at, session_at, text_at
+from upthread.core.events import INTERRUPTED, UserTextReplayed, of_session
 from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonObject, JsonValue, Speaker, UpstreamSessionId
@@ -180,7 +180,7 @@ def _outline(ends: FileEnds, file: LineFile, given: Mapping[str, str]) -> Sessio
     )
 
 
-def _facts(line: bytes, missing: AbstractSet[str]) -> Mapping[str, Any]:
+def _facts(line: bytes, missing: AbstractSet[str]) -> AnyJson:
     """Return what a line says of its thread; decoded only where it may say what is missing."""
     heading = line[:_HEADING]
     if "meta" in missing and b"session_meta" in heading:
@@ -286,7 +286,7 @@ def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None
     records = _said_in(home, path)
     return StoredSession(
         upstream_session_id=session,
-        events=tuple(events_of(records, session)),
+        events=of_session(session, events_of(records)),
         written_at_ns=written_at_ns,
         failure=failure_of(records),
     )

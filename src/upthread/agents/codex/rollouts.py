@@ -17,7 +17,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -28,10 +28,11 @@ from upthread.agent_stores.reader import FileWalk, LineFile
 from upthread.agents.codex import items
 from upthread.agents.codex.items import failure_of_turn
 from upthread.core import types
-from upthread.core.codec import object_at, objects_at, text_at, texts_at
+from upthread.core.codec import AnyJson, object_at, objects_at, text_at, texts_at
 from upthread.core.events import (
     AgentEvent,
     ContextCompacted,
+    Events,
     ToolCallAnnounced,
     ToolCallUpdated,
     UserTextReplayed,
@@ -39,7 +40,7 @@ from upthread.core.events import (
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.turns.agent_history import StoredFailure
-from upthread.core.types import JsonObject, JsonValue, Outcome, Speaker, TextPart, UpstreamSessionId
+from upthread.core.types import JsonObject, JsonValue, Outcome, Speaker, TextPart
 
 SESSIONS: Final = "sessions"
 ARCHIVED: Final = "archived_sessions"
@@ -320,14 +321,14 @@ def _camel(name: str) -> str:
     return first + "".join(map(str.capitalize, others))
 
 
-def _in_camel(members: Mapping[str, Any]) -> dict[str, Any]:
+def _in_camel(members: AnyJson) -> AnyJson:
     return {
         _camel(name): _in_camel(inner) if (inner := object_at(each)) else each
         for name, each in members.items()
     }
 
 
-def events_of(records: Sequence[Record], session: UpstreamSessionId) -> Iterator[AgentEvent]:
+def events_of(records: Sequence[Record]) -> Iterator[AgentEvent]:
     """Yield what a thread's records say."""
     completed = {text_at(e.payload, "id"): e.payload for e in records if e.kind == "item_completed"}
     outputs = {
@@ -339,46 +340,46 @@ def events_of(records: Sequence[Record], session: UpstreamSessionId) -> Iterator
     for record in records:
         kind, each = record.kind, record.payload
         if kind == "compacted":
-            yield ContextCompacted(upstream_session_id=session)
+            yield ContextCompacted()
         elif kind == "token_count":
-            yield from _usage(each, session)
+            yield from _usage(each)
         elif kind == "item_completed":
-            yield from _spoken(each, session)
+            yield from _spoken(each)
         elif kind == "response_item" and text_at(each, "type") == "message":
-            yield from _unreported(each, session, reported)
+            yield from _unreported(each, reported)
         elif kind == "response_item" and text_at(each, "type") in OUTPUT_OF:
             call_id = text_at(each, "call_id")
             item = _as_item(completed.get(call_id, {}))
             if item is not None:
-                yield from _whole(item, session)
+                yield from _whole(item)
             else:
-                yield from _by_name(each, session, outputs.get(call_id))
+                yield from _by_name(each, outputs.get(call_id))
 
 
-def _usage(told: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[AgentEvent]:
+def _usage(told: AnyJson) -> Iterator[AgentEvent]:
     """Yield what the thread holds after a model's answer."""
     last, window = told.get("last_token_usage"), told.get("model_context_window")
     usage = _in_camel({"last": last, "model_context_window": window})
-    held = items.usage({"tokenUsage": usage}, session)
+    held = items.usage({"tokenUsage": usage})
     if held is not None:
         yield held
 
 
-def _spoken(item: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+def _spoken(item: AnyJson) -> Events:
     text = _words(item)
     match text_at(item, "type"):
         case "UserMessage":
-            return items.user_text(item, session)
+            return items.user_text(item)
         case "AgentMessage":
-            return items.said({"type": "agentMessage", "id": item.get("id")}, session, text)
+            return items.said({"type": "agentMessage", "id": item.get("id")}, text)
         case "Reasoning":
             thought = "\n\n".join(texts_at(item, "summary_text"))
-            return items.said({"type": "reasoning"}, session, thought)
+            return items.said({"type": "reasoning"}, thought)
         case _:
             return ()
 
 
-def _words(item: Mapping[str, Any]) -> str:
+def _words(item: AnyJson) -> str:
     return "\n".join(text_at(each, "text") for each in objects_at(item, "content"))
 
 
@@ -386,9 +387,7 @@ def _packed(text: str) -> str:
     return "".join(text.split())
 
 
-def _unreported(
-    item: Mapping[str, Any], session: UpstreamSessionId, reported: AbstractSet[str]
-) -> Iterator[AgentEvent]:
+def _unreported(item: AnyJson, reported: AbstractSet[str]) -> Iterator[AgentEvent]:
     """Yield a message that no completed item repeats: of an older version, or of a killed turn."""
     speaker, part = part_of(item)
     if not isinstance(part, TextPart) or part.text.lstrip().startswith(PUT_IN):
@@ -397,12 +396,12 @@ def _unreported(
     if words in reported or any(words in each or each in words for each in reported):
         return
     if speaker is Speaker.USER:
-        yield UserTextReplayed(upstream_session_id=session, text=part.text)
+        yield UserTextReplayed(text=part.text)
     else:
-        yield from items.said({"type": "agentMessage"}, session, part.text)
+        yield from items.said({"type": "agentMessage"}, part.text)
 
 
-def _as_item(completed: Mapping[str, Any]) -> dict[str, Any] | None:
+def _as_item(completed: AnyJson) -> AnyJson | None:
     """Return a completed call as Codex's server tells it, None for what is no call of its own."""
     kind = text_at(completed, "type")
     # The server's own names, but stored with a capital and members in snake case (0.169.0).
@@ -425,27 +424,24 @@ def _as_item(completed: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _whole(item: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[AgentEvent]:
+def _whole(item: AnyJson) -> Iterator[AgentEvent]:
     # Codex reads files with commands: what it saw there has to be known, to know it changed since.
     read = tuple(
         path
         for each in objects_at(item, "commandActions")
         if each.get("type") == "read" and (path := text_at(each, "path"))
     )
-    made, ended = items.announced(item, session), items.updated(item, session)
+    made, ended = items.announced(item), items.updated(item)
     yield structs.replace(made, locations=made.locations or read)
     yield structs.replace(ended, locations=None)
 
 
-def _by_name(
-    call: Mapping[str, Any], session: UpstreamSessionId, output: Mapping[str, Any] | None
-) -> Iterator[AgentEvent]:
+def _by_name(call: AnyJson, output: AnyJson | None) -> Iterator[AgentEvent]:
     tool, call_id = text_at(call, "name") or text_at(call, "type"), text_at(call, "call_id")
     arguments = arguments_of(call)
     command, patched = _command(arguments), _patched(tool, arguments)
     kind = _KINDS.get(tool, "other")
     yield ToolCallAnnounced(
-        upstream_session_id=session,
         call_id=call_id,
         title=one_line(command or " ".join((tool, *patched)))[:TITLE_CHARACTERS_MAX],
         tool_kind=kind,
@@ -454,9 +450,7 @@ def _by_name(
     )
     if output is not None:
         text = output_text(output.get("output"))
-        yield ToolCallUpdated(
-            upstream_session_id=session, call_id=call_id, status=_status(kind, text), text=text
-        )
+        yield ToolCallUpdated(call_id=call_id, status=_status(kind, text), text=text)
 
 
 def _status(kind: str, output: str) -> str | None:

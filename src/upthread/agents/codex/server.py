@@ -24,8 +24,8 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 from msgspec import structs
 
+from upthread.agents._children import Children
 from upthread.agents._connection import JsonLines, ServerConnection, ServerPrompt, is_uuid
-from upthread.agents._json_lines import unknown
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, words_of_error
 from upthread.agents._process import ChildProcess
 from upthread.agents.base import OpenRequest, PromptResult
@@ -38,17 +38,23 @@ from upthread.agents.codex.items import (
     history_of,
     outcome_of_refusal,
 )
-from upthread.core.codec import member, number_at, object_at, objects_at, session_at, text_at
+from upthread.core.codec import (
+    AnyJson,
+    member,
+    number_at,
+    object_at,
+    objects_at,
+    session_at,
+    text_at,
+)
 from upthread.core.events import (
-    AgentEvent,
-    ChildEnded,
-    ChildStarted,
+    Events,
     TitleChanged,
     ToolCallAnnounced,
+    of_session,
 )
-from upthread.core.quotas import HISTORY
+from upthread.core.quotas import HISTORY, unknown
 from upthread.core.types import RETRY, Outcome, UpstreamSessionId
-from upthread.core.workstreams import ROLE_UNKNOWN
 from upthread.errors import UpstreamError
 
 _ENDS: Final[Mapping[str, Outcome]] = {
@@ -80,61 +86,7 @@ SILENT_PREFIXES: Final = (
     *("thread/queue/", "thread/section/", "thread/attachment/", "thread/prediction/"),
 )
 
-_Told: TypeAlias = Mapping[str, Any]
-_Events: TypeAlias = tuple[AgentEvent, ...]
-_Reader: TypeAlias = Callable[[_Told, UpstreamSessionId], _Events]
-
-
-class Family:
-    """A thread and all below it. `working` are the children that have not ended."""
-
-    def __init__(self, session: UpstreamSessionId) -> None:
-        self.working: set[UpstreamSessionId] = set()
-        self._session = session
-        self._parents: dict[UpstreamSessionId, UpstreamSessionId] = {}
-
-    def has_child(self, session: UpstreamSessionId) -> bool:
-        """Whether a thread is known to be below the prompt's own."""
-        return session in self._parents
-
-    def start(
-        self,
-        child: UpstreamSessionId,
-        *,
-        parent: UpstreamSessionId,
-        role: str = "",
-        call_id: str | None = None,
-    ) -> tuple[ChildStarted, ...]:
-        """Return the start of a child, nothing for one that has started already."""
-        if child in self._parents or child == self._session:
-            return ()
-        self._parents[child] = parent
-        self.working.add(child)
-        started = ChildStarted(
-            upstream_session_id=parent,
-            child_upstream_session_id=child,
-            role=role or ROLE_UNKNOWN,
-            call_id=call_id,
-        )
-        return (started,)
-
-    def goes_on(self, child: UpstreamSessionId) -> None:
-        """Note that a child has begun to work, perhaps again."""
-        # It may be given more work once it has ended, and is waited for again.
-        if child in self._parents:
-            self.working.add(child)
-
-    def end(self, child: UpstreamSessionId, status: str) -> tuple[ChildEnded, ...]:
-        """Return the end of a child's work, nothing for one that was not at work."""
-        if child not in self.working:
-            return ()
-        self.working.discard(child)
-        ended = ChildEnded(
-            upstream_session_id=self._parents[child],
-            child_upstream_session_id=child,
-            outcome=_ENDS.get(status, Outcome.UNKNOWN),
-        )
-        return (ended,)
+_Reader: TypeAlias = Callable[[AnyJson, UpstreamSessionId], Events]
 
 
 class Turn:
@@ -160,7 +112,7 @@ class Turn:
         self.tokens_in: int | None = None
         self.tokens_out: int | None = None
         self._totals: dict[UpstreamSessionId, object] = {}
-        self._family = Family(session)
+        self._children = Children(session)
         self._has_ended = False
         self._reset_at_ms: int | None = None
         self._spawning: dict[str, UpstreamSessionId] = {}
@@ -170,26 +122,22 @@ class Turn:
     def is_over(self) -> bool:
         """Whether nothing of this prompt is still to come."""
         is_cut_short = self.is_stopping or self.failure is not None
-        return self._has_ended and (is_cut_short or not self._family.working)
+        return self._has_ended and (is_cut_short or not self._children.working)
 
-    def has(self, session: UpstreamSessionId) -> bool:
-        """Whether a thread belongs to this prompt."""
-        return session == self.session or self._family.has_child(session)
-
-    def newcomers(self, method: str, told: _Told) -> tuple[UpstreamSessionId, ...]:
+    def newcomers(self, method: str, told: AnyJson) -> tuple[UpstreamSessionId, ...]:
         """Return the threads that a message is the first to name: their roles are to be learnt."""
         named = children_named(object_at(told, "item")) if method == "item/completed" else ()
         speaking = session_at(told, "threadId")
         if method in SPOKEN or method == "turn/started":
             named = (speaking, *named)
-        return tuple(each for each in dict.fromkeys(named) if each and not self.has(each))
+        return tuple(each for each in dict.fromkeys(named) if each and not self._children.has(each))
 
-    def take(self, method: str, told: _Told, *, roles: Mapping[UpstreamSessionId, str]) -> _Events:
+    def take(self, method: str, told: AnyJson, *, roles: Mapping[UpstreamSessionId, str]) -> Events:
         """Return what one message says. `roles` has the role of each newcomer."""
         session = session_at(told, "threadId")
         if not session:
             return self._of_the_server(method, told)
-        started: _Events = ()
+        started: Events = ()
         if session in self.newcomers(method, told):
             started = self._unannounced(session, roles.get(session, ""))
         reader = self._readers.get(method)
@@ -202,15 +150,16 @@ class Turn:
         # Whatever else it says ends the silence in which a limit is waited out.
         if method != "error":
             self.retrying = None
-        return (*started, *reader(told, session), *self._named(method, told, session, roles))
+        said = (*reader(told, session), *self._named(method, told, session, roles))
+        return of_session(session, (*started, *said))
 
-    def _of_the_server(self, method: str, told: _Told) -> _Events:
+    def _of_the_server(self, method: str, told: AnyJson) -> Events:
         if method == "account/rateLimits/updated":
             self._reset_at_ms = end_of_limit_ms(told.get("rateLimits"))
         is_silent = method in SILENT or method.startswith(SILENT_PREFIXES)
         return () if is_silent else (unknown(method, dict(told), None),)
 
-    def _is_stale(self, told: _Told, session: UpstreamSessionId) -> bool:
+    def _is_stale(self, told: AnyJson, session: UpstreamSessionId) -> bool:
         """Whether a message is about an earlier turn of the prompt's own thread."""
         about = text_at(told, "turnId") or text_at(told, "turn", "id")
         return bool(session == self.session and self.turn_id and about) and about != self.turn_id
@@ -221,7 +170,7 @@ class Turn:
             "turn/started": self._begun,
             "turn/completed": self._completed,
             # A child's: one that has ended says so before, with its turn.
-            "thread/closed": lambda _told, session: self._family.end(session, "interrupted"),
+            "thread/closed": lambda _told, session: self._children.end(session, Outcome.CANCELLED),
             "error": self._error,
             "item/started": self._item_started,
             "item/completed": self._item_completed,
@@ -229,25 +178,25 @@ class Turn:
             "item/plan/delta": self._delta("plan"),
             "item/reasoning/summaryTextDelta": self._delta("reasoning"),
             "item/reasoning/summaryPartAdded": self._next_part,
-            "turn/plan/updated": lambda told, session: (items.plan(told, session),),
+            "turn/plan/updated": lambda told, _session: (items.plan(told),),
             "thread/tokenUsage/updated": self._usage,
             "thread/name/updated": self._named_anew,
         }
 
     # --- turns ---------------------------------------------------------------------------------
 
-    def _begun(self, told: _Told, session: UpstreamSessionId) -> _Events:
+    def _begun(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         self.running[session] = text_at(told, "turn", "id")
         if session == self.session:
             self.turn_id = self.running[session]
-        self._family.goes_on(session)
+        self._children.goes_on(session)
         return ()
 
-    def _completed(self, told: _Told, session: UpstreamSessionId) -> _Events:
+    def _completed(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         self.running.pop(session, None)
         status = text_at(told, "turn", "status")
         if session != self.session:
-            return self._family.end(session, status)
+            return self._children.end(session, _ENDS.get(status, Outcome.UNKNOWN))
         self._has_ended = True
         if status == "failed":
             error = member(told, "turn", "error")
@@ -257,17 +206,17 @@ class Turn:
             self.is_stopping = True
         return ()
 
-    def _error(self, told: _Told, session: UpstreamSessionId) -> _Events:
+    def _error(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         """A last error is told again with the turn's end; before that Codex tries again itself."""
         if told.get("willRetry") is not True:
             return ()
         failure = failure_of_turn(told.get("error"), reset_at_ms=self._reset_at_ms)
         if session == self.session:
             self.retrying = failure
-        event = unknown(RETRY, dict(told), session)
+        event = unknown(RETRY, dict(told))
         return (structs.replace(event, progress=failure.detail),)
 
-    def _usage(self, told: _Told, session: UpstreamSessionId) -> _Events:
+    def _usage(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         """Return what a request took; told again without another one, it is no news."""
         last, total = (member(told, "tokenUsage", name) for name in ("last", "total"))
         if total is not None and self._totals.get(session) == total:
@@ -280,18 +229,18 @@ class Turn:
             # What its sub-agents took is reported under their own threads.
             self.tokens_in = _sum(self.tokens_in, number_at(last, "inputTokens"))
             self.tokens_out = _sum(self.tokens_out, number_at(last, "outputTokens"))
-        event = items.usage(told, session)
+        event = items.usage(told)
         return (event,) if event else ()
 
-    def _named_anew(self, told: _Told, session: UpstreamSessionId) -> _Events:
+    def _named_anew(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         title = text_at(told, "threadName")
         if title in {"", FIRST_NAME, self._title}:
             return ()
-        return (TitleChanged(upstream_session_id=session, title=title),)
+        return (TitleChanged(title=title),)
 
     # --- items ---------------------------------------------------------------------------------
 
-    def _item_started(self, told: _Told, session: UpstreamSessionId) -> _Events:
+    def _item_started(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         item = object_at(told, "item")
         if not items.is_call(item):
             return ()
@@ -299,38 +248,38 @@ class Turn:
             self._spawning[text_at(item, "id")] = session
         return self._announced(item, session)
 
-    def _announced(self, item: _Told, session: UpstreamSessionId) -> _Events:
+    def _announced(self, item: AnyJson, session: UpstreamSessionId) -> Events:
         key = (session, text_at(item, "id"))
         # Codex tells of a call when it starts and when it ends; it is announced once (A15).
         if key in self.calls:
             return ()
-        self.calls[key] = announced = items.announced(item, session)
+        self.calls[key] = announced = items.announced(item)
         return (announced,)
 
-    def _item_completed(self, told: _Told, session: UpstreamSessionId) -> _Events:
+    def _item_completed(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         item = object_at(told, "item")
         kind = text_at(item, "type")
         if kind == "userMessage":
             # Its own thread's is our prompt, said again; a sub-agent's is what it was asked.
-            return () if session == self.session else items.user_text(item, session)
+            return () if session == self.session else items.user_text(item)
         if items.is_call(item):
             return self._announced(item, session)  # its end comes after the children it names
         if kind == "contextCompaction":
-            return items.compacted(item, session)
+            return items.compacted(item)
         whole = items.spoken(item)
         if whole or kind in {"agentMessage", "reasoning", "plan"}:
-            return self._rest_of_text(item, session, whole)
+            return self._rest_of_text(item, whole)
         if kind in items.SILENT_ITEMS:
             return ()
-        return (unknown(f"item/{kind}", dict(item), session),)
+        return (unknown(f"item/{kind}", dict(item)),)
 
     def _named(
         self,
         method: str,
-        told: _Told,
+        told: AnyJson,
         session: UpstreamSessionId,
         roles: Mapping[UpstreamSessionId, str],
-    ) -> _Events:
+    ) -> Events:
         """Return the starts of the children a completed call names, and then how it ended."""
         item = object_at(told, "item")
         if method != "item/completed":
@@ -340,49 +289,46 @@ class Turn:
         started = tuple(
             event
             for child in children_named(item)
-            for event in self._family.start(
+            for event in self._children.start(
                 child, parent=session, role=roles.get(child, ""), call_id=call_id
             )
         )
         if not items.is_call(item):
             return started
-        closed: _Events = ()
+        closed: Events = ()
         if item.get("tool") == "closeAgent":
             closed = tuple(
                 event
                 for child in item.get("receiverThreadIds") or ()
-                for event in self._family.end(child, "interrupted")
+                for event in self._children.end(child, Outcome.CANCELLED)
             )
-        return (*started, items.updated(item, session), *closed)
+        return (*started, items.updated(item), *closed)
 
-    def _unannounced(self, child: UpstreamSessionId, role: str) -> _Events:
+    def _unannounced(self, child: UpstreamSessionId, role: str) -> Events:
         """Return the start of a child that is heard before the call that spawns it has ended."""
         # With two open calls nothing tells which of them it came from.
         spawning = list(self._spawning.items())
         call_id, parent = spawning[0] if len(spawning) == 1 else (None, self.session)
-        return self._family.start(child, parent=parent, role=role, call_id=call_id)
+        return self._children.start(child, parent=parent, role=role, call_id=call_id)
 
     # --- text ----------------------------------------------------------------------------------
 
     def _delta(self, kind: str) -> _Reader:
-        def read(told: _Told, session: UpstreamSessionId) -> _Events:
-            return self._piece(kind, told, session, text_at(told, "delta"))
+        return lambda told, _session: self._piece(kind, told, text_at(told, "delta"))
 
-        return read
-
-    def _next_part(self, told: _Told, session: UpstreamSessionId) -> _Events:
+    def _next_part(self, told: AnyJson, _session: UpstreamSessionId) -> Events:
         """The parts of a summary are apart in the whole; they are in the pieces, too."""
         gap = "\n\n" if told.get("summaryIndex") else ""
-        return self._piece("reasoning", told, session, gap)
+        return self._piece("reasoning", told, gap)
 
-    def _piece(self, kind: str, told: _Told, session: UpstreamSessionId, text: str) -> _Events:
+    def _piece(self, kind: str, told: AnyJson, text: str) -> Events:
         item_id = text_at(told, "itemId")
         self._characters[item_id] = self._characters.get(item_id, 0) + len(text)
-        return items.said({"type": kind, "id": item_id}, session, text)
+        return items.said({"type": kind, "id": item_id}, text)
 
-    def _rest_of_text(self, item: _Told, session: UpstreamSessionId, whole: str) -> _Events:
+    def _rest_of_text(self, item: AnyJson, whole: str) -> Events:
         """Return what no delta has brought; a completed item has its text whole."""
-        return items.said(item, session, whole[self._characters.pop(text_at(item, "id"), 0) :])
+        return items.said(item, whole[self._characters.pop(text_at(item, "id"), 0) :])
 
 
 def _sum(total: int | None, more: int | None) -> int | None:
@@ -445,10 +391,10 @@ class CodexServer(JsonLines):
     async def ask(
         self,
         method: str,
-        params: Mapping[str, Any],
+        params: AnyJson,
         *,
         session: UpstreamSessionId | None = None,
-    ) -> dict[str, Any]:
+    ) -> AnyJson:
         """Ask, within the start-up deadline, and return the result."""
         answer = await self._answer_to(
             method,
@@ -468,7 +414,7 @@ class CodexServer(JsonLines):
         """Tell the server something that has no answer."""
         await self.send({"method": method})
 
-    async def answer(self, request_id: object, result: Mapping[str, Any]) -> None:
+    async def answer(self, request_id: object, result: AnyJson) -> None:
         """Answer what the server asked."""
         await self.send({"id": request_id, "result": result})
 
@@ -515,16 +461,15 @@ class Threads(ServerConnection[Prompt]):
         if returned != session:
             raise self._server.opened_another(returned, session)
 
-    async def load_session(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    async def load_session(self, session: UpstreamSessionId) -> Events:
         """Return a thread's history. A call that was cut off is not in it (0.169.0)."""
         await self.resume_session(session)
         # Each history has a quota of its own: what came before counts in neither (ADR 63).
         self._server.child.allowance.renew(HISTORY)
         asked = {"threadId": session, "sortDirection": "asc"}
         stored = await self._pages("thread/items/list", asked, session=session)
-        return tuple(
-            event for each in stored for event in history_of(object_at(each, "item"), session)
-        )
+        told = (event for each in stored for event in history_of(object_at(each, "item")))
+        return of_session(session, told)
 
     async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
         """Return the threads of this machine, newest first, those of sub-agents left out."""
@@ -542,8 +487,8 @@ class Threads(ServerConnection[Prompt]):
         return forked
 
     async def _asked(
-        self, method: str, asked: Mapping[str, Any], *, session: UpstreamSessionId | None = None
-    ) -> dict[str, Any]:
+        self, method: str, asked: AnyJson, *, session: UpstreamSessionId | None = None
+    ) -> AnyJson:
         """Ask for a thread within the role's limits.
 
         Its sandbox is only ever made narrower: where the person's own is as narrow, or narrower, it
@@ -587,7 +532,7 @@ class Threads(ServerConnection[Prompt]):
         return ""  # a child without a role is a child all the same
 
     async def _pages(
-        self, method: str, asked: Mapping[str, Any], *, session: UpstreamSessionId | None = None
+        self, method: str, asked: AnyJson, *, session: UpstreamSessionId | None = None
     ) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         cursor: str | None = None
@@ -608,9 +553,9 @@ class Threads(ServerConnection[Prompt]):
             hint="neither its sessions nor a history can be confirmed; please report this",
         )
 
-    def _named(self, asked: str, answer: Mapping[str, Any]) -> UpstreamSessionId:
+    def _named(self, asked: str, answer: AnyJson) -> UpstreamSessionId:
         return self._server.session_named(text_at(answer, "thread", "id"), asked)
 
 
-def _sandbox_in(answer: Mapping[str, Any]) -> str:
+def _sandbox_in(answer: AnyJson) -> str:
     return text_at(answer, "sandbox", "type")

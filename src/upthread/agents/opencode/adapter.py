@@ -35,7 +35,6 @@ from upthread.agents._connection import (
     open_elsewhere,
     require_usable,
 )
-from upthread.agents._json_lines import Unreadable, unknown
 from upthread.agents._prompt import CallListener, RunningPrompt, listening
 from upthread.agents.base import (
     AgentConnection,
@@ -57,11 +56,11 @@ from upthread.agents.opencode.server import (
 )
 from upthread.agents.opencode.turn import SPOKEN, Turn, detail_of_finish, history, window_of
 from upthread.core.agents import AGENTS
-from upthread.core.codec import member, object_at, objects_at, session_at, text_at
-from upthread.core.events import AgentEvent
-from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX, one_line_name
+from upthread.core.codec import AnyJson, member, object_at, objects_at, session_at, text_at
+from upthread.core.events import Events
+from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX, Unreadable, one_line_name, unknown
 from upthread.core.roles.limits import EDITING, RoleLimits, denies_wholly, named_tools
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.types import Environment, Outcome, UpstreamSessionId
 from upthread.errors import QuotaExceededError, UpstreamError
 from upthread.tasks import task_group
 
@@ -136,7 +135,7 @@ class Sessions(ServerConnection[_Prompt]):
         refused.message += "; it does not list this session"
         refused.outcome = Outcome.MISSING
 
-    async def load_session(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    async def load_session(self, session: UpstreamSessionId) -> Events:
         """Return a session's history. One whose messages it cannot read is `corrupted`."""
         await self.resume_session(session)
         try:
@@ -173,7 +172,7 @@ async def _require_directory(session: UpstreamSessionId, directory: str) -> None
         )
 
 
-def prompt_limits(limits: RoleLimits, *, agent: str) -> Mapping[str, Any]:
+def prompt_limits(limits: RoleLimits, *, agent: str) -> AnyJson:
     """Return the members of a prompt's body that hold the limits, none for none."""
     off = [tool for tool in (*TOOLS, *MORE_TOOLS) if denies_wholly(limits, tool)]
     off += ["edit"] if all(denies_wholly(limits, tool) for tool in EDITING) else []
@@ -243,7 +242,7 @@ class OpenCodeConnection(Sessions):
     def capabilities(self) -> Capabilities:
         return self._capabilities
 
-    def _call_request(self, told: Mapping[str, Any]) -> PermissionRequest:
+    def _call_request(self, told: AnyJson) -> PermissionRequest:
         return call_request(told)
 
     # --- its life ------------------------------------------------------------------------------
@@ -359,7 +358,7 @@ class OpenCodeConnection(Sessions):
         return True
 
     def _new_prompt(self, session: UpstreamSessionId) -> _Prompt:
-        def window(message: Mapping[str, Any]) -> int | None:
+        def window(message: AnyJson) -> int | None:
             return window_of(self._providers, message)
 
         turn = Turn(session, stale=self._stale, window_of=window, now_ms=self._now_ms)
@@ -407,7 +406,7 @@ class OpenCodeConnection(Sessions):
 
     async def _abort(self, prompt: _Prompt) -> None:
         # What an abort cannot reach is ended by the deadline for cancelling.
-        for session in (*sorted(prompt.turn.in_background), prompt.running.session):
+        for session in (*sorted(prompt.turn.family.in_background), prompt.running.session):
             with suppress(ApiError, ServerGoneError, TimeoutError):
                 await self._server.client.post(path_of(session, "abort"))
 
@@ -463,7 +462,7 @@ class OpenCodeConnection(Sessions):
             return
         if isinstance(event, Unreadable) or not kind:
             raw = event.raw if isinstance(event, Unreadable) else event
-            await self._deliver((unknown("unreadable_event", raw, None),), prompt.running)
+            await self._deliver((unknown("unreadable_event", raw),), prompt.running)
             return
         await self._deliver(prompt.turn.take(kind, properties), prompt.running)
         self._answer(prompt, kind, properties, text_at(event, "directory"))
@@ -492,17 +491,15 @@ class OpenCodeConnection(Sessions):
         prompt.turn.end_unbegun()
         prompt.end_if_over()
 
-    def _take_late(self, kind: str, properties: Mapping[str, Any]) -> None:
+    def _take_late(self, kind: str, properties: AnyJson) -> None:
         """Count what was said after a prompt's end, and remember its messages as not the next's."""
         self._late_events += kind in SPOKEN
         if kind == "message.updated":
             self._stale.add(text_at(properties, "info", "id"))
 
-    def _answer(
-        self, prompt: _Prompt, kind: str, properties: Mapping[str, Any], directory: str
-    ) -> None:
+    def _answer(self, prompt: _Prompt, kind: str, properties: AnyJson, directory: str) -> None:
         """Have a question answered in a task of its own: the others are not kept waiting."""
-        if not prompt.turn.has(session_at(properties, "sessionID")):
+        if not prompt.turn.family.has(session_at(properties, "sessionID")):
             return
         client = self._server.client
         if kind in {"permission.asked", "question.asked"}:
@@ -549,7 +546,7 @@ def _gate(given: Mapping[str, str], calls: CallListener) -> dict[str, str] | Non
     return {**calls.environment, **gate} if gate is not None else None
 
 
-def with_gate(environment: Mapping[str, str]) -> dict[str, str] | None:
+def with_gate(environment: Environment) -> dict[str, str] | None:
     """Return the variable that adds the plug-in to what it held; None where that cannot be read."""
     given: Any = {}
     if environment.get(CONFIG):

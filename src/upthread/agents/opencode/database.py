@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -29,11 +29,11 @@ from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable
 from upthread.agent_stores.lines import LINE_BYTES_MAX, read_object
 from upthread.agent_stores.reader import texts_in
 from upthread.boundary.files import through_links
-from upthread.core.codec import object_at, objects_at, text_at
+from upthread.core.codec import AnyJson, object_at, objects_at, text_at
 from upthread.core.types import JsonObject, JsonValue
 from upthread.errors import StoreError
 
-Row: TypeAlias = Mapping[str, Any]
+Row: TypeAlias = AnyJson
 """A session's columns, as many as its table has."""
 
 _OF_1: Final = {
@@ -132,7 +132,7 @@ class Database:
             query += f" ORDER BY {order} DESC LIMIT ?2"
             for values in self.connection.execute(query, (session_id, most)):
                 told = zip(names, values, strict=True)
-                row: dict[str, Any] = {name: each for name, each in told if each}
+                row: AnyJson = {name: each for name, each in told if each}
                 rows[row.get("id")] = {**rows.get(row.get("id"), {}), **row}
         return sorted(rows.values(), key=lambda row: -number_of(row.get("time_updated")))
 

@@ -62,7 +62,7 @@ from upthread.boundary.files import streamed
 from upthread.boundary.programs import users_of
 from upthread.core import types
 from upthread.core.codec import encode_json, member, number_at, object_at, text_at
-from upthread.core.events import INTERRUPTED, AgentEvent
+from upthread.core.events import INTERRUPTED, AgentEvent, of_session
 from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonObject, JsonValue, UpstreamSessionId
@@ -431,9 +431,8 @@ def _stored(database: Database, session: str) -> StoredSession | None:
 
 def _events(message: Message, session: UpstreamSessionId) -> Iterator[AgentEvent]:
     yield from history([{"info": message.info, "parts": [*message.parts]}], session)
-    held = usage(message.info, session, window=None)
-    if held is not None:
-        yield held
+    held = usage(message.info, window=None)
+    yield from of_session(session, [held] if held else [])
 
 
 def _child_of(database: Database, call: CutOffCall) -> str:

@@ -29,16 +29,15 @@ from upthread.agents._connection import (
     is_signal,
     start_of,
 )
-from upthread.agents._json_lines import Unreadable, read_json, unknown
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
 from upthread.agents._process import ChildProcess, started_child
 from upthread.agents._prompt import REJECT, RunningPrompt, permission
 from upthread.agents.base import AnswerPermission, OpenRequest, PermissionRequest
 from upthread.agents.opencode.turn import tool_kind
-from upthread.core.codec import object_at, session_at, text_at, texts_at
-from upthread.core.quotas import ANSWER, FRAME, Allowance
+from upthread.core.codec import AnyJson, object_at, session_at, text_at, texts_at
+from upthread.core.quotas import ANSWER, FRAME, Allowance, Unreadable, read_json, unknown
 from upthread.core.runs.stops import NOT_ANSWERED
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.types import Environment, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
 # Port 0 is 4096 where that is free, else any other (1.18.33): it prints which.
@@ -280,7 +279,7 @@ class OpenCodeServer(RunningAgent):
 
 @asynccontextmanager
 async def started_server(
-    agent: str, command: tuple[str, ...], request: OpenRequest, environment: Mapping[str, str]
+    agent: str, command: tuple[str, ...], request: OpenRequest, environment: Environment
 ) -> AsyncGenerator[OpenCodeServer]:
     """Start a server and wait until it listens; leaving the context ends it.
 
@@ -352,7 +351,7 @@ OPTIONS: Final = (("once", "allow_once"), ("always", "allow_always"), (REJECT, "
 async def answer_asked(
     client: OpenCodeClient,
     answer_permission: AnswerPermission,
-    asked: Mapping[str, Any],
+    asked: AnyJson,
     running: RunningPrompt,
     directory: str,
 ) -> None:
@@ -363,7 +362,7 @@ async def answer_asked(
 
 
 async def dismiss_question(
-    client: OpenCodeClient, asked: Mapping[str, Any], running: RunningPrompt, directory: str
+    client: OpenCodeClient, asked: AnyJson, running: RunningPrompt, directory: str
 ) -> None:
     """Dismiss one `question.asked`."""
     session = session_at(asked, "sessionID")
@@ -380,7 +379,7 @@ async def _post(client: OpenCodeClient, path: str, directory: str, body: object)
         await client.post(path, body, {"directory": directory} if directory else None)
 
 
-def call_request(told: Mapping[str, Any]) -> PermissionRequest:
+def call_request(told: AnyJson) -> PermissionRequest:
     """Return a call that is about to run, as our plug-in tells it."""
     tool, arguments = text_at(told, "tool"), told.get("arguments")
     return PermissionRequest(
@@ -395,7 +394,7 @@ def call_request(told: Mapping[str, Any]) -> PermissionRequest:
     )
 
 
-def request_of(asked: Mapping[str, Any]) -> PermissionRequest:
+def request_of(asked: AnyJson) -> PermissionRequest:
     """Return a `permission.asked` as the port has it."""
     permission = text_at(asked, "permission")
     details = object_at(asked, "metadata")

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Set
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from upthread.agents._json_lines import unknown
+from upthread.agents._children import Children
 from upthread.agents._outcomes import (
     ended_with,
     outcome_of_refusal,
@@ -33,20 +33,27 @@ from upthread.agents._outcomes import (
 )
 from upthread.agents.base import PromptResult
 from upthread.core import events
-from upthread.core.codec import member, number_at, object_at, objects_at, session_at, text_at
+from upthread.core.codec import (
+    AnyJson,
+    member,
+    number_at,
+    object_at,
+    objects_at,
+    session_at,
+    text_at,
+)
 from upthread.core.events import (
     AgentEvent,
-    ChildEnded,
-    ChildStarted,
     ContextCompacted,
+    Events,
     TitleChanged,
     UsageReported,
+    of_session,
 )
-from upthread.core.quotas import TITLE_CHARACTERS_MAX
+from upthread.core.quotas import TITLE_CHARACTERS_MAX, unknown
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.text import one_line
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.core.workstreams import ROLE_UNKNOWN
 
 SILENT_PARTS: Final = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent"})
 """Parts about OpenCode's own bookkeeping, not about the conversation: no event."""
@@ -81,11 +88,10 @@ def tool_kind(tool: str) -> str:
     return TOOL_KINDS.get(tool, "other")
 
 
-def announced(part: Mapping[str, Any], session: UpstreamSessionId) -> events.ToolCallAnnounced:
+def announced(part: AnyJson) -> events.ToolCallAnnounced:
     """Return the call a tool part is about, with what is known of it by now."""
     tool = text_at(part, "tool")
     return events.ToolCallAnnounced(
-        upstream_session_id=session,
         call_id=text_at(part, "callID"),
         title=_title(part) or tool,
         tool_kind=tool_kind(tool),
@@ -96,14 +102,12 @@ def announced(part: Mapping[str, Any], session: UpstreamSessionId) -> events.Too
 
 
 def updated(
-    part: Mapping[str, Any],
-    session: UpstreamSessionId,
+    part: AnyJson,
     *,
     child: UpstreamSessionId | None = None,
 ) -> events.ToolCallUpdated:
     """Return how a tool part's call stands. `child` is the session it gave its work to."""
     return events.ToolCallUpdated(
-        upstream_session_id=session,
         call_id=text_at(part, "callID"),
         status=STATUSES.get(text_at(part, "state", "status")),
         title=_title(part) or None,
@@ -114,7 +118,7 @@ def updated(
     )
 
 
-def _title(part: Mapping[str, Any]) -> str:
+def _title(part: AnyJson) -> str:
     """Return what a call is named by, the same while it runs and at its end.
 
     OpenCode's own title comes at the end.
@@ -124,12 +128,12 @@ def _title(part: Mapping[str, Any]) -> str:
     return one_line(text_at(part, "state", "input", "command") or named)[:TITLE_CHARACTERS_MAX]
 
 
-def _locations(part: Mapping[str, Any]) -> tuple[str, ...]:
+def _locations(part: AnyJson) -> tuple[str, ...]:
     path = text_at(part, "state", "input", "filePath")
     return (path,) if path else ()
 
 
-def _printed(part: Mapping[str, Any]) -> str | None:
+def _printed(part: AnyJson) -> str | None:
     """Return what a call printed: its output, else its error, else its output so far."""
     for path in (("output",), ("error",), ("metadata", "output")):
         found = member(part, "state", *path)
@@ -138,7 +142,7 @@ def _printed(part: Mapping[str, Any]) -> str | None:
     return None
 
 
-def child_named(part: Mapping[str, Any]) -> UpstreamSessionId | None:
+def child_named(part: AnyJson) -> UpstreamSessionId | None:
     """Return the session a `task` call gave its work to, None for another call or none yet."""
     if text_at(part, "tool") != "task":
         return None
@@ -149,13 +153,13 @@ def child_named(part: Mapping[str, Any]) -> UpstreamSessionId | None:
     return UpstreamSessionId(found["id"] or found["older"]) if found else None
 
 
-def goes_on_in_background(part: Mapping[str, Any]) -> bool:
+def goes_on_in_background(part: AnyJson) -> bool:
     """Whether a `task` call ended and the child it started did not."""
     found = _TASK_TEXT.search(text_at(part, "state", "output"))
     return found is not None and found["state"] == "running"
 
 
-def end_of_background(part: Mapping[str, Any]) -> tuple[UpstreamSessionId, bool] | None:
+def end_of_background(part: AnyJson) -> tuple[UpstreamSessionId, bool] | None:
     """Return the child that OpenCode says has ended in the background, and whether it went well.
 
     It tells so where a user would speak; None for what a user says.
@@ -169,29 +173,23 @@ def end_of_background(part: Mapping[str, Any]) -> tuple[UpstreamSessionId, bool]
     return UpstreamSessionId(found["id"]), found["state"] == "completed"
 
 
-def said(
-    part: Mapping[str, Any], session: UpstreamSessionId, text: str, *, message_id: str
-) -> AgentEvent:
+def said(part: AnyJson, text: str, *, message_id: str) -> AgentEvent:
     """Return a piece of the agent's text or reasoning."""
     if part.get("type") == "reasoning":
-        return events.ReasoningReceived(upstream_session_id=session, text=text)
-    return events.TextReceived(
-        upstream_session_id=session, text=text, message_id=message_id or None
-    )
+        return events.ReasoningReceived(text=text)
+    return events.TextReceived(text=text, message_id=message_id or None)
 
 
-def user_text(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+def user_text(part: AnyJson) -> Events:
     """Return what the user said; what OpenCode wrote in the user's place is not said by one."""
     if part.get("type") != "text" or part.get("synthetic") is True:
         return ()
     message_id = text_at(part, "messageID") or None
     text = text_at(part, "text")
-    return (events.UserTextReplayed(upstream_session_id=session, text=text, message_id=message_id),)
+    return (events.UserTextReplayed(text=text, message_id=message_id),)
 
 
-def usage(
-    message: Mapping[str, Any], session: UpstreamSessionId, *, window: int | None
-) -> events.UsageReported | None:
+def usage(message: AnyJson, *, window: int | None) -> events.UsageReported | None:
     """Return what a message's request took and the session then holds, None while not known.
 
     A message is one request to the model (1.18.33).
@@ -202,7 +200,6 @@ def usage(
     fresh, cached, cache_written = (number_at(message, "tokens", *name) for name in _READ)
     read = sum(filter(None, (fresh, cached, cache_written)))
     return events.UsageReported(
-        upstream_session_id=session,
         tokens_used=total,
         tokens_window=window,
         tokens_read=read,
@@ -212,51 +209,50 @@ def usage(
     )
 
 
-def plan(todos: object, session: UpstreamSessionId) -> events.PlanChanged:
+def plan(todos: object) -> events.PlanChanged:
     """Return the to-do list of a `todo.updated`."""
     entries = objects_at(todos, "todos")
     return events.PlanChanged(
-        upstream_session_id=session,
         entries=tuple((text_at(one, "content"), text_at(one, "status")) for one in entries),
     )
 
 
-def history(messages: object, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+def history(messages: object, session: UpstreamSessionId) -> Events:
     """Return a session's stored messages as events, in order (A5)."""
     stored = objects_at({"messages": messages}, "messages")
-    return tuple(event for message in stored for event in _events_of(message, session))
+    return of_session(session, (event for each in stored for event in _events_of(each)))
 
 
-def _events_of(message: Mapping[str, Any], session: UpstreamSessionId) -> list[AgentEvent]:
+def _events_of(message: AnyJson) -> list[AgentEvent]:
     is_summary = member(message, "info", "summary") is True
     reply_part = summary if is_summary else _reply_part
     reader = user_text if text_at(message, "info", "role") == "user" else reply_part
-    found = [event for part in objects_at(message, "parts") for event in reader(part, session)]
+    found = [event for part in objects_at(message, "parts") for event in reader(part)]
     if found and is_summary:
         # OpenCode streams this event after the summary, and stores none.
-        found.append(events.ContextCompacted(upstream_session_id=session))
+        found.append(events.ContextCompacted())
     return found
 
 
-def summary(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+def summary(part: AnyJson) -> Events:
     """Return the summary of a compaction once it is whole: it is no reply of the agent."""
     is_whole = member(part, "time", "end") is not None
     if part.get("type") != "text" or not is_whole:
         return ()
-    return (unknown("compaction_summary", dict(part), session),)
+    return (unknown("compaction_summary", dict(part)),)
 
 
-def _reply_part(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+def _reply_part(part: AnyJson) -> Events:
     kind = text_at(part, "type")
     if kind in {"text", "reasoning"}:
         text = text_at(part, "text")
-        return (said(part, session, text, message_id=text_at(part, "messageID")),) if text else ()
+        return (said(part, text, message_id=text_at(part, "messageID")),) if text else ()
     if kind == "tool":
-        return announced(part, session), updated(part, session, child=child_named(part))
-    return () if kind in SILENT_PARTS else (unknown(kind, dict(part), session),)
+        return announced(part), updated(part, child=child_named(part))
+    return () if kind in SILENT_PARTS else (unknown(kind, dict(part)),)
 
 
-def window_of(providers: object, message: Mapping[str, Any]) -> int | None:
+def window_of(providers: object, message: AnyJson) -> int | None:
     """Return the size of the window of a message's model, from `GET /config/providers`."""
     for provider in objects_at(providers, "providers"):
         if provider.get("id") == message.get("providerID"):
@@ -359,113 +355,77 @@ SILENT_PREFIXES: Final = ("session.next.", "permission.", "question.", "file.", 
 SPOKEN: Final = frozenset({"message.part.updated", "message.part.delta"})
 """Events that carry what somebody said or did."""
 SUMMARY: Final = "summary"
-_Events: TypeAlias = tuple[AgentEvent, ...]
-_Reader: TypeAlias = Callable[[Mapping[str, Any], UpstreamSessionId], _Events]
+_Reader: TypeAlias = Callable[[AnyJson, UpstreamSessionId], Events]
 
 
-class Family:
-    """A session and all below it."""
+class Family(Children):
+    """A session and all below it, those that were made and have not been heard of included.
+
+    `in_background` are the children that work on though their calls have been answered, `silent`
+    the sessions that stand still.
+    """
 
     def __init__(self, session: UpstreamSessionId) -> None:
-        self._parents: dict[UpstreamSessionId, UpstreamSessionId] = {}
-        self._roles: dict[UpstreamSessionId, str] = {}
-        self._started: set[UpstreamSessionId] = {session}
-        self._ended: set[UpstreamSessionId] = set()
+        super().__init__(session)
         self.in_background: set[UpstreamSessionId] = set()
         self.silent: set[UpstreamSessionId] = set()
+        self._made: dict[UpstreamSessionId, tuple[UpstreamSessionId, str]] = {}
 
     def has(self, session: UpstreamSessionId) -> bool:
-        """Whether a session is the prompt's own or one below it."""
-        return session in self._started or session in self._parents
+        return super().has(session) or session in self._made
 
-    def born(self, made: Mapping[str, Any]) -> None:
+    def born(self, made: AnyJson) -> None:
         """Take note of a session that was made; one of another family is let be."""
         parent = session_at(made, "parentID")
         if self.has(parent):
-            child = session_at(made, "id")
-            self._parents[child] = parent
-            self._roles[child] = text_at(made, "agent") or ROLE_UNKNOWN
+            self._made[session_at(made, "id")] = parent, text_at(made, "agent")
 
-    def speaks(self, session: UpstreamSessionId) -> tuple[ChildStarted, ...]:
+    def speaks(self, session: UpstreamSessionId) -> Events:
         """Return the start of a child that is heard before any call named it."""
-        return self._start(session, call_id=None)
+        if session not in self._made:
+            return ()
+        parent, role = self._made[session]
+        return self.start(session, parent=parent, role=role)
 
-    def called(
-        self, part: Mapping[str, Any], session: UpstreamSessionId
-    ) -> tuple[ChildStarted, ...]:
+    def called(self, part: AnyJson, session: UpstreamSessionId) -> Events:
         """Return the start of the child that a call names, nothing for any other call."""
         child = child_named(part)
-        if child is None or child in self._started:
+        if child is None:
             return ()
         # One that another session gives work to keeps the parent it was made by (1.18.33).
-        self._parents.setdefault(child, session)
-        role = text_at(part, "state", "input", "subagent_type")
-        self._roles[child] = role or self._roles.get(child, ROLE_UNKNOWN)
-        return self._start(child, call_id=text_at(part, "callID"))
+        parent, role = self._made.get(child, (session, ""))
+        asked = text_at(part, "state", "input", "subagent_type")
+        return self.start(child, parent=parent, role=asked or role, call_id=text_at(part, "callID"))
 
-    def returned(
-        self, part: Mapping[str, Any], session: UpstreamSessionId
-    ) -> tuple[ChildEnded, ...]:
+    def returned(self, part: AnyJson) -> Events:
         """Return the end of the child whose call has its result, unless it goes on by itself."""
-        child = child_named(part)
-        if child is None or child not in self._started or child in self._ended:
-            return ()
-        status = text_at(part, "state", "status")
-        if status not in {"completed", "error"}:
+        child, status = child_named(part), text_at(part, "state", "status")
+        if child is None or child not in self.working or status not in {"completed", "error"}:
             return ()
         # Its call is answered at once, and it works on (1.18.33, where that is switched on).
         if goes_on_in_background(part):
             self.in_background.add(child)
             return ()
-        outcome = Outcome.OK if status == "completed" else Outcome.UNKNOWN
-        return (self._end(child, session, outcome),)
+        return self.end(child, Outcome.OK if status == "completed" else Outcome.UNKNOWN)
 
-    def told_of_end(
-        self, part: Mapping[str, Any], session: UpstreamSessionId, *, otherwise: Outcome
-    ) -> tuple[ChildEnded, ...]:
+    def told_of_end(self, part: AnyJson, *, otherwise: Outcome) -> Events:
         """Return the end of a child in the background that a session has been told of.
 
         `otherwise` is what it came to where it did not end well.
         """
-        found = end_of_background(part)
-        if found is None or found[0] not in self.in_background:
+        child, went_well = end_of_background(part) or (None, False)
+        if child is None or child not in self.in_background:
             return ()
-        child, went_well = found
-        return (self._end(child, session, Outcome.OK if went_well else otherwise),)
+        return self.end(child, Outcome.OK if went_well else otherwise)
 
-    def note_idle(self, child: UpstreamSessionId, *, is_idle: bool) -> None:
-        """Take note that a child stands still, or works again; `silent` are those that do."""
-        if is_idle:
-            self.silent.add(child)
-        else:
-            self.silent.discard(child)
-
-    def end_background(self, outcome: Outcome, *, only_silent: bool) -> tuple[ChildEnded, ...]:
+    def end_background(self, outcome: Outcome, *, only_silent: bool) -> Events:
         """Return the ends of children in the background whose end nobody is told of any more."""
         over = self.in_background & self.silent if only_silent else set(self.in_background)
-        return tuple(self._end(child, self._parents[child], outcome) for child in sorted(over))
+        return tuple(event for child in sorted(over) for event in self.end(child, outcome))
 
-    def _end(
-        self, child: UpstreamSessionId, session: UpstreamSessionId, outcome: Outcome
-    ) -> ChildEnded:
-        self._ended.add(child)
+    def end(self, child: UpstreamSessionId, outcome: Outcome) -> Events:
         self.in_background.discard(child)
-        return ChildEnded(
-            upstream_session_id=session, child_upstream_session_id=child, outcome=outcome
-        )
-
-    def _start(self, child: UpstreamSessionId, *, call_id: str | None) -> tuple[ChildStarted, ...]:
-        parent = self._parents.get(child)
-        if parent is None or child in self._started:
-            return ()
-        self._started.add(child)
-        started = ChildStarted(
-            upstream_session_id=parent,
-            child_upstream_session_id=child,
-            role=self._roles[child],
-            call_id=call_id,
-        )
-        return (started,)
+        return super().end(child, outcome)
 
 
 class Turn:
@@ -480,7 +440,7 @@ class Turn:
         session: UpstreamSessionId,
         *,
         stale: Set[str],
-        window_of: Callable[[Mapping[str, Any]], int | None],
+        window_of: Callable[[AnyJson], int | None],
         now_ms: Callable[[], int],
     ) -> None:
         self.session = session
@@ -494,7 +454,7 @@ class Turn:
         self._stale = stale
         self._window_of = window_of
         self._now_ms = now_ms
-        self._family = Family(session)
+        self.family = Family(session)
         self.failure_before: PromptResult | None = None
         self._has_begun = False
         self._has_reply = False
@@ -506,26 +466,22 @@ class Turn:
         self._characters: dict[str, int] = {}
         self._announced: set[str] = set()
 
-    def has(self, session: UpstreamSessionId) -> bool:
-        """Whether a session belongs to this prompt."""
-        return self._family.has(session)
-
-    def take(self, kind: str, properties: Mapping[str, Any]) -> _Events:
+    def take(self, kind: str, properties: AnyJson) -> Events:
         """Return what one event of the server says that belongs to this prompt."""
         if kind == "session.created":
-            self._family.born(object_at(properties, "info"))
+            self.family.born(object_at(properties, "info"))
             return ()
         session = UpstreamSessionId(text_at(properties, "sessionID") or self.session)
-        if not self._family.has(session):
+        if not self.family.has(session):
             self.late += kind in SPOKEN
             return ()
         reader = self._readers.get(kind)
         if reader is not None:
-            return reader(properties, session)
+            return of_session(session, reader(properties, session))
         is_silent = kind in SILENT_EVENTS or kind.startswith(SILENT_PREFIXES)
         if is_silent or "sessionID" not in properties:
             return ()
-        return (unknown(kind, dict(properties), session),)
+        return of_session(session, (unknown(kind, dict(properties)),))
 
     @property
     def is_answered(self) -> bool:
@@ -533,22 +489,17 @@ class Turn:
         return any(role != "user" for role in self.messages.values())
 
     @property
-    def in_background(self) -> frozenset[UpstreamSessionId]:
-        """The sub-agents that work on though their calls have been answered."""
-        return frozenset(self._family.in_background)
-
-    @property
     def has_silent_child(self) -> bool:
         """Whether one of them stands still, and its end has not been told."""
-        return not self._family.in_background.isdisjoint(self._family.silent)
+        return not self.family.in_background.isdisjoint(self.family.silent)
 
-    def end_silent(self) -> _Events:
+    def end_silent(self) -> Events:
         """End the sub-agents that stand still and of whose end nothing was told."""
-        return self._settle(self._family.end_background(Outcome.UNKNOWN, only_silent=True))
+        return self._settle(self.family.end_background(Outcome.UNKNOWN, only_silent=True))
 
-    def end_background(self) -> _Events:
+    def end_background(self) -> Events:
         """End all of them: the prompt was stopped, and they with it."""
-        return self._settle(self._family.end_background(Outcome.CANCELLED, only_silent=False))
+        return self._settle(self.family.end_background(Outcome.CANCELLED, only_silent=False))
 
     def end_unbegun(self) -> None:
         """End a prompt that has not become a message: what went wrong before was its own.
@@ -567,15 +518,13 @@ class Turn:
             "session.status": self._status,
             "session.error": self._error,
             "session.updated": self._session,
-            "session.compacted": lambda _, session: (
-                ContextCompacted(upstream_session_id=session),
-            ),
-            "todo.updated": lambda properties, session: (plan(properties, session),),
+            "session.compacted": lambda _told, _session: (ContextCompacted(),),
+            "todo.updated": lambda properties, _session: (plan(properties),),
         }
 
     # --- messages ------------------------------------------------------------------------------
 
-    def _message(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _message(self, properties: AnyJson, session: UpstreamSessionId) -> Events:
         message = object_at(properties, "info")
         message_id, role = text_at(message, "id"), text_at(message, "role")
         if message_id in self._stale:
@@ -584,7 +533,7 @@ class Turn:
         # By its value: a user's message has a `summary` too, which is an object (1.18.33).
         self.messages[message_id] = SUMMARY if message.get("summary") is True else role
         if session != self.session:
-            return self._told_usage(message, session)
+            return self._told_usage(message)
         if role == "user":
             self._has_begun, self.failure_before = True, None
             return ()
@@ -594,19 +543,19 @@ class Turn:
         # An earlier one is told of again, too, and how it ended is not how the prompt did.
         if message_id == self._newest:
             self._note_end(message)
-        return self._told_usage(message, session)
+        return self._told_usage(message)
 
-    def _note_end(self, message: Mapping[str, Any]) -> None:
+    def _note_end(self, message: AnyJson) -> None:
         self.finish = text_at(message, "finish")
         if member(message, "time", "completed") is not None:
             self._has_reply = True
         if message.get("error") is not None:
             self.failure = failure_of_message(message["error"], now_ms=self._now_ms())
 
-    def _told_usage(self, message: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _told_usage(self, message: AnyJson) -> Events:
         """Return what a message's request took, once: a message is told of several times."""
         message_id = text_at(message, "id")
-        told = usage(message, session, window=self._window_of(message))
+        told = usage(message, window=self._window_of(message))
         if told is None or told == self._usage.get(message_id):
             return ()
         self._usage[message_id] = told
@@ -614,7 +563,7 @@ class Turn:
 
     # --- parts ---------------------------------------------------------------------------------
 
-    def _part(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _part(self, properties: AnyJson, session: UpstreamSessionId) -> Events:
         part = object_at(properties, "part")
         message_id = text_at(part, "messageID")
         if message_id in self._stale:
@@ -622,35 +571,33 @@ class Turn:
             return ()
         # The deltas of a part do not say of what type it is.
         self._part_types[text_at(part, "id")] = text_at(part, "type")
-        started = self._family.speaks(session)
+        started = self.family.speaks(session)
         return (*started, *self._of_part(part, session, self.messages.get(message_id, "")))
 
-    def _of_part(
-        self, part: Mapping[str, Any], session: UpstreamSessionId, spoken_by: str
-    ) -> _Events:
+    def _of_part(self, part: AnyJson, session: UpstreamSessionId, spoken_by: str) -> Events:
         kind = text_at(part, "type")
         if spoken_by == "user":
             return self._of_user(part, session)
         if spoken_by == SUMMARY:
-            return summary(part, session)
+            return summary(part)
         if kind in {"text", "reasoning"}:
-            return self._rest_of_text(part, session)
+            return self._rest_of_text(part)
         if kind == "tool":
             return self._call(part, session)
-        return () if kind in SILENT_PARTS else (unknown(kind, dict(part), session),)
+        return () if kind in SILENT_PARTS else (unknown(kind, dict(part)),)
 
-    def _of_user(self, part: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _of_user(self, part: AnyJson, session: UpstreamSessionId) -> Events:
         otherwise = Outcome.CANCELLED if self.is_stopping else Outcome.UNKNOWN
-        ended = self._family.told_of_end(part, session, otherwise=otherwise)
+        ended = self.family.told_of_end(part, otherwise=otherwise)
         if session != self.session:
-            return (*ended, *user_text(part, session))
+            return (*ended, *user_text(part))
         if not ended:
             return ()
         # It goes on from what it is told: what it said before is no end.
         self._has_reply, self._is_idle = False, False
-        return (*ended, unknown("background_ended", dict(part), session))
+        return (*ended, unknown("background_ended", dict(part)))
 
-    def _delta(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _delta(self, properties: AnyJson, session: UpstreamSessionId) -> Events:
         part_id, message_id = text_at(properties, "partID"), text_at(properties, "messageID")
         if message_id in self._stale:
             self.late += 1
@@ -662,53 +609,56 @@ class Turn:
         text = text_at(properties, "delta")
         self._characters[part_id] = self._characters.get(part_id, 0) + len(text)
         part = {"type": kind}
-        return (said(part, session, text, message_id=message_id),) if text else ()
+        return (said(part, text, message_id=message_id),) if text else ()
 
-    def _rest_of_text(self, part: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _rest_of_text(self, part: AnyJson) -> Events:
         """Return what no delta has brought; at its end a part is told whole."""
         part_id, text = text_at(part, "id"), text_at(part, "text")
         rest = text[self._characters.get(part_id, 0) :]
         if not rest:
             return ()
         self._characters[part_id] = len(text)
-        return (said(part, session, rest, message_id=text_at(part, "messageID")),)
+        return (said(part, rest, message_id=text_at(part, "messageID")),)
 
-    def _call(self, part: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
-        announcement: _Events = ()
+    def _call(self, part: AnyJson, session: UpstreamSessionId) -> Events:
+        announcement: Events = ()
         if text_at(part, "id") not in self._announced:
             self._announced.add(text_at(part, "id"))
-            announcement = (announced(part, session),)
+            announcement = (announced(part),)
             if text_at(part, "state", "status") == "pending":
                 return announcement
-        started = self._family.called(part, session)
-        changed = updated(part, session, child=child_named(part))
-        return (*announcement, *started, changed, *self._family.returned(part, session))
+        started = self.family.called(part, session)
+        changed = updated(part, child=child_named(part))
+        return (*announcement, *started, changed, *self.family.returned(part))
 
     # --- the session ---------------------------------------------------------------------------
 
-    def _status(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _status(self, properties: AnyJson, session: UpstreamSessionId) -> Events:
         status = object_at(properties, "status")
         # A sub-agent's as well: the prompt waits for it.
         if status.get("type") == "retry":
             # The first one counts: OpenCode retries on until it is aborted.
             self.given_up = self.given_up or failure_of_retry(status, now_ms=self._now_ms())
-            return (unknown("session.status", dict(status), session),)
+            return (unknown("session.status", dict(status)),)
         is_idle = status.get("type") == "idle"
         if session == self.session:
             self._is_idle = is_idle
             return self.end_background() if is_idle and self.is_stopping else self._settle()
-        self._family.note_idle(session, is_idle=is_idle)
+        if is_idle:
+            self.family.silent.add(session)
+        else:
+            self.family.silent.discard(session)
         return ()
 
-    def _settle(self, events: _Events = ()) -> _Events:
+    def _settle(self, events: Events = ()) -> Events:
         """Return the events, and be over where nothing more is to come of them."""
         has_come_to_something = self._has_reply or self.failure or self.is_stopping
-        is_waiting = self._family.in_background and not self.is_stopping
+        is_waiting = self.family.in_background and not self.is_stopping
         if self._is_idle and self._has_begun and has_come_to_something and not is_waiting:
             self.is_over = True
         return events
 
-    def _error(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _error(self, properties: AnyJson, session: UpstreamSessionId) -> Events:
         if session == self.session:
             failure = failure_of_message(properties.get("error"), now_ms=self._now_ms())
             if self._has_begun:
@@ -718,7 +668,7 @@ class Turn:
         # Of a session that it cannot read it says so after it has said that it is idle (1.18.33).
         return self._settle()
 
-    def _session(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+    def _session(self, properties: AnyJson, session: UpstreamSessionId) -> Events:
         title = text_at(properties, "info", "title")
         if session != self.session or not title:
             return ()
@@ -726,4 +676,4 @@ class Turn:
         before, self._title = self._title, title
         if before in {"", title}:
             return ()
-        return (TitleChanged(upstream_session_id=session, title=title),)
+        return (TitleChanged(title=title),)

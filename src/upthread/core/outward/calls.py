@@ -6,6 +6,14 @@ Most programs are a row of a table: the verbs with which they act. What else a p
 tells on what it acts. A program that is not here reaches nobody, but for a script whose name says
 so. The words are those of each program's documentation, as seen in git 2.51, gh 2.83, curl 8.17,
 npm 11, kubectl 1.34, Terraform 1.14, OpenSSH 9.2 and rsync 3.4.
+
+Two wordings of one action are equal here. What a wording leaves out is None: `git push` may mean
+any remote, so it may be the same as a push to one. To look once too often costs a question; to look
+once too seldom does the action twice.
+
+With what a person may ask whether it was done is words only, never run: commands that change
+nothing, in the project's own directory, and only about names of the plainest form, since the words
+are an agent's and somebody is to type them.
 """
 
 from __future__ import annotations
@@ -22,22 +30,96 @@ from typing import Final, TypeAlias
 from msgspec import Struct, field
 
 from upthread.core.names import folded
-from upthread.core.outward.actions import Action
 from upthread.core.outward.shell_commands import (
     SHELLS,
     ShellCommand,
     Word,
+    Words,
     commands_in,
     name_of,
     rows_by_name,
 )
 from upthread.core.shell.call_commands import COMMAND_KEYS
+from upthread.core.text import command
 from upthread.core.types import JsonValue
 
-Read: TypeAlias = Callable[["Line"], tuple[Action, ...]]
+
+class Action(Struct, frozen=True, kw_only=True, order=True):
+    """One action: what kind it is, and the words that say what it is done to, and where.
+
+    A word is None where only running the line would tell; `place` is None where nothing says it.
+    """
+
+    family: str
+    words: tuple[str | None, ...] = ()
+    place: str | None = None
+
+    @property
+    def in_words(self) -> str:
+        """The family and what is known of its target: `push origin main`."""
+        return " ".join((self.family, *(each for each in self.words if each)))
+
+    def may_be(self, other: Action) -> bool:
+        """Return whether both may be one action: the one says no more than the other, or less."""
+        is_elsewhere = self.place and other.place and self.place != other.place
+        if self.family != other.family or is_elsewhere:
+            return False
+        mine, theirs = {*self.words}, {*other.words}
+        is_open = None in mine and None in theirs
+        return is_open or mine - {None} <= theirs or theirs - {None} <= mine
 
 
-def actions_of_command(command: ShellCommand) -> tuple[Action, ...]:
+# --- with what a person looks whether it was done -------------------------------------------------
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}")
+"""No option, no address, no `ext::`, no word of a shell."""
+
+_IMAGE: Final = re.compile(r"[a-z0-9][a-z0-9._/:@-]{0,199}")
+_VIEWED: Final = {
+    "release": ("create", "delete", "edit", "upload"),
+    "pr": ("close", "create", "merge", "reopen"),
+    "issue": ("close", "delete", "reopen"),
+}
+
+
+def look_of(action: Action) -> str:
+    """Return the command that shows what is there now, empty where none is known."""
+    words, place = [word for word in action.words if word is not None], action.place
+    is_plain = all(map(_PLAIN.fullmatch, words))
+    match action.family.split():
+        # Asked in the project's own directory: of a push from another one it would tell another's.
+        case ["push"] | ["delete", "of", "a", "ref"] if is_plain and place is None:
+            return _ls_remote(*action.words)
+        case ["docker", "push"] if len(words) == 1 and _IMAGE.fullmatch(words[0]):
+            return command("docker", "manifest", "inspect", words[0])
+        case ["gh", noun, verb] if verb in _VIEWED.get(noun, ()) and is_plain and len(words) == 1:
+            at = ("--repo", place) if place else ()
+            return (
+                command("gh", noun, "view", words[0], *at) if _PLAIN.fullmatch(place or "x") else ""
+            )
+        case _:
+            return ""
+
+
+def _ls_remote(*words: str | None) -> str:
+    """`git ls-remote`: the commit that a branch has at the remote; with no branch, of all."""
+    match words:
+        case (str(remote), str(ref)):
+            return command("git", "ls-remote", remote, f"refs/heads/{ref}")
+        case (str(remote), None):
+            return command("git", "ls-remote", remote)
+        case (None, None):  # git says which one it asked
+            return command("git", "ls-remote")
+        case _:  # another program's push, or one to an address
+            return ""
+
+
+Actions: TypeAlias = tuple[Action, ...]
+Read: TypeAlias = Callable[["Line"], Actions]
+
+
+def actions_of_command(command: ShellCommand) -> Actions:
     """Return what one command does beyond this machine; empty for nothing."""
     words = _started(list(command.words))
     if words and name_of(words[0]).startswith("git-"):  # a verb of git's, as a program
@@ -71,7 +153,7 @@ class Line(Struct, kw_only=True):
         """Return the word of the first of these options that is there."""
         return next((self.options[name] for name in names if name in self.options), None)
 
-    def action(self, family: str, words: Sequence[Word]) -> Action:
+    def action(self, family: str, words: Words) -> Action:
         """Return what it does, with what its options say of that, in the directory where it runs.
 
         A word that the shell makes others of is not known.
@@ -96,7 +178,7 @@ _DESCRIBING: Final = frozenset(
 _PATTERN: Final = r"[*?\[]"
 
 
-def _called_line(name: str, words: Sequence[Word], directory: str) -> Line:
+def _called_line(name: str, words: Words, directory: str) -> Line:
     """Tell options from operands. An option takes the next word where `_TAKING` says so."""
     line = Line(name=name, directory=directory or None)
     taking = _TAKING.get(name, frozenset())
@@ -224,7 +306,7 @@ _CLOUDS_VERB_WITHIN: Final = 4
 """Among how many words the verb is: `gcloud compute instances list` has it in the third place."""
 
 
-def _by_verb(line: Line) -> tuple[Action, ...]:
+def _by_verb(line: Line) -> Actions:
     """Read a row of the table: the verb, and what else there is."""
     verbs = _VERBS.get(line.name, frozenset())
     if not verbs or not line.operands or line.has(*DRY - {"-n"}):
@@ -241,7 +323,7 @@ def _by_verb(line: Line) -> tuple[Action, ...]:
     return ()
 
 
-def _of_cloud(line: Line) -> tuple[Action, ...]:
+def _of_cloud(line: Line) -> Actions:
     """Read a cloud's or a forge's own program: what it is asked to do, unless that is to look.
 
     The first verb that is known decides: what follows are names.
@@ -259,7 +341,7 @@ def _of_cloud(line: Line) -> tuple[Action, ...]:
 _NOUN_FIRST: Final = frozenset({"aws", "gh", "glab", "hub", "tea"})
 
 
-def _at_service(line: Line, verb_end: int) -> tuple[Action, ...]:
+def _at_service(line: Line, verb_end: int) -> Actions:
     done, about = line.operands[:verb_end], line.operands[verb_end:]
     if {"pr", "mr"} & {*done}:
         # A pull request is that of its branch: under another title it would be the same one.
@@ -274,7 +356,7 @@ def _at_service(line: Line, verb_end: int) -> tuple[Action, ...]:
 _EVERY_REF: Final = frozenset({"--all", "--mirror", "--branches"})
 
 
-def _git(line: Line) -> tuple[Action, ...]:
+def _git(line: Line) -> Actions:
     """`git`: a push is what it pushes and where; a dry run is none, nor is what asks for help."""
     verb, *rest = line.operands or [None]
     place = line.option("-C", "--work-tree", "--git-dir") or line.directory
@@ -321,14 +403,14 @@ _LOOPBACK: Final = r"^(?:127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])(?=$|:)"
 """This machine by another name than `localhost`."""
 
 
-def _requested(method: str, urls: Sequence[Word]) -> tuple[Action, ...]:
+def _requested(method: str, urls: Words) -> Actions:
     method = method.upper()
     if method in _HTTP_LOOKS:
         return ()
     return tuple(Action(family=f"HTTP {method}", words=(_url(url),)) for url in urls or [None])
 
 
-def _curl(line: Line) -> tuple[Action, ...]:
+def _curl(line: Line) -> Actions:
     """A request by `curl` or `wget`: what has a body or a method of its own."""
     implied = "PUT" if line.has("-T", "--upload-file") else "POST" if line.has(*_BODY) else "GET"
     if line.has("-G", "--get"):
@@ -339,7 +421,7 @@ def _curl(line: Line) -> tuple[Action, ...]:
     return _requested(given or implied, line.operands)
 
 
-def _httpie(line: Line) -> tuple[Action, ...]:
+def _httpie(line: Line) -> Actions:
     """A request by `http` or `xh`, whose fields make it a POST."""
     first = (line.operands or [None])[0] or ""
     at = 1 if first.isalpha() and first.isupper() else 0
@@ -347,7 +429,7 @@ def _httpie(line: Line) -> tuple[Action, ...]:
     return _requested(first if at else "POST" if has_items else "GET", line.operands[at : at + 1])
 
 
-def _forge(line: Line) -> tuple[Action, ...]:
+def _forge(line: Line) -> Actions:
     """A forge's own program, `gh` or `glab`: all that does not look, and requests of its API."""
     if line.operands[:1] != ["api"]:
         return _by_verb(line)
@@ -374,20 +456,20 @@ def _url(url: Word) -> Word:
 _BEYOND: Final = r"(?:rsync://|[\w.@-]+:)"
 
 
-def _docker(line: Line) -> tuple[Action, ...]:
+def _docker(line: Line) -> Actions:
     """An image that is pushed, by itself or when it was built."""
     is_pushed = line.has("--push") and {"build", "bake"} & {*line.operands[:2]}
     tag = line.option("-t", "--tag")
     return (Action(family="docker push", words=(tag,)),) if is_pushed else _by_verb(line)
 
 
-def _mail(line: Line) -> tuple[Action, ...]:
+def _mail(line: Line) -> Actions:
     """Mail, by its recipients in any order."""
     to = [word for word in (*line.operands, line.option("--to", "-t")) if word and "@" in word]
     return (Action(family="mail", words=tuple(to)),)
 
 
-def _copying(line: Line) -> tuple[Action, ...]:
+def _copying(line: Line) -> Actions:
     """Files copied to another host, or taken away from one: each place there that changes."""
     if not line.operands[1:] or line.has("-n", "--dry-run", "--list-only"):
         return ()
@@ -396,7 +478,7 @@ def _copying(line: Line) -> tuple[Action, ...]:
     return tuple(Action(family="copy", words=(each,)) for each in places)
 
 
-def _ssh(line: Line) -> tuple[Action, ...]:
+def _ssh(line: Line) -> Actions:
     """`ssh HOST COMMAND…`: what it runs there is not known to change nothing."""
     host, *words = line.operands or [None]
     told = " ".join(word or "?" for word in words)
@@ -414,7 +496,7 @@ _RUNNERS: Final = SHELLS | {
 """Programs that run a script, or what a project calls a task, by its name."""
 
 
-def _by_name(line: Line) -> tuple[Action, ...]:
+def _by_name(line: Line) -> Actions:
     """A script or a task whose name says that it deploys, releases or publishes."""
     words = line.operands if line.name in _RUNNERS else [line.name, *line.operands]
     named = words[:3] if line.name in _RUNNERS else words[:1]
@@ -487,9 +569,7 @@ _TOOL: Final = r"(?:mcp__)?[\w.-]{1,128}__[\w.-]{1,128}"
 _BETWEEN: Final = r"(?<=[a-z])(?=[A-Z])|[^A-Za-z0-9]+"
 
 
-def actions_of_call(
-    title: str, arguments: JsonValue, patterns: Sequence[str] = ()
-) -> tuple[Action, ...]:
+def actions_of_call(title: str, arguments: JsonValue, patterns: Sequence[str] = ()) -> Actions:
     """Return what a call does beyond this machine, each action once; empty for nothing.
 
     `patterns` are shell patterns over the command or the title that somebody added: a call they
@@ -533,11 +613,11 @@ def _line_in(value: JsonValue) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _of_line(line: str) -> tuple[Action, ...]:
+def _of_line(line: str) -> Actions:
     return tuple(each for command in commands_in(line) for each in actions_of_command(command))
 
 
-def _of_tool(title: str, arguments: JsonValue) -> tuple[Action, ...]:
+def _of_tool(title: str, arguments: JsonValue) -> Actions:
     """A tool of a server whose name says that it changes something there."""
     tool = next(iter(title.split()), "")
     spoken = "_".join(re.split(_BETWEEN, tool)).casefold()

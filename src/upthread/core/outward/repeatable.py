@@ -21,6 +21,7 @@ from upthread.core.outward.shell_commands import (
     EVALUATED,
     SHELLS,
     Word,
+    Words,
     commands_written,
     name_of,
     program_of,
@@ -36,7 +37,7 @@ from upthread.core.outward.shell_commands import (
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-Judge: TypeAlias = Callable[[Sequence[Word]], Iterable[Word]]
+Judge: TypeAlias = Callable[[Words], Iterable[Word]]
 """Returns the paths that a program's words change; raises where the words are not understood."""
 
 SHELLS_WITHIN_MAX: Final = 4
@@ -73,7 +74,7 @@ def only_reads(line: str) -> bool:
     return bool(commands) and all(map(_is_reader, commands))
 
 
-def _is_reader(words: Sequence[Word]) -> bool:
+def _is_reader(words: Words) -> bool:
     known = [word for word in words if word is not None]
     if len(known) < len(words):
         return False
@@ -211,7 +212,7 @@ def _unwrapped(words: tuple[Word, ...]) -> tuple[Word, ...]:
 # --- judges ---------------------------------------------------------------------------------------
 
 
-def _nothing(_words: Sequence[Word]) -> Iterable[Word]:
+def _nothing(_words: Words) -> Iterable[Word]:
     raise _NotUnderstoodError
 
 
@@ -243,7 +244,7 @@ READERS: Final[Mapping[str, Callable[[Sequence[str]], bool]]] = {
 
 
 def _as(harmless: Callable[[Sequence[str]], bool]) -> Judge:
-    def judge(words: Sequence[Word]) -> Iterable[Word]:
+    def judge(words: Words) -> Iterable[Word]:
         _require(None not in words and harmless([word or "" for word in words]))
         return ()
 
@@ -256,7 +257,7 @@ _EDITS: Final = (
 )
 
 
-def _sed(words: Sequence[Word]) -> Iterable[Word]:
+def _sed(words: Words) -> Iterable[Word]:
     """`sed SCRIPT FILE…` and `sed -i SCRIPT FILE…` with a script that only replaces text."""
     options = [word for word in words if word and word.startswith("-")]
     script, *files = [word for word in words if not (word and word.startswith("-"))] or [None]
@@ -265,29 +266,29 @@ def _sed(words: Sequence[Word]) -> Iterable[Word]:
     return files if {"-i", "-i.bak"} & {*options} else ()
 
 
-def _operands(words: Sequence[Word]) -> list[Word]:
+def _operands(words: Words) -> list[Word]:
     return [word for word in words if word is None or not word.startswith("-")]
 
 
-def _changes(words: Sequence[Word]) -> Iterable[Word]:
+def _changes(words: Words) -> Iterable[Word]:
     """All operands are paths that change: `rm`, `mkdir`, `mv`. Modes and owners do no harm."""
     _require(not any(word and word.startswith(("-t", "--target")) for word in words))
     return _operands(words)
 
 
-def _plain(words: Sequence[Word]) -> Iterable[Word]:
+def _plain(words: Words) -> Iterable[Word]:
     """A builtin of bash that evaluates the name of a variable, and is given none of these."""
     _require(words[:1] != (None,))
     _require(not any(word and (word.startswith("-v") or "[" in word[1:]) for word in words))
     return ()
 
 
-def _enters(words: Sequence[Word]) -> Iterable[Word]:
+def _enters(words: Words) -> Iterable[Word]:
     _require(len(words) == 1 and words[0] not in {"", "-"})
     return words
 
 
-def _compiles(words: Sequence[Word]) -> Iterable[Word]:
+def _compiles(words: Words) -> Iterable[Word]:
     """A compiler, a checker or `tree`: the word after `-o` is a file that is written."""
     return _after("-o", words)
 
@@ -310,7 +311,7 @@ def _is_target(word: Word) -> bool:
     return bool(word and re.fullmatch(_TARGET, word.lstrip(":")) and not re.search(_TELLING, word))
 
 
-def _runs_targets(words: Sequence[Word]) -> Iterable[Word]:
+def _runs_targets(words: Words) -> Iterable[Word]:
     """A task runner: each of its operands is a target of the table; `-C` leads to a directory."""
     left = [word for before, word in zip([None, *words], words, strict=False) if before != "-C"]
     operands = [word for word in _operands(left) if not (word and re.fullmatch(_NUMBER, word))]
@@ -323,7 +324,7 @@ _NUMBER: Final = r"(?:\w+=)?\d*"
 """`4` of `-j 4`, and `V=1`."""
 
 
-def _packages(words: Sequence[Word]) -> Iterable[Word]:
+def _packages(words: Words) -> Iterable[Word]:
     """The npm family: a script of the table, or a list."""
     operands = [word for word in words if word not in {"-s", "--silent", "run", "run-script"}]
     verb = operands[0] if operands else None
@@ -343,7 +344,7 @@ def _verbs(table: str, acting: str = "") -> Judge:
     known = {tuple(each.split()) for each in table.split(",")}
     bad = tuple(acting.split())
 
-    def judge(words: Sequence[Word]) -> Iterable[Word]:
+    def judge(words: Words) -> Iterable[Word]:
         taking = {"-n", "--namespace", "--context", "-R", "--repo"}
         values = [at + 1 for at, word in enumerate(words) if word in taking]
         said = [word or "" for at, word in enumerate(words) if at not in values]
@@ -355,7 +356,7 @@ def _verbs(table: str, acting: str = "") -> Judge:
     return judge
 
 
-def _awk(words: Sequence[Word]) -> Iterable[Word]:
+def _awk(words: Words) -> Iterable[Word]:
     """An awk without a program file, and with a program that starts none and writes no file."""
     _require(not any(word is None or re.search(_AWK_ACTS, word) for word in words))
     return ()
@@ -364,14 +365,14 @@ def _awk(words: Sequence[Word]) -> Iterable[Word]:
 _AWK_ACTS: Final = r"system|getline|[|>@]|^-(?!F|v)"
 
 
-def _cmake(words: Sequence[Word]) -> Iterable[Word]:
+def _cmake(words: Words) -> Iterable[Word]:
     acting = ("-P", "-E", "-C", "--install", "--workflow", "--open")
     _require(not any(word is None or word == "--" or word.startswith(acting) for word in words))
     _require(all(map(_is_target, (*_after("--target", words), *_after("-t", words)))))
     return _after("-B", words)
 
 
-def _after(option: str, words: Sequence[Word]) -> list[Word]:
+def _after(option: str, words: Words) -> list[Word]:
     """Return the word after each place where an option stands."""
     return [after for word, after in pairwise(words) if word == option]
 
@@ -400,7 +401,7 @@ _GIT_SECOND: Final[Mapping[Word, frozenset[str]]] = {
 }
 
 
-def _git(words: Sequence[Word]) -> Iterable[Word]:
+def _git(words: Words) -> Iterable[Word]:
     """A verb of git's own that sends nothing; git takes no alias for such a verb."""
     places: list[Word] = []
     while words and words[0] in {"-C", "--no-pager", "-P"}:

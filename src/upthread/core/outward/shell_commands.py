@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 Word: TypeAlias = str | None
+Words: TypeAlias = Sequence[Word]
 Row = TypeVar("Row")
 
 SHELLS: Final = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
@@ -65,7 +66,7 @@ def name_of(word: Word) -> str:
     return (word or "").rpartition("/")[2]
 
 
-def as_line(words: Sequence[Word]) -> str:
+def as_line(words: Words) -> str:
     """Return words as a line of shell that has them as they are."""
     return " ".join(HOLE if word is None else shlex.quote(word) for word in words)
 
@@ -116,7 +117,7 @@ def lines_run_by(words: tuple[Word, ...]) -> Iterator[str]:
 _ACTING: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 
-def _first_known(words: Sequence[Word]) -> str:
+def _first_known(words: Words) -> str:
     """Return the first word, a hole where it is not known, empty where there is none."""
     return "".join(HOLE if word is None else word for word in words[:1])
 
@@ -282,7 +283,7 @@ def words_of(command: Node, *, hole: str | None = None) -> tuple[Word, ...]:
     return tuple(None if not hole and word and HOLE in word else word for word in words)
 
 
-def _is_assigning(words: Sequence[Word], node: Node) -> bool:
+def _is_assigning(words: Words, node: Node) -> bool:
     """Whether a word is an `A=b` for the program before it, whatever its value."""
     return (
         bool(words)

@@ -17,9 +17,11 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
+
+Spans: TypeAlias = Iterator[tuple[int, int]]
 
 KEY_LINES_MAX: Final = 1024
 """A key of 16,384 bits has 200 lines."""
@@ -105,7 +107,7 @@ class _Line(Struct, frozen=True):
     run_end: int
 
 
-def key_blocks(content: bytes) -> Iterator[tuple[int, int]]:
+def key_blocks(content: bytes) -> Spans:
     """Yield where private keys stand, left to right."""
     taken = 0
     for marker, before, after in _markers(content):
@@ -123,7 +125,7 @@ def key_blocks(content: bytes) -> Iterator[tuple[int, int]]:
             taken = end
 
 
-def key_middles(content: bytes) -> Iterator[tuple[int, int]]:
+def key_middles(content: bytes) -> Spans:
     """Yield where lines stand that may be the middle of a private key."""
     block: list[_Line] = []
     last, is_named = b"", False
@@ -298,7 +300,7 @@ def _is_of_a_width(content: bytes, line: _Line) -> bool:
     return all(kinds) and len(set(run)) > DISTINCT_MIN
 
 
-def _middle(block: list[_Line]) -> Iterator[tuple[int, int]]:
+def _middle(block: list[_Line]) -> Spans:
     if len(block) >= MIDDLE_LINES_MIN:
         yield block[0].run, block[-1].run_end
 

@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from upthread.core.redaction.contexts import CONTEXTS, WORDS
 from upthread.core.redaction.expressions import Expression
-from upthread.core.redaction.key_blocks import KEY_BLOCK, KEY_BODY, key_blocks, key_middles
+from upthread.core.redaction.key_blocks import KEY_BLOCK, KEY_BODY, Spans, key_blocks, key_middles
 from upthread.core.redaction.values import (
     BY_LOOKS,
     Check,
@@ -142,7 +142,7 @@ _REACH: Final = re.compile(rb"[^\n]*(?:\n[^\w\n]*){0,2}[^\n]*")
 _URL_SEGMENT: Final = rb"[^/]+"
 
 
-def random_words(content: bytes) -> Iterator[tuple[int, int]]:
+def random_words(content: bytes) -> Spans:
     """Yield start and end of every random word in a text, in no order; two may overlap."""
     for start, word in chain(_unlabelled(content), _labelled(content)):
         if not re.search(_PUBLIC_NAME, content[max(0, start - NAME_BYTES_MAX) : start]):
@@ -161,7 +161,7 @@ def _unlabelled(content: bytes) -> Iterator[tuple[int, bytes]]:
                     yield start + segment.start(), segment.group()
 
 
-def _bare_words(content: bytes) -> Iterator[tuple[int, int]]:
+def _bare_words(content: bytes) -> Spans:
     escape_end = 0
     for found in re.finditer(_BARE_WORD, content):
         start, end = found.span(1)
@@ -183,7 +183,7 @@ def _labelled(content: bytes) -> Iterator[tuple[int, bytes]]:
             yield start, word
 
 
-def _after_labels(content: bytes) -> Iterator[tuple[int, int]]:
+def _after_labels(content: bytes) -> Spans:
     labelled_word = re.compile(_LABELLED_WORD)
     for start, end in _label_reaches(content):
         # The search continues past the reach's end, because a shortened escape is no escape.
@@ -194,7 +194,7 @@ def _after_labels(content: bytes) -> Iterator[tuple[int, int]]:
                 yield found.span(1)
 
 
-def _label_reaches(content: bytes) -> Iterator[tuple[int, int]]:
+def _label_reaches(content: bytes) -> Spans:
     """Yield where labels reach; overlapping reaches are merged, for linear time."""
     start = end = 0
     for label, label_end in _label().spans(content):
@@ -281,7 +281,7 @@ _RULE: Final = rb"[\s|+:=-]*"
 _AROUND: Final = b" \t\r\"'`"
 
 
-def column_secrets(content: bytes) -> Iterator[tuple[int, int]]:
+def column_secrets(content: bytes) -> Spans:
     """Yield start and end of every secret in such a column, left to right."""
     below = 0
     for named, _ in _secret_column().spans(content):
@@ -433,7 +433,7 @@ jwt \beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-
 # --- all rules ------------------------------------------------------------------------------------
 
 
-Find: TypeAlias = Callable[[bytes], Iterator[tuple[int, int]]]
+Find: TypeAlias = Callable[[bytes], Spans]
 
 _FAMILY: Final = re.compile(r"[a-z0-9-]{1,40}")
 

@@ -28,7 +28,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from upthread.core import events
-from upthread.core.actors import Actor
+from upthread.core.agents import Actor
 from upthread.core.events import (
     AnswerSuggested,
     Question,

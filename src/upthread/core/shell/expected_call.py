@@ -19,12 +19,11 @@ from typing import Final
 from msgspec import Struct
 
 from upthread.core.names import folded
-from upthread.core.outward.actions import Action
-from upthread.core.outward.calls import actions_of_call, command_of, commands_of
+from upthread.core.outward.calls import Actions, actions_of_call, command_of, commands_of
 from upthread.core.outward.repeatable import only_reads, places_changed
 from upthread.core.outward.shell_commands import (
     SHELLS,
-    Word,
+    Words,
     commands_in,
     commands_written,
     name_of,
@@ -104,7 +103,7 @@ class Foreseen(Struct, frozen=True, kw_only=True):
     kinds: frozenset[str]
     tellings: tuple[Told, ...]
 
-    def actions(self, patterns: Sequence[str] = ()) -> tuple[Action, ...]:
+    def actions(self, patterns: Sequence[str] = ()) -> Actions:
         """Return all that this may do beyond this machine, by anything that was said of it."""
         titles = [each.title for each in self.tellings if each.title]
         arguments = [each.arguments for each in self.tellings if each.arguments]
@@ -334,14 +333,14 @@ def _of_command(will_happen: Foreseen, *, reads_by_commands: bool) -> CalledWith
     return CalledWith(words=tuple(dict.fromkeys(map(_text, commands))))
 
 
-def _commands(line: str) -> Iterator[Sequence[Word]]:
+def _commands(line: str) -> Iterator[Words]:
     """Yield the commands of a line as they are written, and those within them."""
     # Both as written and without a wrapper: a rule may be about `sudo *` or about what it runs.
     yield from (words for words in commands_written(line) if not _is_shell(words))
     yield from (command.words for command in commands_in(line))
 
 
-def _hides(words: Sequence[Word]) -> bool:
+def _hides(words: Words) -> bool:
     """Whether a command runs another one that its words do not tell: `echo git push | sh`."""
     name, rest = name_of(words[0]), [word or "" for word in words[1:]]
     if name in SHELLS:
@@ -354,11 +353,11 @@ def _hides(words: Sequence[Word]) -> bool:
 _HIDING: Final = frozenset({"alias", "busybox", "script", "trap", "xargs"})
 
 
-def _text(words: Sequence[Word]) -> str:
+def _text(words: Words) -> str:
     return " ".join(_UNKNOWN if word is None else word for word in words)
 
 
-def _is_shell(words: Sequence[Word]) -> bool:
+def _is_shell(words: Words) -> bool:
     """`bash -lc LINE` is the line, whose commands are all there beside it."""
     is_line = len(words) == len(("sh", "-c", "LINE")) and words[1] in {"-c", "-lc"} and words[2]
     return bool(is_line and _SHELL.fullmatch(words[0] or ""))

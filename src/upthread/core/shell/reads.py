@@ -10,13 +10,20 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from upthread.core.outward.shell_commands import ShellCommand, Word, commands_in, name_of, tree_of
+from upthread.core.outward.shell_commands import (
+    ShellCommand,
+    Word,
+    Words,
+    commands_in,
+    name_of,
+    tree_of,
+)
 
 READ_MAX: Final = 64
 """How many files of one line are taken; one that names more lists them."""
@@ -96,14 +103,14 @@ def _read_by(command: ShellCommand) -> Iterator[str]:
             yield posixpath.join(command.directory, operand)
 
 
-def _after_python(words: Sequence[Word]) -> Sequence[Word]:
+def _after_python(words: Words) -> Words:
     """`python -m json.tool a.json`: the module is the program."""
     if name_of(words[0]) in {"python", "python3"} and list(words[1:2]) == ["-m"]:
         return words[2:]
     return words
 
 
-def _operands(words: Sequence[Word], reader: _Reader) -> list[Word]:
+def _operands(words: Words, reader: _Reader) -> list[Word]:
     """Return the words that name what is read; empty where the program changes it."""
     operands: list[Word] = []
     leading = reader.leading
@@ -213,7 +220,7 @@ _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
 """The programs that show what is in files, by name. What is not here reads none that is known."""
 
 
-def _by_git(words: Sequence[Word]) -> list[Word]:
+def _by_git(words: Words) -> list[Word]:
     """git, by its verb: `show REV:PATH`, `blame PATH`, `grep … -- PATH`, `diff … -- PATH`."""
     # What is not known is left out, which moves what follows: a file too many is named at worst.
     verb, *rest = [word for word in words[1:] if word] or [""]
@@ -228,15 +235,15 @@ def _by_git(words: Sequence[Word]) -> list[Word]:
     return [*after] if verb in {"grep", "diff"} else []
 
 
-def _by_dd(words: Sequence[Word]) -> list[Word]:
+def _by_dd(words: Words) -> list[Word]:
     return [word[3:] for word in words[1:] if word and word.startswith("if=")]
 
 
-def _by_source(words: Sequence[Word]) -> list[Word]:
+def _by_source(words: Words) -> list[Word]:
     return [*words[1:2]]
 
 
-_NAMED_BY: Final[Mapping[str, Callable[[Sequence[Word]], list[Word]]]] = MappingProxyType(
+_NAMED_BY: Final[Mapping[str, Callable[[Words], list[Word]]]] = MappingProxyType(
     {"git": _by_git, "dd": _by_dd, "source": _by_source, ".": _by_source}
 )
 """The programs that name what they read in a way of their own."""
@@ -251,38 +258,38 @@ _UNTOLD: Final = r"""(?x)
     """
 """What hides commands, or files, from those who only read the line."""
 
-_Tells: TypeAlias = Callable[[Sequence[Word]], bool]
+_Tells: TypeAlias = Callable[[Words], bool]
 
 
-def _goes_to_a_place_that_is_told(words: Sequence[Word]) -> bool:
+def _goes_to_a_place_that_is_told(words: Words) -> bool:
     return all(word and not word.startswith(("~", "-")) for word in words[1:]) and len(words) > 1
 
 
-def _only_finds(words: Sequence[Word]) -> bool:
+def _only_finds(words: Words) -> bool:
     return not any(word is None or word.startswith(("-exec", "-ok")) for word in words)
 
 
-def _searches_what_is_named(words: Sequence[Word]) -> bool:
+def _searches_what_is_named(words: Words) -> bool:
     return "--files" in words or _are_told(_operands(words[1:], _SEARCHING))
 
 
-def _greps_what_is_named(words: Sequence[Word]) -> bool:
+def _greps_what_is_named(words: Words) -> bool:
     operands = _operands(words[1:], _GREP)
     options = (word for word in words[1:] if word and word.startswith("-"))
     is_deep = any(re.match(_DEEP, each) for each in options)
     return _are_told(operands) if is_deep else None not in operands
 
 
-def _are_told(operands: Sequence[Word]) -> bool:
+def _are_told(operands: Words) -> bool:
     return bool(operands) and None not in operands
 
 
-def _computes_from_what_is_named(words: Sequence[Word]) -> bool:
+def _computes_from_what_is_named(words: Words) -> bool:
     is_reading_more = any(word is None or re.search(_READING_MORE, word) for word in words)
     return not is_reading_more and not any(word and word.startswith("~") for word in words)
 
 
-def _shows_no_content(words: Sequence[Word]) -> bool:
+def _shows_no_content(words: Words) -> bool:
     """git, by its verb; which shows what is in files with an option at most."""
     return not _GIT_VERBS.isdisjoint(words) and _GIT_PATCHES.isdisjoint(words)
 

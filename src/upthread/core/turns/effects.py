@@ -15,8 +15,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from upthread.core import types
-from upthread.core.outward.actions import Action
-from upthread.core.outward.calls import actions_of_call, commands_of
+from upthread.core.outward.calls import Action, Actions, actions_of_call, commands_of
 from upthread.core.outward.shell_commands import commands_written
 from upthread.core.shell.call_commands import CHANGING
 from upthread.core.shell.expected_call import QUIET, Foreseen, Told, foreseen
@@ -71,7 +70,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     tool_kind: str
     title: str
     state: EffectState
-    actions: tuple[Action, ...] = ()
+    actions: Actions = ()
     was_asked: bool = False
     was_refused: bool = False
     is_delegation: bool = False

@@ -27,7 +27,6 @@ from upthread.core.context.prior_context import PRIOR_EXCHANGES_MAX, plan_of
 from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.roles.reports import Report
 from upthread.core.runs.pipeline import RunView, answer_told
-from upthread.core.sessions import readable
 from upthread.core.turns.effects import EffectState, effects_of
 from upthread.core.types import (
     Conversation,
@@ -37,6 +36,7 @@ from upthread.core.types import (
     Outcome,
     Speaker,
     TurnId,
+    readable_chain,
     ready,
 )
 from upthread.runtime.record.turn_views import (
@@ -201,7 +201,7 @@ def _asked(
     links = store.links(conversation_id)
     said = store.prior_messages(
         conversation_id,
-        upstream_session_ids=readable(link.upstream_session_id for link in links),
+        upstream_session_ids=readable_chain(link.upstream_session_id for link in links),
         newest=PRIOR_EXCHANGES_MAX,
     )
     prompts = (each for each in said if each.speaker is Speaker.USER and each.text.strip())

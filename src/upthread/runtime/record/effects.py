@@ -9,8 +9,8 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from upthread.core.acts import gaps_in, settlements_in
-from upthread.core.outward.actions import look_of
+from upthread.core.commands import gaps_in, settlements_in
+from upthread.core.outward.calls import look_of
 from upthread.core.text import command
 from upthread.core.turns.effects import Effect, effects_of, in_doubt, settled
 from upthread.core.turns.turn import TurnView

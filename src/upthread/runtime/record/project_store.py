@@ -19,7 +19,6 @@ from typing import Any, Final, TypeVar, Unpack, cast
 
 from msgspec import Struct, field
 
-from upthread.core.acts import acts_in
 from upthread.core.commands import (
     OpenConversation,
     OpenLink,
@@ -33,6 +32,7 @@ from upthread.core.commands import (
     RecordRunEvent,
     RecordTurnEvent,
     Write,
+    acts_in,
 )
 from upthread.core.record_policy import kept, stays_as_it_is, strictest
 from upthread.core.redaction.redactor import Redactor

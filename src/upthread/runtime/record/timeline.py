@@ -21,9 +21,8 @@ from typing import Final, TypeAlias, TypeGuard, overload
 
 from msgspec import Struct, field, structs
 
-from upthread.core.acts import settlements_in
 from upthread.core.codec import encode_json
-from upthread.core.commands import RecordAct, RecordDecision, RecordExamined
+from upthread.core.commands import RecordAct, RecordDecision, RecordExamined, settlements_in
 from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.model import freshness_in, price_in

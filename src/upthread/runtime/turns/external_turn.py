@@ -44,7 +44,7 @@ from upthread.core.events import (
     TurnParked,
     UsageReported,
 )
-from upthread.core.names import Address, key_of
+from upthread.core.names import ROLE_UNKNOWN, Address, key_of
 from upthread.core.quotas import within_quota
 from upthread.core.turns.agent_history import NOTHING_LACKED, Recognised, unrecorded
 from upthread.core.turns.spent_tokens import recognised_event
@@ -69,7 +69,6 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.core.workstreams import ROLE_UNKNOWN
 from upthread.errors import (
     ConflictError,
     FencedError,

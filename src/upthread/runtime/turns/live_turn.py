@@ -36,6 +36,7 @@ from upthread.core.decision.words import (
     Tokens,
 )
 from upthread.core.events import RecoveryStarted, TurnEnded, TurnEvent, TurnIntended, TurnParked
+from upthread.core.names import CALLERS_VARIABLE
 from upthread.core.redaction.values import has_placeholder
 from upthread.core.roles.reports import MalformedReportError, Report, read_report
 from upthread.core.roles.role import Role
@@ -62,7 +63,6 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.core.workstreams import CALLERS_VARIABLE
 from upthread.errors import StoreError
 from upthread.runtime.record.turn_views import (
     refusals_in_row,

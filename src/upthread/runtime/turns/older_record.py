@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from upthread.core.acts import ADOPTED
-from upthread.core.commands import OpenTurn, RecordParts, Write
+from upthread.core.commands import ADOPTED, OpenTurn, RecordParts, Write
 from upthread.core.decision.rollover import LOST
 from upthread.core.decision.words import READ_BACK, RESUME
 from upthread.core.events import (

@@ -46,7 +46,6 @@ from upthread.core.events import (
 )
 from upthread.core.history.model import history_of
 from upthread.core.history.repair import damage_told
-from upthread.core.sessions import readable
 from upthread.core.text import without_mentions
 from upthread.core.turns import turn as turns
 from upthread.core.turns.agent_history import (
@@ -81,6 +80,7 @@ from upthread.core.types import (
     Speaker,
     TurnId,
     UpstreamSessionId,
+    readable_chain,
 )
 from upthread.errors import StoreError
 from upthread.runtime.record.briefing import briefing_inputs
@@ -493,7 +493,7 @@ def prior_of(live: LiveTurn) -> PriorContext:
     # Over all sessions of the chain in one scan: what was said does not end with a session.
     said = store.prior_messages(
         conversation_id,
-        upstream_session_ids=readable(link.upstream_session_id for link in links),
+        upstream_session_ids=readable_chain(link.upstream_session_id for link in links),
         newest=PRIOR_EXCHANGES_MAX + 1,  # the prompt at hand is one
     )
     earlier = [each for each in said if each.seq < live.intended.prompt_seq]

@@ -25,7 +25,7 @@ from upthread.boundary.git.places import (
     read_head,
     symbolic,
 )
-from upthread.core.project import normalise_remote
+from upthread.core.names import normalise_remote
 from upthread.core.types import ProjectIdentity
 from upthread.errors import ConfigError, UsageError
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from msgspec import Struct
 
-from upthread.core.actors import Actor
+from upthread.core.agents import Actor
 from upthread.errors import UsageError
 from upthread.surfaces.cli.terminal.output import Output
 

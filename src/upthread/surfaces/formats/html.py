@@ -15,7 +15,7 @@ from html import escape
 from importlib.resources import files
 
 from upthread.core import events
-from upthread.core.actors import answerer_in_words
+from upthread.core.agents import answerer_in_words
 from upthread.core.codec import text_at
 from upthread.core.runs.stops import stop_in_words
 from upthread.runtime.record.savings import delegations_of, savings_of

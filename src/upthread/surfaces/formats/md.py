@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, assert_never
 
 from upthread.core import events, types
-from upthread.core.actors import answerer_in_words
+from upthread.core.agents import answerer_in_words
 from upthread.core.codec import object_at, text_at
 from upthread.core.commands import RecordAct
 from upthread.core.decision.handshake import in_words, is_known, reasons_in_words

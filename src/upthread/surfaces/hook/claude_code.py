@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct, structs
 
-from upthread.agents.claude_code.entries import ENDS, SUBAGENTS, file_of
+from upthread.agents.claude_code.translation import ENDS, SUBAGENTS, file_of
 from upthread.boundary.files import direct
 from upthread.boundary.programs import living_parent
 from upthread.client.agent_calls import AgentCalls, SubAgentCall

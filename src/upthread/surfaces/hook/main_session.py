@@ -14,8 +14,8 @@ from msgspec import Struct
 from upthread.agents.base import PermissionRequest
 from upthread.boundary.programs import living_parent
 from upthread.client.agent_calls import AgentCalls, SubAgentCall
+from upthread.core.names import NONE
 from upthread.core.text import visible_line
-from upthread.core.workstreams import NONE
 
 if TYPE_CHECKING:
     from upthread.runtime.record.workstream_views import RoleView, WorkstreamView

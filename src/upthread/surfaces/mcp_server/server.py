@@ -24,7 +24,7 @@ from pydantic import Field
 
 from upthread import __version__
 from upthread.client.project import Project
-from upthread.core.actors import Actor
+from upthread.core.agents import Actor
 from upthread.core.codec import object_at
 from upthread.core.text import visible_text
 from upthread.errors import UpthreadError

@@ -16,6 +16,7 @@ from upthread.testing.rehearsal_model.protocol import (
     Conversation,
     Exchange,
     Failure,
+    Findings,
     Found,
     JsonObject,
     JsonValue,
@@ -50,7 +51,7 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _DATA_URL: Final = re.compile(r"data:(?P<type>[^;,]*)")
 
 
-def there_is_a_message(body: JsonObject) -> Iterator[Found]:
+def there_is_a_message(body: JsonObject) -> Findings:
     """`messages` is an array with at least one item (API reference, `messages`)."""
     if not as_list(body.get("messages")):
         yield Found(
@@ -60,7 +61,7 @@ def there_is_a_message(body: JsonObject) -> Iterator[Found]:
         )
 
 
-def roles_are_known(body: JsonObject) -> Iterator[Found]:
+def roles_are_known(body: JsonObject) -> Findings:
     """A role is one of six (API reference, `messages`)."""
     for index, message in _messages(body):
         if as_text(message.get("role")) not in ROLES:
@@ -71,7 +72,7 @@ def roles_are_known(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def each_call_is_answered_next(body: JsonObject) -> Iterator[Found]:
+def each_call_is_answered_next(body: JsonObject) -> Findings:
     """After `tool_calls` come their `tool` messages, before any other role (function calling)."""
     messages = objects_in(body.get("messages"))
     for index, message in enumerate(messages):
@@ -86,7 +87,7 @@ def each_call_is_answered_next(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def each_answer_has_its_call(body: JsonObject) -> Iterator[Found]:
+def each_answer_has_its_call(body: JsonObject) -> Findings:
     """A `tool` message answers a call of the assistant message before it (function calling)."""
     asked: list[str] = []
     for index, message in _messages(body):
@@ -100,7 +101,7 @@ def each_answer_has_its_call(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def each_call_is_answered_once(body: JsonObject) -> Iterator[Found]:
+def each_call_is_answered_once(body: JsonObject) -> Findings:
     """One `tool` message per `tool_call_id` (function calling guide)."""
     answered: list[str] = []
     for index, message in _messages(body):
@@ -113,7 +114,7 @@ def each_call_is_answered_once(body: JsonObject) -> Iterator[Found]:
         answered.append(id_)
 
 
-def call_ids_differ(body: JsonObject) -> Iterator[Found]:
+def call_ids_differ(body: JsonObject) -> Findings:
     """The calls of one message have ids, each its own; else their answers cannot be told apart."""
     for index, message in _messages(body):
         ids = _call_ids(message)
@@ -121,7 +122,7 @@ def call_ids_differ(body: JsonObject) -> Iterator[Found]:
             yield Found(index, f"Duplicate or missing value for 'tool_call_id' in {ids}.")
 
 
-def arguments_are_json_text(body: JsonObject) -> Iterator[Found]:
+def arguments_are_json_text(body: JsonObject) -> Findings:
     """`function.arguments` is text that holds a JSON object.
 
     OpenAI requires text; compatible servers (vLLM, llama.cpp, Mistral) also refuse text that cannot
@@ -140,7 +141,7 @@ def arguments_are_json_text(body: JsonObject) -> Iterator[Found]:
             yield Found(index, f"Invalid '{where}': not a JSON object.")
 
 
-def names_match_the_pattern(body: JsonObject) -> Iterator[Found]:
+def names_match_the_pattern(body: JsonObject) -> Findings:
     """A function's name is 1 to 64 of a-z A-Z 0-9 _ - (API reference, `tools`)."""
     named = [(index, function.get("name")) for index, _place, function in _functions(body)]
     offered = [
@@ -155,14 +156,14 @@ def names_match_the_pattern(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def content_is_null_only_with_calls(body: JsonObject) -> Iterator[Found]:
+def content_is_null_only_with_calls(body: JsonObject) -> Findings:
     """Only an assistant message with `tool_calls` may go without content (API reference)."""
     for index, message in _messages(body):
         if message.get("content") is None and not _call_ids(message):
             yield Found(index, "Invalid value for 'content': expected a string, got null.")
 
 
-def images_have_a_known_type(body: JsonObject) -> Iterator[Found]:
+def images_have_a_known_type(body: JsonObject) -> Findings:
     """Images inside the request are PNG, JPEG, GIF or WebP (vision guide)."""
     for index, message in _messages(body):
         for part in objects_in(message.get("content")):
@@ -176,7 +177,7 @@ def images_have_a_known_type(body: JsonObject) -> Iterator[Found]:
                 )
 
 
-def text_is_unicode(body: JsonObject) -> Iterator[Found]:
+def text_is_unicode(body: JsonObject) -> Findings:
     """No lone surrogate: it has no UTF-8 form, and the body is refused as no JSON."""
     for index, message in _messages(body):
         if holds_lone_surrogate(message):

@@ -19,6 +19,7 @@ from upthread.testing.rehearsal_model.protocol import (
     Conversation,
     Exchange,
     Failure,
+    Findings,
     Found,
     JsonObject,
     JsonValue,
@@ -71,13 +72,13 @@ def sign_thinking(thinking: str) -> str:
     return f"rehearsal-{digest}"
 
 
-def there_is_a_message(body: JsonObject) -> Iterator[Found]:
+def there_is_a_message(body: JsonObject) -> Findings:
     """`messages` has at least one item (API reference)."""
     if not as_list(body.get("messages")):
         yield Found(None, "messages: at least one message is required")
 
 
-def roles_are_known(body: JsonObject) -> Iterator[Found]:
+def roles_are_known(body: JsonObject) -> Findings:
     """Roles are `user` and `assistant`; current models take `system` too (API reference, guide)."""
     takes_system = _TAKES_SYSTEM_MESSAGES.fullmatch(as_text(body.get("model")))
     for index, message in enumerate(objects_in(body.get("messages"))):
@@ -88,7 +89,7 @@ def roles_are_known(body: JsonObject) -> Iterator[Found]:
             yield Found(index, f"messages.{index}.role: Input should be 'user' or 'assistant'")
 
 
-def system_messages_have_content(body: JsonObject) -> Iterator[Found]:
+def system_messages_have_content(body: JsonObject) -> Findings:
     """A `system` message holds text or changes of tools, or nothing beside a directive (guide)."""
     for index, message in enumerate(objects_in(body.get("messages"))):
         if message.get("role") != "system" or _is_directive(message):
@@ -103,7 +104,7 @@ def system_messages_have_content(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def system_messages_follow_the_user(body: JsonObject) -> Iterator[Found]:
+def system_messages_follow_the_user(body: JsonObject) -> Findings:
     """A group of `system` messages stands between the user and the answer, or last (guide).
 
     A server tool's result at the end of an answer is as good as the user.
@@ -131,14 +132,14 @@ def system_messages_follow_the_user(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def first_message_is_the_users(body: JsonObject) -> Iterator[Found]:
+def first_message_is_the_users(body: JsonObject) -> Findings:
     """A history begins with the user (API reference)."""
     turns = _turns(body)
     if turns and turns[0].role == "assistant":
         yield Found(0, 'messages: first message must use the "user" role')
 
 
-def each_tool_use_is_answered_next(body: JsonObject) -> Iterator[Found]:
+def each_tool_use_is_answered_next(body: JsonObject) -> Findings:
     """Every `tool_use` has its `tool_result` in the very next message (tool use guide)."""
     turns = _turns(body)
     for turn, following in zip(turns, [*turns, None][1:], strict=True):
@@ -148,7 +149,7 @@ def each_tool_use_is_answered_next(body: JsonObject) -> Iterator[Found]:
             yield Found(turn.index, _unanswered(turn.index, missing))
 
 
-def tool_results_come_first(body: JsonObject) -> Iterator[Found]:
+def tool_results_come_first(body: JsonObject) -> Findings:
     """In a message with `tool_result` blocks nothing stands before them (tool use guide)."""
     for turn in _turns(body):
         kinds = [block.get("type") == "tool_result" for block in turn.blocks]
@@ -156,7 +157,7 @@ def tool_results_come_first(body: JsonObject) -> Iterator[Found]:
             yield Found(turn.index, _unanswered(max(0, turn.index - 1), _result_ids(turn)))
 
 
-def each_tool_result_has_its_use(body: JsonObject) -> Iterator[Found]:
+def each_tool_result_has_its_use(body: JsonObject) -> Findings:
     """A `tool_result` answers a `tool_use` of the message before it (tool use guide)."""
     turns = _turns(body)
     for before, turn in zip([None, *turns], turns, strict=False):
@@ -172,7 +173,7 @@ def each_tool_result_has_its_use(body: JsonObject) -> Iterator[Found]:
                 )
 
 
-def each_tool_use_is_answered_once(body: JsonObject) -> Iterator[Found]:
+def each_tool_use_is_answered_once(body: JsonObject) -> Findings:
     """One `tool_result` per `tool_use` (error text in anthropics/claude-code issues)."""
     for turn in _turns(body):
         ids = _result_ids(turn)
@@ -184,7 +185,7 @@ def each_tool_use_is_answered_once(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def tool_use_ids_are_unique(body: JsonObject) -> Iterator[Found]:
+def tool_use_ids_are_unique(body: JsonObject) -> Findings:
     """A `tool_use` id occurs once in the whole history (error text in public issues)."""
     seen: set[str] = set()
     for turn in _turns(body):
@@ -198,7 +199,7 @@ def tool_use_ids_are_unique(body: JsonObject) -> Iterator[Found]:
             seen.add(id_)
 
 
-def tool_use_ids_match_the_pattern(body: JsonObject) -> Iterator[Found]:
+def tool_use_ids_match_the_pattern(body: JsonObject) -> Findings:
     """A `tool_use` id is a-z A-Z 0-9 _ - (error text in public issues)."""
     for turn in _turns(body):
         for place, block in _of_type(turn, "tool_use"):
@@ -210,7 +211,7 @@ def tool_use_ids_match_the_pattern(body: JsonObject) -> Iterator[Found]:
                 )
 
 
-def tool_input_is_an_object(body: JsonObject) -> Iterator[Found]:
+def tool_input_is_an_object(body: JsonObject) -> Findings:
     """`tool_use.input` is an object, never text (API reference)."""
     for turn in _turns(body):
         for place, block in _of_type(turn, "tool_use"):
@@ -222,7 +223,7 @@ def tool_input_is_an_object(body: JsonObject) -> Iterator[Found]:
                 )
 
 
-def tools_are_offered_where_used(body: JsonObject) -> Iterator[Found]:
+def tools_are_offered_where_used(body: JsonObject) -> Findings:
     """A history with tool blocks needs `tools` (tool use guide)."""
     used = any(_use_ids(turn) or _result_ids(turn) for turn in _turns(body))
     if used and not as_list(body.get("tools")):
@@ -232,7 +233,7 @@ def tools_are_offered_where_used(body: JsonObject) -> Iterator[Found]:
         )
 
 
-def text_is_not_empty(body: JsonObject) -> Iterator[Found]:
+def text_is_not_empty(body: JsonObject) -> Findings:
     """A text block says something (error texts in public issues)."""
     for turn in _turns(body):
         for _place, block in _of_type(turn, "text"):
@@ -245,7 +246,7 @@ def text_is_not_empty(body: JsonObject) -> Iterator[Found]:
                 )
 
 
-def content_is_not_empty(body: JsonObject) -> Iterator[Found]:
+def content_is_not_empty(body: JsonObject) -> Findings:
     """Only the last message may have no content, and only the assistant's (error text)."""
     messages = objects_in(body.get("messages"))
     for index, message in enumerate(messages):
@@ -259,7 +260,7 @@ def content_is_not_empty(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def final_answer_has_no_trailing_space(body: JsonObject) -> Iterator[Found]:
+def final_answer_has_no_trailing_space(body: JsonObject) -> Findings:
     """A begun answer does not end in whitespace (error text in public issues)."""
     turns = _turns(body)
     if turns and turns[-1].role == "assistant" and turns[-1].blocks:
@@ -271,7 +272,7 @@ def final_answer_has_no_trailing_space(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def no_begun_answer_with_thinking(body: JsonObject) -> Iterator[Found]:
+def no_begun_answer_with_thinking(body: JsonObject) -> Findings:
     """With thinking on, the conversation ends with the user (extended thinking guide)."""
     turns = _turns(body)
     is_on = as_text(as_object(body.get("thinking")).get("type")) in {
@@ -286,7 +287,7 @@ def no_begun_answer_with_thinking(body: JsonObject) -> Iterator[Found]:
         )
 
 
-def thinking_is_signed_and_unchanged(body: JsonObject) -> Iterator[Found]:
+def thinking_is_signed_and_unchanged(body: JsonObject) -> Findings:
     """A thinking block comes back with its signature and not one letter changed (guide)."""
     for turn in _turns(body):
         for place, block in _of_type(turn, "thinking"):
@@ -298,7 +299,7 @@ def thinking_is_signed_and_unchanged(body: JsonObject) -> Iterator[Found]:
                 yield Found(turn.index, f"{where}: Invalid `signature` in `thinking` block")
 
 
-def thinking_comes_before_tool_use(body: JsonObject) -> Iterator[Found]:
+def thinking_comes_before_tool_use(body: JsonObject) -> Findings:
     """Thinking stands before the tool use of its answer (extended thinking guide).
 
     Only answers that stand alone are judged: joined ones may think again after a tool use.
@@ -315,7 +316,7 @@ def thinking_comes_before_tool_use(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def server_tool_pairs_stay_together(body: JsonObject) -> Iterator[Found]:
+def server_tool_pairs_stay_together(body: JsonObject) -> Findings:
     """A `server_tool_use` has its result block in the same message (server tools guide)."""
     for turn in _turns(body):
         answered = {as_text(block.get("tool_use_id")) for block in turn.blocks}
@@ -329,7 +330,7 @@ def server_tool_pairs_stay_together(body: JsonObject) -> Iterator[Found]:
                 )
 
 
-def images_have_a_known_type(body: JsonObject) -> Iterator[Found]:
+def images_have_a_known_type(body: JsonObject) -> Findings:
     """Images are JPEG, PNG, GIF or WebP (vision guide)."""
     for turn in _turns(body):
         for place, block in _of_type(turn, "image"):
@@ -345,7 +346,7 @@ def images_have_a_known_type(body: JsonObject) -> Iterator[Found]:
                 )
 
 
-def text_is_unicode(body: JsonObject) -> Iterator[Found]:
+def text_is_unicode(body: JsonObject) -> Findings:
     """No lone surrogate: it has no UTF-8 form (error text in anthropics/claude-code issues)."""
     for index, message in enumerate(objects_in(body.get("messages"))):
         if holds_lone_surrogate(message):

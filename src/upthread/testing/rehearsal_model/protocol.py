@@ -118,6 +118,9 @@ class Found(Struct, frozen=True):
     what: str
 
 
+Findings: TypeAlias = Iterator[Found]
+
+
 class Violation(Struct, frozen=True, kw_only=True):
     """A rule that a request breaks. `what` is worded as the provider words it."""
 
@@ -128,7 +131,7 @@ class Violation(Struct, frozen=True, kw_only=True):
 
 IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
-Rule: TypeAlias = Callable[[JsonObject], Iterator[Found]]
+Rule: TypeAlias = Callable[[JsonObject], Findings]
 
 
 def apply_rules(rules: Sequence[Rule], body: JsonObject) -> tuple[Violation, ...]:

@@ -16,6 +16,7 @@ from upthread.testing.rehearsal_model.protocol import (
     Conversation,
     Exchange,
     Failure,
+    Findings,
     Found,
     JsonObject,
     JsonValue,
@@ -48,13 +49,13 @@ _CALL: Final = re.compile(r"(function|custom_tool|computer|local_shell|shell|app
 _OUTPUT: Final = re.compile(_CALL.pattern + "_output")
 
 
-def there_is_an_item(body: JsonObject) -> Iterator[Found]:
+def there_is_an_item(body: JsonObject) -> Findings:
     """`input` is text or an array with at least one item (API reference, `input`)."""
     if not body.get("input"):
         yield Found(None, "Missing required parameter: 'input'.")
 
 
-def each_call_has_its_output(body: JsonObject) -> Iterator[Found]:
+def each_call_has_its_output(body: JsonObject) -> Findings:
     """Every call in the input is answered there (function calling guide)."""
     items = objects_in(body.get("input"))
     outputs = [_as_call(item) for item in items if _OUTPUT.fullmatch(_type(item))]
@@ -64,7 +65,7 @@ def each_call_has_its_output(body: JsonObject) -> Iterator[Found]:
             yield Found(index, f"No tool output found for function call {call_id}.")
 
 
-def each_output_has_its_call(body: JsonObject) -> Iterator[Found]:
+def each_output_has_its_call(body: JsonObject) -> Findings:
     """An output comes after the call it names (function calling guide)."""
     if body.get("previous_response_id"):
         return
@@ -79,7 +80,7 @@ def each_output_has_its_call(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def ids_are_used_once(body: JsonObject) -> Iterator[Found]:
+def ids_are_used_once(body: JsonObject) -> Findings:
     """No call, no output and no item comes twice (API reference, `input`)."""
     seen: set[tuple[str, str]] = set()
     for index, item in enumerate(objects_in(body.get("input"))):
@@ -94,7 +95,7 @@ def ids_are_used_once(body: JsonObject) -> Iterator[Found]:
             seen.add((what, id_))
 
 
-def call_ids_have_a_length(body: JsonObject) -> Iterator[Found]:
+def call_ids_have_a_length(body: JsonObject) -> Findings:
     """A `call_id` is 1 to 64 characters long (API reference, function tool call)."""
     for index, item in enumerate(objects_in(body.get("input"))):
         is_paired = _CALL.fullmatch(_type(item)) or _OUTPUT.fullmatch(_type(item))
@@ -107,7 +108,7 @@ def call_ids_have_a_length(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def reasoning_has_its_item(body: JsonObject) -> Iterator[Found]:
+def reasoning_has_its_item(body: JsonObject) -> Findings:
     """After reasoning comes what it led to: an answer, or a call (reasoning guide)."""
     items = objects_in(body.get("input"))
     for index, item in enumerate(items):
@@ -123,14 +124,14 @@ def reasoning_has_its_item(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def arguments_are_json_text(body: JsonObject) -> Iterator[Found]:
+def arguments_are_json_text(body: JsonObject) -> Findings:
     """`arguments` is text that holds a JSON object (API reference, function tool call)."""
     for index, item in enumerate(objects_in(body.get("input"))):
         if _type(item) == "function_call" and not holds_json_object(as_text(item.get("arguments"))):
             yield Found(index, f"Invalid 'input[{index}].arguments': not a JSON object.")
 
 
-def names_match_the_pattern(body: JsonObject) -> Iterator[Found]:
+def names_match_the_pattern(body: JsonObject) -> Findings:
     """A function's name is 1 to 64 of a-z A-Z 0-9 _ - (API reference, `tools`)."""
     for index, item in enumerate(objects_in(body.get("input"))):
         name = as_text(item.get("name"))
@@ -142,7 +143,7 @@ def names_match_the_pattern(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def messages_say_something(body: JsonObject) -> Iterator[Found]:
+def messages_say_something(body: JsonObject) -> Findings:
     """A message has one of four roles, and content (API reference, input message)."""
     for index, item in enumerate(objects_in(body.get("input"))):
         if _type(item) != "message":
@@ -153,7 +154,7 @@ def messages_say_something(body: JsonObject) -> Iterator[Found]:
             yield Found(index, f"Missing required parameter: 'input[{index}].content'.")
 
 
-def text_is_unicode(body: JsonObject) -> Iterator[Found]:
+def text_is_unicode(body: JsonObject) -> Findings:
     """No lone surrogate: it has no UTF-8 form, and the body is refused as no JSON."""
     for index, item in enumerate(objects_in(body.get("input"))):
         if holds_lone_surrogate(item):

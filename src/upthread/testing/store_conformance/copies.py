@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from upthread.core import commands, types
-from upthread.core.actors import Actor
+from upthread.core.agents import Actor
 from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.events import QuestionAnswered, RunParked, RunResumed, StepStarted
 from upthread.store.base import Store

@@ -26,8 +26,8 @@ from upthread.agents.base import NOBODY, PermissionAnswer, PermissionRequest
 from upthread.boundary import files
 from upthread.boundary.git.places import untrusted_around
 from upthread.boundary.programs import environments_above
-from upthread.core.actors import PERSON as A_PERSON
-from upthread.core.actors import PROGRAM, Actor, model_of
+from upthread.core.agents import PERSON as A_PERSON
+from upthread.core.agents import PROGRAM, Actor, model_of
 from upthread.errors import SeveralAgentsError, UsageError
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import one_line

@@ -7,9 +7,9 @@ from typing import Final, TypeAlias
 
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.runs.pipeline import RunView
-from upthread.core.sessions import OwnInterface
 from upthread.core.states import (
     LOOK,
+    OwnInterface,
     Standing,
     State,
     answer_command,

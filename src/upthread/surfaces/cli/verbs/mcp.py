@@ -9,7 +9,7 @@ from typing import Final
 
 from upthread.client.project import Project
 from upthread.client.project_opener import open_project
-from upthread.core.actors import Actor
+from upthread.core.agents import Actor
 from upthread.core.trust import ignored_notice
 from upthread.errors import UsageError
 from upthread.surfaces.cli import options

@@ -12,8 +12,7 @@ from upthread.boundary import programs
 from upthread.client.parts import Command
 from upthread.client.project import Project
 from upthread.client.worktrees import refuse_running
-from upthread.core.sessions import OwnInterface
-from upthread.core.states import tell_command
+from upthread.core.states import OwnInterface, tell_command
 from upthread.core.types import Link
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.record.workstream_views import RoleView

@@ -16,7 +16,7 @@ from upthread.client.project import Project
 from upthread.core.decision.handshake import in_words, reasons_in_words
 from upthread.core.decision.words import became_in_words, lacking_in_words
 from upthread.core.roles.limits import in_words as limits_in_words
-from upthread.core.sessions import OwnInterface
+from upthread.core.states import OwnInterface
 from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.types import Conversation
 from upthread.errors import NotFoundError, UsageError

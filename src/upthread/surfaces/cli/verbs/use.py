@@ -15,7 +15,7 @@ from upthread.boundary import programs
 from upthread.boundary.own_files import home_directory
 from upthread.client.agent_calls import InUse
 from upthread.client.project import Project
-from upthread.core.workstreams import BECAUSE
+from upthread.core.names import BECAUSE
 from upthread.errors import UsageError
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import options
