@@ -41,9 +41,14 @@ from upthread.runtime.lease import Leases, LeaseTimes
 from upthread.runtime.record.project_store import ProjectStore, RecordPolicy
 from upthread.runtime.record.turn_views import last_attached, main_session_of, run_view
 from upthread.runtime.system import System, host_name
-from upthread.runtime.turns.conversation import Conversations
-from upthread.runtime.turns.delegation import Notice, OwnSessions, TellOptions, TellRequest
-from upthread.runtime.turns.older_record import look, look_at_all
+from upthread.runtime.turns.delegation import (
+    Conversations,
+    Notice,
+    OwnSessions,
+    TellOptions,
+    TellRequest,
+)
+from upthread.runtime.turns.recovery import look, look_at_all
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 from upthread.store.address import is_postgres
 from upthread.store.reads import Resolved

@@ -75,7 +75,6 @@ from upthread.runtime.record.turn_views import (
     run_view,
     spent_on_run,
 )
-from upthread.runtime.turns.conversation import name_workstream
 from upthread.runtime.turns.delegation import (
     SILENT,
     Listener,
@@ -83,6 +82,7 @@ from upthread.runtime.turns.delegation import (
     TellOptions,
     TellRequest,
     TurnResult,
+    name_workstream,
 )
 from upthread.runtime.turns.turns import Turns
 from upthread.runtime.working_tree.digest import tree_digest

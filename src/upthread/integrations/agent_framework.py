@@ -153,10 +153,10 @@ class UpthreadCheckpointStorage(OnRecord):
 
     def _find(self, checkpoint_id: str) -> tuple[EntryLog, JsonValue] | None:
         with self._record.lock:
-            for known in self._record.threads(CHECKPOINTS):
-                snapshots = self._folds.of(known.log).fold.by_id
+            for log in self._record.threads(CHECKPOINTS):
+                snapshots = self._folds.of(log).fold.by_id
                 if checkpoint_id in snapshots:
-                    return known.log, snapshots[checkpoint_id]
+                    return log, snapshots[checkpoint_id]
         return None
 
     async def _of_workflow(self, workflow_name: str) -> dict[str, JsonValue]:

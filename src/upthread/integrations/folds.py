@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
+from msgspec import Struct
+
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.codec import decode_json, encode_json
 from upthread.errors import ConflictError
@@ -27,13 +29,11 @@ class Fold(Protocol):
 FoldT = TypeVar("FoldT", bound=Fold)
 
 
-class Followed(Generic[FoldT]):
+class Followed(Struct, Generic[FoldT]):
     """A log's fold and how far it has come: `stands` is what compare-and-set compares."""
 
-    __slots__ = ("fold", "stands")
-
-    def __init__(self, fold: FoldT, stands: Stands) -> None:
-        self.fold, self.stands = fold, stands
+    fold: FoldT
+    stands: Stands
 
     def take(self, stands: Stands, entries: Iterable[Entry]) -> None:
         """Take in what leads to where the log stands. What was forgotten has its number as well."""
@@ -129,14 +129,14 @@ class Folds(Generic[FoldT]):
 
     def of_newest(self, framework: str) -> Iterator[FoldT]:
         """Yield the fold of each log's newest entry, where that says it all: no other is read."""
-        for known in self._record.threads(framework):
+        for log in self._record.threads(framework):
             with self._record.lock:
-                newest = list(known.log.entries(newest=1))
+                newest = list(log.entries(newest=1))
             yield self.folded(newest)
 
-    def known(self) -> tuple[FoldT, ...]:
+    def known(self) -> Sequence[Followed[FoldT]]:
         """Return the folds that are remembered, the one used last first. None is read again."""
-        return tuple(each.fold for each in reversed(self._followed.values()))
+        return list(reversed(self._followed.values()))
 
 
 class Folding(OnRecord, Generic[FoldT]):

@@ -244,8 +244,7 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
                 yield Append(log=self._shared_log(app_name, owner), entries=(entry,))
 
     def _all(self, app_name: str, user_id: str | None) -> Iterator[Followed[StoredSession]]:
-        for known in self._record.threads(FRAMEWORK):
-            followed = self._folds.of(known.log)
+        for followed in map(self._folds.of, self._record.threads(FRAMEWORK)):
             stored = followed.fold
             is_meant = stored.is_there and stored.app_name == app_name
             if is_meant and user_id in {None, stored.user_id}:

@@ -171,9 +171,8 @@ class UpthreadConversationStore(Folding[SavedConversation], ConversationStore):
             return []
         with self._record.lock:
             # Nearly always the one whose record was read just before.
-            threads = self._record.threads(FRAMEWORK)
-            read = (self._folds.of(each.log).fold for each in threads)
-            for saved in chain(self._folds.known(), read):
+            read = map(self._folds.of, self._record.threads(FRAMEWORK))
+            for saved in (each.fold for each in chain(self._folds.known(), read)):
                 if head_id in saved.entries:
                     return [_entry(each) for each in saved.history(head_id, limit)]
         raise LookupError(head_id)

@@ -25,6 +25,7 @@ from upthread.core.runs.pipeline import RunView
 from upthread.core.runs.stops import OURS, Source
 from upthread.core.text import one_line
 from upthread.core.turns import turn as turns
+from upthread.core.turns.agent_history import UNANSWERED
 from upthread.core.turns.effects import effects_of
 from upthread.core.turns.spent_tokens import NO_TOTALS, Totals, added, spent_on_turn, totals_before
 from upthread.core.turns.turn import Recognition, TurnView
@@ -167,6 +168,15 @@ def main_session_of(store: Store, link: Link | None) -> str:
     """Return the main session that a sub-agent's was started in, empty for any other. Blocking."""
     call = _last_attached(store, link).call
     return call.main_session if call else ""
+
+
+def stamp_at_end(last: TurnView | None, session: UpstreamSessionId) -> str:
+    """Return what a session was known by at the end of its conversation's turn, else empty."""
+    # What another session ended with says nothing of this one.
+    if last is None or last.ended is None or not last.is_in(session):
+        return ""
+    # What the session said last may be written after the turn has ended.
+    return last.ended.session_stamp.removesuffix(UNANSWERED)
 
 
 def _last_attached(store: Store, link: Link | None) -> TurnView:

@@ -44,13 +44,13 @@ from upthread.core.types import ContextPart, Message, Outcome, UpstreamSessionId
 from upthread.errors import StoreError, UpstreamError
 from upthread.runtime.record.turn_views import last_attached
 from upthread.runtime.turns.live_turn import LiveTurn, link_end
-from upthread.runtime.turns.older_record import look_at_replay
 from upthread.runtime.turns.recording import Answer, Recording, held_elsewhere
 from upthread.runtime.turns.recovery import (
     context_of,
     effects_before,
     effects_of_turn,
     examiner_of,
+    look_at_replay,
     past_of,
     prior_of,
     recorder_of,

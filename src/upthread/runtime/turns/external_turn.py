@@ -81,8 +81,14 @@ from upthread.runtime.record.turn_views import main_session_of, turn_view
 from upthread.runtime.system import System
 from upthread.runtime.turns import beginning
 from upthread.runtime.turns.beginning import RESUMING, attach_external, find_child, found_child
-from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim, Conversations, opening
-from upthread.runtime.turns.delegation import TellRequest, TurnStarted
+from upthread.runtime.turns.delegation import (
+    SIBLINGS_MAX,
+    Claim,
+    Conversations,
+    TellRequest,
+    TurnStarted,
+    opening,
+)
 from upthread.runtime.turns.live_turn import CANCELLED, LiveTurn, end_here, end_with, parked_event
 from upthread.runtime.turns.recovery import (
     context_of,

@@ -66,13 +66,12 @@ from upthread.core.workstreams import CALLERS_VARIABLE
 from upthread.errors import StoreError
 from upthread.runtime.record.turn_views import (
     refusals_in_row,
+    stamp_at_end,
     totals_of,
     wrote,
 )
 from upthread.runtime.system import System
-from upthread.runtime.turns.conversation import Claim
-from upthread.runtime.turns.delegation import Notice, TellRequest, TurnResult, TurnStarted
-from upthread.runtime.turns.older_record import stamp_at_end
+from upthread.runtime.turns.delegation import Claim, Notice, TellRequest, TurnResult, TurnStarted
 from upthread.runtime.turns.recording import Account, Answer, Recording, surroundings
 from upthread.store.base import Store
 

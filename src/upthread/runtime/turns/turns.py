@@ -54,8 +54,7 @@ from upthread.core.types import Decision, Message, Outcome, TurnId
 from upthread.errors import ConfigError, FencedError, QuotaExceededError, UpstreamError, UsageError
 from upthread.runtime.system import System
 from upthread.runtime.turns import beginning
-from upthread.runtime.turns.conversation import Conversations, refused
-from upthread.runtime.turns.delegation import TellRequest, TurnResult
+from upthread.runtime.turns.delegation import Conversations, TellRequest, TurnResult, refused
 from upthread.runtime.turns.delivery import (
     attach,
     attach_as_decided,
