@@ -110,7 +110,7 @@ class UpthreadCheckpointStorage(OnRecord):
             self._decoded(encoded)  # what could not be restored is no checkpoint
             log = self._log(checkpoint.workflow_name)
             snapshot_id = checkpoint.checkpoint_id
-            await settled(self._folds.append, log, lambda fold: fold.entry(snapshot_id, encoded))
+            await settled(self._folds.append, log, lambda at: at.fold.entry(snapshot_id, encoded))
         except (WorkflowCheckpointException, UpthreadError) as error:
             self._on_failure(checkpoint, error)
             if isinstance(error, WorkflowCheckpointException):

@@ -36,7 +36,7 @@ class UpthreadSessionStore(Folding[Snapshots], SessionStore):
         self.validate_session_id(session_id)
         snapshot = cast("JsonValue", session.to_dict())
         log = self._log(session_id)
-        await settled(self._folds.append, log, lambda fold: fold.entry(session_id, snapshot))
+        await settled(self._folds.append, log, lambda at: at.fold.entry(session_id, snapshot))
 
     async def delete(self, session_id: str) -> None:
         """Erase a session. ValueError for an id that is none."""

@@ -12,7 +12,14 @@ from upthread.client.framework_record import FrameworkRecord
 from upthread.core.codec import decode_json, encode_json
 from upthread.errors import ConflictError
 from upthread.integrations.on_record import OnRecord
-from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry, Stands
+from upthread.runtime.record.entry_log import (
+    Append,
+    Entry,
+    EntryLog,
+    NewEntry,
+    Stands,
+    append_together,
+)
 
 REMEMBERED_MAX: Final = 64
 """Of so many logs what they come to is kept. One that is read again after that is read whole."""
@@ -64,7 +71,7 @@ class Folds(Generic[FoldT]):
                 del self._followed[next(iter(self._followed))]
             return followed
 
-    def took(self, log: EntryLog, stands: Stands, entries: Sequence[NewEntry]) -> None:
+    def _took(self, log: EntryLog, stands: Stands, entries: Sequence[NewEntry]) -> None:
         """Take in what this process has just appended to a log that stood so: it is not read back.
 
         The values are those that a read would give, and not the caller's own.
@@ -84,41 +91,44 @@ class Folds(Generic[FoldT]):
 
     def add(self, log: EntryLog, entries: Sequence[NewEntry]) -> None:
         """Append entries, whatever comes before them."""
-        self._append(log, lambda: (log.stands(), entries))
+        while True:
+            with self._record.lock:
+                stands = log.stands()
+                try:
+                    log.append(entries, after=stands)
+                except ConflictError:
+                    continue
+                self._took(log, stands, entries)
+                return
 
     def append(
         self,
         log: EntryLog,
-        make: Callable[[FoldT], NewEntry | None],
+        make: Callable[[Followed[FoldT]], NewEntry | None],
         *,
         continues: bool = False,
-    ) -> None:
+        beside: Sequence[Append] = (),
+    ) -> Stands | None:
         """Append the entry that is made from a log's fold as it is in this moment, if there is any.
 
         It is made anew where another process appends first. With `continues` the first attempt
         takes the fold as this process knows it, without a read: for work that began with a read.
         After a reset meanwhile the entry belongs to the conversation in which the work began.
+        `beside` is appended to other logs in the same commit. Returns how the log stands then.
         """
         known = self._followed.get(log.key.address) if continues else None
-
-        def made() -> tuple[Stands, Sequence[NewEntry]]:
-            nonlocal known
-            followed, known = known or self.of(log), None
-            entry = make(followed.fold)
-            return followed.stands, () if entry is None else (entry,)
-
-        self._append(log, made)
-
-    def _append(self, log: EntryLog, made: Callable[[], tuple[Stands, Sequence[NewEntry]]]) -> None:
         while True:
             with self._record.lock:
-                stands, entries = made()
+                followed, known = known or self.of(log), None
+                stands, entry = followed.stands, make(followed)
+                if entry is None:
+                    return None
                 try:
-                    log.append(entries, after=stands)
+                    append_together((Append(log=log, entries=(entry,), after=stands), *beside))
                 except ConflictError:
                     continue
-                self.took(log, stands, entries)
-                return
+                self._took(log, stands, (entry,))
+                return Stands(stands.conversation, stands.last + 1)
 
     def folded(self, entries: Iterable[Entry]) -> FoldT:
         """Return the fold of these entries alone."""

@@ -49,7 +49,7 @@ from upthread.integrations.checkpoint_log import (
     is_typed,
     list_of,
 )
-from upthread.integrations.folds import Folds
+from upthread.integrations.folds import Folds, Followed
 from upthread.integrations.known_outcome import settled
 from upthread.integrations.on_record import OnRecord
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
@@ -197,7 +197,8 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
             for channel in new_versions
         }
 
-        def made(thread: CheckpointThread) -> NewEntry:
+        def made(followed: Followed[CheckpointThread]) -> NewEntry:
+            thread = followed.fold
             text, speaker = self._said(thread, namespace, new_versions, values)
             told = tuple(
                 (channel, version, thread.told(namespace, channel, stored[channel]))

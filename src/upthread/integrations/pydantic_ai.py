@@ -25,7 +25,7 @@ from pydantic_ai.usage import RunUsage
 
 from upthread.core.types import JsonValue, Speaker
 from upthread.errors import StoreError
-from upthread.integrations.folds import Folding
+from upthread.integrations.folds import Folding, Followed
 from upthread.integrations.known_outcome import settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
@@ -112,7 +112,8 @@ class UpthreadConversationStore(Folding[SavedConversation], ConversationStore):
         new = [_told(each) for each in new_entries]
         text = "\n\n".join(filter(None, (_said(each.message) for each in new_entries)))
 
-        def save(saved: SavedConversation) -> NewEntry:
+        def save(followed: Followed[SavedConversation]) -> NewEntry:
+            saved = followed.fold
             if saved.revision != expected_revision:
                 raise ConversationConflict(record.conversation_id)
             entries = self._with_shared(record, saved, new)

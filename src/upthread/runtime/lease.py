@@ -212,8 +212,7 @@ class Leases:
         conversation = self._store.conversation(caller)
         if conversation is None:
             return None
-        key = conversation.key
-        lease = self._store.lease(conversation_lease(key.project_id, key.address))
+        lease = self._store.lease(conversation_lease(conversation.key))
         return lease.holder if lease else None
 
 
@@ -315,25 +314,22 @@ def free(store: Store, system: System, conversation: Conversation, *, by_user: s
     store.commit((act,), take=(mine,), give=(mine.fence,))
 
 
-def conversation_lease(project_id: str, address: str) -> str:
+def conversation_lease(key: ConversationKey) -> str:
     """Return the name of the lease that a turn holds. A name is data, never a path."""
-    return f"conversation {project_id} {address}"
+    return f"conversation {key.project_id} {key.address}"
 
 
 def lease_name_of(conversation: Conversation) -> str:
     """Return the name of a conversation's lease. Those without a slot share their address."""
     key = conversation.key
-    is_child = key.slot == CHILD_SLOT
-    name = conversation.conversation_id if is_child else key.address
-    return conversation_lease(key.project_id, name)
+    if key.slot == CHILD_SLOT:
+        return f"conversation {key.project_id} {conversation.conversation_id}"
+    return conversation_lease(key)
 
 
 def conversation_request(key: ConversationKey, verb: str) -> LeaseRequest:
     """Return the request for a conversation's lease, to do something else than a turn."""
-    return LeaseRequest(
-        name=conversation_lease(key.project_id, key.address),
-        doing=f"{verb} {key.address}",
-    )
+    return LeaseRequest(name=conversation_lease(key), doing=f"{verb} {key.address}")
 
 
 def tree_lease(host: str, directory: str, below: str = "") -> str:

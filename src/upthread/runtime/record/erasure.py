@@ -120,9 +120,9 @@ class Forgetting:
     async def _forget(self, held: HeldWorkstream, selection: Selection) -> None:
         whole = workstream_lease(self._project_id, held.workstream)
         names = {  # generations of a conversation share its lease
-            conversation_lease(self._project_id, each.conversation.key.address)
-            for each in held.conversations
-            if each.conversation.key.slot != CHILD_SLOT
+            conversation_lease(key)
+            for key in (each.conversation.key for each in held.conversations)
+            if key.slot != CHILD_SLOT
         }
         ends = _ends(held, at_ms=self._system.now_ms())
         # The end before the erasure, in one commit: no run is left that would go on from nothing.

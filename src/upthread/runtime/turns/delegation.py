@@ -441,7 +441,7 @@ class Conversations:
         while True:
             key = _key(request, slot)
             lease = LeaseRequest(
-                name=conversation_lease(key.project_id, key.address),
+                name=conversation_lease(key),
                 doing=request.doing,
                 wait_s=None if request.options.when_busy == "wait" else 0.0,
                 on_wait=request.listener.waiting,
@@ -503,7 +503,7 @@ class Conversations:
             await self.keep_refusal(known, decision)
         held_by = holder or tree_holder
         if held_by is not None and decision.reasons[0] in {"busy", "tree_busy"}:
-            name = conversation_lease(key.project_id, key.address)
+            name = conversation_lease(key)
             lease = await self._system.in_thread(lambda: self._store.lease(name))
             raise LeaseHeldError(
                 f"{key.address}: {in_words(decision.reasons[0])}, held by {held_by}",
@@ -545,7 +545,7 @@ class Conversations:
                 and bool(main_session_of(self._store, claim.link)),
             )
 
-    def standing(self, key: ConversationKey, fences: tuple[Fence, ...]) -> Claim:
+    def standing(self, key: ConversationKey, fences: tuple[Fence, ...] = ()) -> Claim:
         """Return a conversation as it stands; what mints a new one is in the claim. Blocking."""
         resolved = self._store.resolve(key)
         if resolved is not None:
@@ -561,7 +561,7 @@ class Conversations:
         return opening(self._store, key, conversation_id, now_ms=now_ms, generation=generation)
 
     def claim_of(
-        self, conversation: Conversation, link: Link | None, fences: tuple[Fence, ...]
+        self, conversation: Conversation, link: Link | None, fences: tuple[Fence, ...] = ()
     ) -> Claim:
         """Return a known conversation as it stands, with its open link. Blocking."""
         conversation_id = conversation.conversation_id

@@ -218,7 +218,7 @@ class ExternalTurns:
             return None
         links = self.store.links(conversation.conversation_id)
         link = links[-1] if links and links[-1].ended_because is None else None
-        claim = self.conversations.claim_of(conversation, link, ())
+        claim = self.conversations.claim_of(conversation, link)
         last, call = claim.last, claim.last.call if claim.last else None
         if last is None or call is None or claim.last_id != turn_id or last.is_over:
             return None
@@ -323,9 +323,8 @@ class ExternalTurns:
         for slot in range(MAIN_SLOT, SIBLINGS_MAX + 1):
             taken = structs.replace(request, address=structs.replace(request.address, slot=slot))
             key = key_of(self.project_id, taken.address)
-            lease = self.store.lease(conversation_lease(key.project_id, key.address))
-            claim = self.conversations.standing(key, ())
-            yield taken, claim, lease
+            lease = self.store.lease(conversation_lease(key))
+            yield taken, self.conversations.standing(key), lease
 
     def _begin_after(self, request: TellRequest, claim: Claim, lease: Lease | None) -> Begun:
         """Begin after the conversation's last turn, which stays open if the call is sent back."""
@@ -405,7 +404,7 @@ class ExternalTurns:
         """Return whether a session that nobody uses would be resumed now. Changes nothing."""
         if self.user_of(conversation):
             return False
-        live = self.live(request, self.conversations.claim_of(conversation, link, ()))
+        live = self.live(request, self.conversations.claim_of(conversation, link))
         return beginning.decided(live, NOTHING_LACKED).decision in RESUMING
 
     def _claimed(self, request: TellRequest, claim: Claim, lease: Lease | None) -> LiveTurn:
@@ -488,7 +487,7 @@ class ExternalTurns:
         if owner is None or owner.key.slot == CHILD_SLOT:
             return None
         lease = self.store.lease(lease_name_of(owner))
-        claim = self.conversations.standing(owner.key, ())
+        claim = self.conversations.standing(owner.key)
         is_current = claim.link is not None and claim.link.upstream_session_id == session
         if not is_current or self.holder_of(lease):
             return None
@@ -518,7 +517,7 @@ class ExternalTurns:
             parent_conversation_id=main.conversation_id,
             parent_call_id=call.call_id,
         )
-        claim = self.conversations.claim_of(child, None, ())
+        claim = self.conversations.claim_of(child, None)
         claim = structs.replace(claim, opens=(*opens, OpenConversation(conversation=child)))
         live = self.live(request, claim)
         live.take = self._taking(request, child, None)
