@@ -45,7 +45,7 @@ from upthread.core.workstreams import (
     session_workstream,
 )
 from upthread.errors import ConflictError, FencedError, StoreError
-from upthread.runtime.record.turn_views import main_session_of
+from upthread.runtime.record.turn_views import WorkstreamEffects, main_session_of
 from upthread.runtime.system import process_holder, user_name
 from upthread.runtime.turns.beginning import session_of
 from upthread.runtime.turns.delegation import TellRequest
@@ -56,8 +56,7 @@ from upthread.runtime.turns.external_turn import (
     main_id_of,
     turn_id_of,
 )
-from upthread.runtime.working_tree.git_worktrees import used_workstream
-from upthread.runtime.working_tree.repository import default_branch, git_facts
+from upthread.runtime.working_tree.repository import default_branch, git_facts, used_workstream
 from upthread.store.address import file_path, is_postgres
 from upthread.store.sqlite.database import forget_missed, missed
 
@@ -168,9 +167,9 @@ class AgentCalls:
         self.hands_over = parts.settings.handover
         """Whether a person wants sub-agents of other main sessions to be handed over."""
         self._turns = ExternalTurns(
-            parts.store,
-            parts.system,
-            parts.conversations,
+            store=parts.store,
+            system=parts.system,
+            conversations=parts.conversations,
             project_id=parts.project_id,
             request_of=self._known_request,
         )
@@ -432,7 +431,6 @@ class AgentCalls:
     def held(self, agent: str, session: str, request: PermissionRequest) -> str:
         """Return why a call must not run, by the guard that `tell` has; empty where it may."""
         from upthread.runtime.permissions import Gate  # noqa: PLC0415  # other events need none
-        from upthread.runtime.record.effects import WorkstreamEffects  # noqa: PLC0415  # as above
 
         self._turns.recover_dead()
         workstream, because = self.workstream_of(agent, session)

@@ -49,7 +49,7 @@ from upthread.runtime.turns.delegation import (
     TellRequest,
 )
 from upthread.runtime.turns.recovery import look, look_at_all
-from upthread.runtime.working_tree.git_worktrees import Worktrees
+from upthread.runtime.working_tree.repository import Worktrees
 from upthread.store.address import is_postgres
 from upthread.store.reads import Resolved
 
@@ -82,7 +82,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def leases(self) -> Leases:
         """Who works on what."""
-        return Leases(self.store, self.system, self.lease_times)
+        return Leases(self.store, self.system, self.lease_times or LeaseTimes())
 
     @cached_property
     def conversations(self) -> Conversations:

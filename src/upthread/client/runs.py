@@ -67,8 +67,8 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, ConflictError, NotFoundError, RefusedError, UsageError
 from upthread.runtime.lease import LeaseRequest, workstream_lease
-from upthread.runtime.record.effects import WorkstreamEffects
 from upthread.runtime.record.turn_views import (
+    WorkstreamEffects,
     events_by_turn,
     last_attached,
     run_events,
@@ -86,7 +86,7 @@ from upthread.runtime.turns.delegation import (
 )
 from upthread.runtime.turns.turns import Turns
 from upthread.runtime.working_tree.digest import tree_digest
-from upthread.runtime.working_tree.git_worktrees import Worktree
+from upthread.runtime.working_tree.repository import Worktree
 
 ANSWER_TRIES_MAX: Final = 8
 

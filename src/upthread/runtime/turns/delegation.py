@@ -396,13 +396,12 @@ class Claim(Struct, frozen=True, kw_only=True):
         )
 
 
-class Conversations:
+class Conversations(Struct, frozen=True):
     """Finds, mints and claims conversations."""
 
-    def __init__(self, store: Store, system: System, leases: Leases) -> None:
-        self._store = store
-        self._system = system
-        self._leases = leases
+    store: Store
+    system: System
+    leases: Leases
 
     @asynccontextmanager
     async def claimed(self, request: TellRequest) -> AsyncGenerator[Claim]:
@@ -431,7 +430,7 @@ class Conversations:
     async def looked_at_again(self, request: TellRequest, claim: Claim) -> Claim:
         """Return a claim as its conversation stands by now."""
         key = claim.conversation.key
-        return await self._system.in_thread(lambda: self._open(request, key, claim.fences))
+        return await self.system.in_thread(lambda: self._open(request, key, claim.fences))
 
     async def _lease(
         self, request: TellRequest, stack: AsyncExitStack, claim: Callable[..., None]
@@ -448,7 +447,7 @@ class Conversations:
                 on_taken=None if request.tree else partial(claim, key),
             )
             try:
-                return key, await stack.enter_async_context(self._leases.held(lease))
+                return key, await stack.enter_async_context(self.leases.held(lease))
             except LeaseHeldError as error:
                 if request.options.when_busy == "sibling" and slot < SIBLINGS_MAX:
                     slot += 1
@@ -465,7 +464,7 @@ class Conversations:
         stack: AsyncExitStack,
         claim: Callable[..., None],
     ) -> None:
-        name, above = await self._leases.tree_level(tree, request.callers)
+        name, above = await self.leases.tree_level(tree, request.callers)
         lease = LeaseRequest(
             name=name,
             doing=request.doing,
@@ -474,7 +473,7 @@ class Conversations:
             on_taken=lambda inner: claim(*above, inner),
         )
         try:
-            await stack.enter_async_context(self._leases.held(lease))
+            await stack.enter_async_context(self.leases.held(lease))
         except LeaseHeldError as error:
             await self._refuse(request, tree_holder=error.holder)
             raise
@@ -484,7 +483,7 @@ class Conversations:
     ) -> None:
         """Raise if the handshake refuses; the refusal is kept where the conversation is known."""
         key = _key(request, request.address.slot)
-        resolved = await self._system.in_thread(lambda: self._store.resolve(key))
+        resolved = await self.system.in_thread(lambda: self.store.resolve(key))
         known = resolved.conversation.conversation_id if resolved else None
         # Of its turns nothing is read yet: whoever is refused must not wait for that.
         inputs = HandshakeInputs(
@@ -504,7 +503,7 @@ class Conversations:
         held_by = holder or tree_holder
         if held_by is not None and decision.reasons[0] in {"busy", "tree_busy"}:
             name = conversation_lease(key)
-            lease = await self._system.in_thread(lambda: self._store.lease(name))
+            lease = await self.system.in_thread(lambda: self.store.lease(name))
             raise LeaseHeldError(
                 f"{key.address}: {in_words(decision.reasons[0])}, held by {held_by}",
                 holder=held_by,
@@ -518,7 +517,7 @@ class Conversations:
         """Keep a decision that leads to no turn."""
         write = self.refusal(conversation_id, decision)
         # Without a fence: most who are refused hold no lease, and it is no part of any turn.
-        await self._system.in_thread(lambda: self._store.commit((write,)))
+        await self.system.in_thread(lambda: self.store.commit((write,)))
 
     def refusal(self, conversation_id: ConversationId, decision: Decision) -> RecordDecision:
         """Return the write that keeps a decision that leads to no turn."""
@@ -527,27 +526,27 @@ class Conversations:
             decision=decision.decision,
             reasons=decision.reasons,
             inputs=decision.inputs,
-            decided_at_ms=self._system.now_ms(),
+            decided_at_ms=self.system.now_ms(),
         )
 
     def _open(self, request: TellRequest, key: ConversationKey, fences: tuple[Fence, ...]) -> Claim:
         """Return a conversation under its lease as it stands, minted where it is new. Blocking."""
-        with self._store.moment():
-            resolved = self._store.resolve(key)
+        with self.store.moment():
+            resolved = self.store.resolve(key)
             conversation = resolved.conversation if resolved else self.mint(key, fences=fences)
             claim = self.claim_of(conversation, resolved.link if resolved else None, fences)
             return structs.replace(
                 claim,
-                session_host=last_attached(self._store, claim.link).agent_host
+                session_host=last_attached(self.store, claim.link).agent_host
                 if request.host
                 else None,
                 is_of_sub_agent=not request.opens_sub_agents
-                and bool(main_session_of(self._store, claim.link)),
+                and bool(main_session_of(self.store, claim.link)),
             )
 
     def standing(self, key: ConversationKey, fences: tuple[Fence, ...] = ()) -> Claim:
         """Return a conversation as it stands; what mints a new one is in the claim. Blocking."""
-        resolved = self._store.resolve(key)
+        resolved = self.store.resolve(key)
         if resolved is not None:
             return self.claim_of(resolved.conversation, resolved.link, fences)
         conversation, opens = self._opening(key)
@@ -556,25 +555,25 @@ class Conversations:
     def _opening(
         self, key: ConversationKey, generation: int = 1
     ) -> tuple[Conversation, tuple[Write, ...]]:
-        conversation_id = ConversationId(self._system.new_id("con"))
-        now_ms = self._system.now_ms()
-        return opening(self._store, key, conversation_id, now_ms=now_ms, generation=generation)
+        conversation_id = ConversationId(self.system.new_id("con"))
+        now_ms = self.system.now_ms()
+        return opening(self.store, key, conversation_id, now_ms=now_ms, generation=generation)
 
     def claim_of(
         self, conversation: Conversation, link: Link | None, fences: tuple[Fence, ...] = ()
     ) -> Claim:
         """Return a known conversation as it stands, with its open link. Blocking."""
         conversation_id = conversation.conversation_id
-        last_id, last = next(views_newest_first(self._store, conversation_id), (None, None))
+        last_id, last = next(views_newest_first(self.store, conversation_id), (None, None))
         return Claim(
             conversation=conversation,
             link=link,
             fences=fences,
-            turns=turn_count(self._store, conversation_id, last),
-            messages=self._store.message_count(conversation_id),
+            turns=turn_count(self.store, conversation_id, last),
+            messages=self.store.message_count(conversation_id),
             last_id=last_id,
             last=last,
-            is_prompted=_is_prompted(link, views_newest_first(self._store, conversation_id)),
+            is_prompted=_is_prompted(link, views_newest_first(self.store, conversation_id)),
         )
 
     def mint(
@@ -585,7 +584,7 @@ class Conversations:
             conversation, opens = self._opening(key, generation)
             try:
                 # Fenced, since a caller that was taken over must not open what its successor opens.
-                self._store.commit(opens, fences=fences)
+                self.store.commit(opens, fences=fences)
             except ConflictError:
                 if len(opens) == 1:
                     raise

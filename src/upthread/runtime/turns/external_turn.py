@@ -181,26 +181,17 @@ def _again(step: Callable[Given, Found]) -> Callable[Given, Found]:
     return tried
 
 
-class ExternalTurns:
+class ExternalTurns(Struct, frozen=True, kw_only=True):
     """The turns that an agent drives, in one project: they are found, begun, recorded and ended.
 
     `request_of` makes the request for a call of a role.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        system: System,
-        conversations: Conversations,
-        *,
-        project_id: ProjectId,
-        request_of: Callable[[Address, Task, AgentsCall], TellRequest],
-    ) -> None:
-        self.store = store
-        self.project_id = project_id
-        self.system = system
-        self.conversations = conversations
-        self._request_of = request_of
+    store: Store
+    system: System
+    conversations: Conversations
+    project_id: ProjectId
+    request_of: Callable[[Address, Task, AgentsCall], TellRequest]
 
     def open_turn(self, turn_id: TurnId) -> LiveTurn | None:
         """Return a call's turn under its lease; None for one that is over, or not its any more."""
@@ -224,7 +215,7 @@ class ExternalTurns:
             return None
         key = conversation.key
         address = Address(workstream=key.workstream, role=key.role, slot=max(key.slot, MAIN_SLOT))
-        live = self.live(self._request_of(address, Task(text=""), call), claim)
+        live = self.live(self.request_of(address, Task(text=""), call), claim)
         live.take_up(turn_id, last)
         # The session of this call may be the first with its agent.
         is_same = link is not None and link.agent == call.agent

@@ -100,9 +100,10 @@ from upthread.core.types import (
 )
 from upthread.errors import StoreError
 from upthread.runtime.record.briefing import briefing_inputs
-from upthread.runtime.record.effects import WorkstreamEffects, recorded_effects
 from upthread.runtime.record.turn_views import (
+    WorkstreamEffects,
     last_attached,
+    recorded_effects,
     stamp_at_end,
     totals_of,
     turn_events,
