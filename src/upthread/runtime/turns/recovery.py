@@ -676,20 +676,16 @@ def other_profile(store: Store, own: OwnSessions, link: Link | None) -> str:
     return profile if is_elsewhere else ""
 
 
-def look_at_replay(
-    store: Store,
-    link: Link,
-    last: TurnView | None,
-    replay: Sequence[AgentEvent],
-    redactor: Redactor | None,
-) -> Lacked:
+def look_at_replay(live: LiveTurn, replay: Sequence[AgentEvent]) -> Lacked:
     """Return what a session lacks that its agent replayed, because nobody reads its store.
 
     Turns that only the session has are not read back: the prompt has its number by now.
     """
-    if not (has_prompt(replay) or has_answered(store, link, last)):
+    link = live.require_link()
+    if not (has_prompt(replay) or has_answered(live.store, link, live.claim.last)):
         return _empty(link)
-    compared = _compared(store, link, as_recorded(replay, redactor), was_streamed=True)
+    history = as_recorded(replay, live.request.redactor)
+    compared = _compared(live.store, link, history, was_streamed=True)
     return Lacked(gone=compared.gone, fault=TOO_MANY if compared.fault == TOO_MANY else "")
 
 

@@ -470,11 +470,11 @@ async def _continue_by_history(live: LiveTurn, connection: AgentConnection) -> A
     """
     # Of an agent that only resumes nobody can tell whether it got its prompt: the turn parks until
     # a person says to go on.
-    attached = await attach(live, connection, wants_history=True)
-    message, found = await live.in_thread(recognised_replay, attached.history)
+    event, history = await attach(live, connection, wants_history=True)
+    message, found = await live.in_thread(recognised_replay, history)
     known = PromptRecognised(recognition=found.recognition)
     # Before anything leaves: whoever takes over from here ends this process first, by its pid.
-    await live.commit(attached.event)
+    await live.commit(event)
     notify_started(live, recognition=found.recognition)
     if found.recognition is Recognition.COMPLETE:
         await live.in_thread(adopt, found)
