@@ -27,10 +27,9 @@ from agent_framework._workflows._checkpoint_encoding import (
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
 from upthread.errors import UpthreadError, UsageError
-from upthread.integrations.folds import Folds
 from upthread.integrations.json_delta import applied, changed
 from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import SPEAKERS, OnRecord
+from upthread.integrations.on_record import SPEAKERS, Folds, OnRecord
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 CHECKPOINTS: Final = "agent-framework-workflow"

@@ -26,9 +26,8 @@ from claude_agent_sdk.types import (
 )
 
 from upthread.core.types import JsonValue, Speaker
-from upthread.integrations.folds import Folding, Followed
 from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import SPEAKERS
+from upthread.integrations.on_record import SPEAKERS, Folding, Followed
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK: Final = "claude-agent-sdk"

@@ -49,9 +49,8 @@ from upthread.integrations.checkpoint_log import (
     is_typed,
     list_of,
 )
-from upthread.integrations.folds import Folds, Followed
 from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import OnRecord
+from upthread.integrations.on_record import Folds, Followed, OnRecord
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK: Final = "langgraph"

@@ -23,10 +23,9 @@ from agents.memory.session_settings import (
 
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
-from upthread.integrations.folds import Folds, Followed
 from upthread.integrations.json_delta import copied
 from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import SPEAKERS, OnRecord
+from upthread.integrations.on_record import SPEAKERS, Folds, Followed, OnRecord
 from upthread.runtime.record.entry_log import Entry, NewEntry
 
 FRAMEWORK: Final = "openai-agents"
