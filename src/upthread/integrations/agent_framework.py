@@ -28,8 +28,7 @@ from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
 from upthread.errors import UpthreadError, UsageError
 from upthread.integrations.json_delta import applied, changed
-from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import SPEAKERS, Folds, OnRecord
+from upthread.integrations.on_record import SPEAKERS, Folds, OnRecord, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 CHECKPOINTS: Final = "agent-framework-workflow"

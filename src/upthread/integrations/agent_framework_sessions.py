@@ -12,8 +12,7 @@ from agent_framework import AgentSession, SessionStore
 
 from upthread.core.types import JsonValue
 from upthread.integrations.agent_framework import Snapshots
-from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import Folding
+from upthread.integrations.on_record import Folding, settled
 from upthread.runtime.record.entry_log import EntryLog
 
 SESSIONS: Final = "agent-framework-session"

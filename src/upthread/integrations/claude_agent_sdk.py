@@ -26,8 +26,7 @@ from claude_agent_sdk.types import (
 )
 
 from upthread.core.types import JsonValue, Speaker
-from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import SPEAKERS, Folding, Followed
+from upthread.integrations.on_record import SPEAKERS, Folding, Followed, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK: Final = "claude-agent-sdk"

@@ -32,8 +32,7 @@ from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
 from upthread.errors import UsageError
 from upthread.integrations.json_delta import copied
-from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import Folds, Followed, OnRecord
+from upthread.integrations.on_record import Folds, Followed, OnRecord, settled
 from upthread.runtime.record.entry_log import (
     Append,
     Entry,

@@ -49,8 +49,7 @@ from upthread.integrations.checkpoint_log import (
     is_typed,
     list_of,
 )
-from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import Folds, Followed, OnRecord
+from upthread.integrations.on_record import Folds, Followed, OnRecord, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK: Final = "langgraph"

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import copy_context
+from functools import partial
 from pathlib import Path
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Final, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
@@ -26,10 +28,34 @@ from upthread.runtime.record.entry_log import (
     append_together,
 )
 
+Given = ParamSpec("Given")
 Value = TypeVar("Value")
 
 SPEAKERS: Final = {"user": Speaker.USER, "assistant": Speaker.ASSISTANT}
 """Who speaks under which name of the frameworks; under any other it is a tool."""
+
+
+async def settled(
+    write: Callable[Given, Value], *given: Given.args, **named: Given.kwargs
+) -> Value:
+    """Carry a write out in a thread and return what it returns: its outcome is known.
+
+    A thread cannot be stopped. Were it left behind, its write would be committed after its caller
+    was told that it was cancelled, and whoever tries again would have it twice. So cancelled, this
+    waits for the end of the write, then raises CancelledError, with the error of a write that
+    failed as its cause.
+    """
+    call = partial(copy_context().run, write, *given, **named)
+    work = asyncio.get_running_loop().run_in_executor(None, call)
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError as cancelled:
+        while not work.done():
+            try:
+                await asyncio.wait({work})
+            except asyncio.CancelledError:
+                continue  # once more, and the write goes on all the same
+        raise cancelled from work.exception()
 
 
 class OnRecord:

@@ -24,8 +24,7 @@ from agents.memory.session_settings import (
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
 from upthread.integrations.json_delta import copied
-from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import SPEAKERS, Folds, Followed, OnRecord
+from upthread.integrations.on_record import SPEAKERS, Folds, Followed, OnRecord, settled
 from upthread.runtime.record.entry_log import Entry, NewEntry
 
 FRAMEWORK: Final = "openai-agents"

@@ -22,8 +22,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 from upthread.core.types import JsonValue, Speaker
 from upthread.errors import StoreError
-from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import Folding, Followed
+from upthread.integrations.on_record import Folding, Followed, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK: Final = "pydantic-ai"

@@ -32,8 +32,7 @@ from upthread.runtime.system import is_dead
 from upthread.store.base import Store
 from upthread.store.drafting import changed
 from upthread.store.kinds import RunState
-from upthread.store.log import LogStore
-from upthread.store.proof import prove
+from upthread.store.log import LogStore, prove
 from upthread.store.reads import Span
 from upthread.store.streams import Head, new_head
 
