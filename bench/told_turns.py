@@ -20,8 +20,7 @@ from upthread.core.turns.turn import Task
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.lease import Leases
 from upthread.runtime.system import System
-from upthread.runtime.turns.conversation import Conversations
-from upthread.runtime.turns.delegation import OwnSessions, TellRequest
+from upthread.runtime.turns.delegation import Conversations, OwnSessions, TellRequest
 from upthread.runtime.turns.turns import Turns
 from upthread.store.base import Store
 

@@ -22,8 +22,12 @@ from tests.support.world import make_repository
 
 from upthread.errors import UpthreadError
 from upthread.runtime.working_tree.digest import tree_digest
-from upthread.runtime.working_tree.git_worktrees import Worktrees
-from upthread.runtime.working_tree.repository import default_branch, find_repository, git_facts
+from upthread.runtime.working_tree.repository import (
+    Worktrees,
+    default_branch,
+    find_repository,
+    git_facts,
+)
 
 GROUPS = ("git_configuration", "git_layout", "git_transport", "names", "special_files")
 GIT_CLONES = [name for name, clone in CLONES.items() if clone.group in GROUPS]

@@ -22,8 +22,7 @@ from upthread.boundary.git.worktree_changes import add_tree, remove_tree
 from upthread.boundary.programs import started_at_ticks
 from upthread.errors import RefusedError, UsageError
 from upthread.runtime.working_tree.digest import left_out, tree_digest
-from upthread.runtime.working_tree.git_worktrees import Worktrees
-from upthread.runtime.working_tree.repository import find_repository, git_facts
+from upthread.runtime.working_tree.repository import Worktrees, find_repository, git_facts
 
 
 @pytest.fixture

@@ -247,7 +247,7 @@ def test_a_thread_without_a_name_gets_one_that_can_be_typed(sqlite_place):
     with sqlite_place.open() as opened:
         opened.log("trial", "").append(new("x"))
         (known,) = opened.threads("trial")
-    assert parse_workstream(known.workstream).startswith("thread-")
+    assert parse_workstream(known.key.workstream).startswith("thread-")
 
 
 def test_a_flipped_byte_of_a_value_is_found_and_not_given_to_the_framework(sqlite_place):

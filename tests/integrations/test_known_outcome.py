@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from upthread.integrations.known_outcome import settled
+from upthread.integrations.on_record import settled
 
 
 def test_it_returns_what_the_write_returns_and_raises_what_it_raises():

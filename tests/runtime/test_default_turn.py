@@ -24,8 +24,7 @@ from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.lease import Leases
 from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import System
-from upthread.runtime.turns.conversation import Conversations
-from upthread.runtime.turns.delegation import OwnSessions, TellRequest
+from upthread.runtime.turns.delegation import Conversations, OwnSessions, TellRequest
 from upthread.runtime.turns.recording import FLUSH_EVERY_S
 from upthread.runtime.turns.turns import Turns
 from upthread.store.sqlite import SqliteStore

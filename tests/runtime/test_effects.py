@@ -23,8 +23,8 @@ from tests.support.world import (
 import upthread
 from upthread.core.turns.effects import EffectState, Settlement, effects_of
 from upthread.errors import UsageError
-from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.erasure import Selection
+from upthread.runtime.record.turn_views import RecordedEffect
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/constructor"

@@ -47,7 +47,7 @@ def delegation(**told: object) -> Delegation:
         "decision": "resume",
         "way": "resumed",
         "price": NOTHING_PRICED,
-        "usage": None,
+        "usage": Usage(),
         "spent": None,
     }
     return Delegation(**{**known, **told})

@@ -28,7 +28,7 @@ from upthread.core.commands import RecordTurnEvent, Write
 from upthread.errors import LeaseHeldError, UpthreadError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.system import System, now_ms
-from upthread.runtime.turns.conversation import name_workstream
+from upthread.runtime.turns.delegation import name_workstream
 from upthread.store.sqlite import SqliteStore
 
 CONTEXT = multiprocessing.get_context("forkserver")

@@ -57,7 +57,7 @@ PLANTS = [
         for layer in ("surfaces", "client", "runtime", "store")
         for framework in ("langgraph", "agents", "google")
     ),
-    ("client", "upthread.integrations.folds", LAYERS),
+    ("client", "upthread.integrations.on_record", LAYERS),
     (f"agents/{NEW}", f"upthread.agents.{AGENTS[0]}", AGENTS_APART),
     (f"store/{NEW}", f"upthread.store.{BACKENDS[0]}", STORES_APART),
 ]

@@ -24,7 +24,7 @@ from upthread.core.events import (
 )
 from upthread.core.roles.reports import Report, ReportedQuestion
 from upthread.core.types import Outcome, RunId
-from upthread.runtime.turns.conversation import name_workstream
+from upthread.runtime.turns.delegation import name_workstream
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 

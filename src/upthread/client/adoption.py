@@ -20,7 +20,7 @@ from upthread.core.types import (
 )
 from upthread.errors import NotFoundError, StoreError, UpstreamError, UsageError
 from upthread.runtime.lease import conversation_request
-from upthread.runtime.turns.older_record import read_back
+from upthread.runtime.turns.beginning import read_back
 
 _Found: TypeAlias = tuple[str, str, str, bool]
 """Where a session was found: agent, its version, the profile, and whether its command set it."""

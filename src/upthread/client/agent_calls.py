@@ -58,8 +58,7 @@ from upthread.runtime.turns.external_turn import (
     main_id_of,
     turn_id_of,
 )
-from upthread.runtime.working_tree.git_worktrees import used_workstream
-from upthread.runtime.working_tree.repository import default_branch, git_facts
+from upthread.runtime.working_tree.repository import default_branch, git_facts, used_workstream
 from upthread.store.address import file_path, is_postgres
 from upthread.store.sqlite.database import forget_missed, missed
 
@@ -165,9 +164,9 @@ class AgentCalls:
         self.hands_over = parts.settings.handover
         """Whether a person wants sub-agents of other main sessions to be handed over."""
         self._turns = ExternalTurns(
-            parts.store,
-            parts.system,
-            parts.conversations,
+            store=parts.store,
+            system=parts.system,
+            conversations=parts.conversations,
             project_id=parts.project_id,
             request_of=self._known_request,
         )

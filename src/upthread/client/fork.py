@@ -52,7 +52,7 @@ from upthread.core.types import (
 from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.lease import conversation_request
 from upthread.runtime.record.turn_views import turn_view
-from upthread.runtime.turns.conversation import name_workstream
+from upthread.runtime.turns.delegation import name_workstream
 
 
 class ForkPlan(Struct, frozen=True, kw_only=True):

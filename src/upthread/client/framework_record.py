@@ -13,8 +13,6 @@ from pathlib import Path
 from threading import RLock
 from typing import Final, Self
 
-from msgspec import Struct
-
 from upthread.client.parts import Environment
 from upthread.client.project_opener import open_parts
 from upthread.core.names import Address, key_of, parse_address, parse_role, parse_workstream
@@ -33,13 +31,6 @@ LOGS_MAX: Final = 1024
 
 NAME_BYTES_MAX: Final = 160
 """A longer name of a thread would leave no room beside it in what people read."""
-
-
-class KnownThread(Struct, frozen=True, kw_only=True):
-    """A thread of a framework, by what its workstream is called."""
-
-    workstream: str
-    log: EntryLog
 
 
 class FrameworkRecord:
@@ -88,8 +79,8 @@ class FrameworkRecord:
             )
         return self._log(framework, key_of(self._parts.project_id, place))
 
-    def threads(self, framework: str) -> Iterator[KnownThread]:
-        """Yield the threads of a framework, oldest first."""
+    def threads(self, framework: str) -> Iterator[EntryLog]:
+        """Yield the logs of a framework's threads, oldest first."""
         role = parse_role(framework)
         project_id = self._parts.project_id
         with self.lock:
@@ -99,7 +90,7 @@ class FrameworkRecord:
             with self.lock:
                 found = self._store.resolve(key)
             if found is not None:
-                yield KnownThread(workstream=name, log=self._log(framework, key))
+                yield self._log(framework, key)
 
     def scrub(self) -> None:
         """Leave no trace of what was erased, in any file. As long as writing the record anew."""

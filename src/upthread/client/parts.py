@@ -56,17 +56,22 @@ from upthread.runtime.lease import Leases, LeaseTimes
 from upthread.runtime.record.project_store import ProjectStore, RecordPolicy
 from upthread.runtime.record.turn_views import last_attached, main_session_of, run_view
 from upthread.runtime.system import System, host_name
-from upthread.runtime.turns.conversation import Conversations
-from upthread.runtime.turns.delegation import Notice, OwnSessions, TellOptions, TellRequest
-from upthread.runtime.turns.older_record import look, look_at_all
-from upthread.runtime.working_tree.git_worktrees import Worktrees
+from upthread.runtime.turns.delegation import (
+    Conversations,
+    Notice,
+    OwnSessions,
+    TellOptions,
+    TellRequest,
+)
+from upthread.runtime.turns.recovery import look, look_at_all
+from upthread.runtime.working_tree.repository import Worktrees
 from upthread.store.address import is_postgres
 from upthread.store.reads import Resolved
 
 if TYPE_CHECKING:
     from upthread.core.runs.pipeline import RunView
     from upthread.runtime.permissions import AskPerson
-    from upthread.runtime.record.effects import WorkstreamEffects
+    from upthread.runtime.record.turn_views import WorkstreamEffects
 
 
 Environment: TypeAlias = Mapping[str, str]
@@ -104,7 +109,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def leases(self) -> Leases:
         """Who works on what."""
-        return Leases(self.store, self.system, self.lease_times)
+        return Leases(self.store, self.system, self.lease_times or LeaseTimes())
 
     @cached_property
     def conversations(self) -> Conversations:
@@ -161,7 +166,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
 
     def effects_of(self, workstream: str, *, apart_from: TurnId | None = None) -> WorkstreamEffects:
         """Return what a workstream's turns did, without one turn. A look at it is blocking."""
-        from upthread.runtime.record.effects import WorkstreamEffects  # noqa: PLC0415  # seldom
+        from upthread.runtime.record.turn_views import WorkstreamEffects  # noqa: PLC0415
 
         return WorkstreamEffects(
             store=self.store,

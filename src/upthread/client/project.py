@@ -36,18 +36,16 @@ from upthread.errors import UsageError
 from upthread.runtime.continuity_probe import Probed, probe
 from upthread.runtime.lease import conversation_request, free
 from upthread.runtime.record.briefing import Briefing, briefing_of, keep_edited
-from upthread.runtime.record.effects import (
-    RecordedEffect,
-    recorded_effects,
-    the_one_named,
-)
 from upthread.runtime.record.erasure import Forgetting, HeldWorkstream, Selection
 from upthread.runtime.record.timeline import Timeline, open_timeline
 from upthread.runtime.record.turn_views import (
+    RecordedEffect,
     Unseen,
     reading_in,
+    recorded_effects,
     reply_in,
     spent_on_run,
+    the_one_named,
     totals_of,
     unseen,
 )
@@ -56,7 +54,7 @@ from upthread.runtime.system import user_name
 from upthread.runtime.turns.delegation import RunOptions, TellOptions, TellRequest, TurnResult
 from upthread.runtime.turns.turns import Turns
 from upthread.runtime.working_tree.digest import tree_digest
-from upthread.runtime.working_tree.git_worktrees import use_workstream
+from upthread.runtime.working_tree.repository import use_workstream
 
 Result = TypeVar("Result")
 

@@ -73,7 +73,6 @@ from upthread.runtime.record.turn_views import (
     run_view,
     spent_on_run,
 )
-from upthread.runtime.turns.conversation import name_workstream
 from upthread.runtime.turns.delegation import (
     SILENT,
     Listener,
@@ -81,10 +80,11 @@ from upthread.runtime.turns.delegation import (
     TellOptions,
     TellRequest,
     TurnResult,
+    name_workstream,
 )
 from upthread.runtime.turns.turns import Turns
 from upthread.runtime.working_tree.digest import tree_digest
-from upthread.runtime.working_tree.git_worktrees import Worktree
+from upthread.runtime.working_tree.repository import Worktree
 
 ANSWER_TRIES_MAX: Final = 8
 

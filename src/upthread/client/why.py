@@ -11,7 +11,7 @@ from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS
 from upthread.core.decision.freshness import Reading, change_lines
 from upthread.core.decision.handshake import HandshakeInputs, decide
-from upthread.core.decision.model import RecordFacts
+from upthread.core.decision.model import recorded_inputs
 from upthread.core.decision.rollover import is_refused_for_good
 from upthread.core.decision.rules import CANNOT_RESUME
 from upthread.core.decision.words import FRAMEWORK
@@ -202,18 +202,17 @@ def _gathered(
 ) -> HandshakeInputs:
     """Return the inputs of a prompt to `role` through `agent`, with what is `known` beside."""
     workstream = view.conversation.key.workstream
-    facts = RecordFacts(
-        conversation_id=view.conversation.conversation_id,
+    inputs = recorded_inputs(
+        view.conversation.conversation_id,
+        view.link,
+        view.last_turn,
         turns=view.turns,
-        link=view.link,
-        last=view.last_turn,
         other_host=parts.other_host(view.link),
-    )
-    inputs = facts.inputs(
         continuity=role.continuity,
         agent=agent,
         depth_max=parts.settings.depth_max,
         condition_now=parts.condition(workstream, role),
+        **known,
     )
     subject = Subject(
         conversation=view.conversation,
@@ -224,7 +223,7 @@ def _gathered(
         settings=parts.settings,
         now_ms=parts.system.now_ms(),
     )
-    return gathered(parts.store, structs.replace(inputs, **known), subject)
+    return gathered(parts.store, inputs, subject)
 
 
 def _decision(intended: TurnIntended) -> Decision:

@@ -12,7 +12,7 @@ from upthread.errors import LeaseHeldError
 from upthread.runtime.lease import LeaseRequest, tree_lease, workstream_lease
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.turns.delegation import Notice
-from upthread.runtime.working_tree.git_worktrees import Worktree
+from upthread.runtime.working_tree.repository import Worktree
 
 
 class WorktreesOfProject(Struct):

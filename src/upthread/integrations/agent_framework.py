@@ -27,10 +27,8 @@ from agent_framework._workflows._checkpoint_encoding import (
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
 from upthread.errors import UpthreadError, UsageError
-from upthread.integrations.folds import Folds
 from upthread.integrations.json_delta import applied, changed
-from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import SPEAKERS, OnRecord
+from upthread.integrations.on_record import SPEAKERS, Folds, OnRecord, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 CHECKPOINTS: Final = "agent-framework-workflow"
@@ -110,7 +108,7 @@ class UpthreadCheckpointStorage(OnRecord):
             self._decoded(encoded)  # what could not be restored is no checkpoint
             log = self._log(checkpoint.workflow_name)
             snapshot_id = checkpoint.checkpoint_id
-            await settled(self._folds.append, log, lambda fold: fold.entry(snapshot_id, encoded))
+            await settled(self._folds.append, log, lambda at: at.fold.entry(snapshot_id, encoded))
         except (WorkflowCheckpointException, UpthreadError) as error:
             self._on_failure(checkpoint, error)
             if isinstance(error, WorkflowCheckpointException):
@@ -153,10 +151,10 @@ class UpthreadCheckpointStorage(OnRecord):
 
     def _find(self, checkpoint_id: str) -> tuple[EntryLog, JsonValue] | None:
         with self._record.lock:
-            for known in self._record.threads(CHECKPOINTS):
-                snapshots = self._folds.of(known.log).fold.by_id
+            for log in self._record.threads(CHECKPOINTS):
+                snapshots = self._folds.of(log).fold.by_id
                 if checkpoint_id in snapshots:
-                    return known.log, snapshots[checkpoint_id]
+                    return log, snapshots[checkpoint_id]
         return None
 
     async def _of_workflow(self, workflow_name: str) -> dict[str, JsonValue]:

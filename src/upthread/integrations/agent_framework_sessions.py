@@ -12,8 +12,7 @@ from agent_framework import AgentSession, SessionStore
 
 from upthread.core.types import JsonValue
 from upthread.integrations.agent_framework import Snapshots
-from upthread.integrations.folds import Folding
-from upthread.integrations.known_outcome import settled
+from upthread.integrations.on_record import Folding, settled
 from upthread.runtime.record.entry_log import EntryLog
 
 SESSIONS: Final = "agent-framework-session"
@@ -36,7 +35,7 @@ class UpthreadSessionStore(Folding[Snapshots], SessionStore):
         self.validate_session_id(session_id)
         snapshot = cast("JsonValue", session.to_dict())
         log = self._log(session_id)
-        await settled(self._folds.append, log, lambda fold: fold.entry(session_id, snapshot))
+        await settled(self._folds.append, log, lambda at: at.fold.entry(session_id, snapshot))
 
     async def delete(self, session_id: str) -> None:
         """Erase a session. ValueError for an id that is none."""

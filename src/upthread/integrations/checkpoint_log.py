@@ -4,19 +4,18 @@ A channel that holds a list, such as the messages of an agent, is given whole wi
 Here only what is new of it is written: how many elements it has in common with the version before,
 and those after. So the bytes of a thread grow with what was said, and not with its square.
 It knows nothing of LangGraph: values are pairs of a type and bytes, as its serializers
-make them (langgraph-checkpoint 4.3.2).
+make them (langgraph-checkpoint 4.3.2). In an entry, which is JSON, the bytes are base 64.
 """
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, cast
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
-from upthread.core.types import JsonValue
+from upthread.core.types import ready
 from upthread.errors import StoreError
 from upthread.runtime.record.entry_log import Entry
 
@@ -28,11 +27,6 @@ Version: TypeAlias = str | int | float
 Stored: TypeAlias = "Typed | tuple[Typed, ...] | None"
 """A channel's value: whole, or a list by its elements. None: the channel is empty."""
 
-BlobKey: TypeAlias = tuple[str, str, Version]
-"""Namespace, channel, version."""
-
-EMPTY: Final = None
-
 MSGPACK: Final = "msgpack"
 ELEMENT: Final = "msgpack[]"
 """The type of an element that was cut out of a list's MessagePack."""
@@ -40,17 +34,34 @@ ELEMENT: Final = "msgpack[]"
 _CUT: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
-class SavedCheckpoint(Struct, frozen=True, kw_only=True):
-    """A checkpoint without its channels' values. `parent` is None for a thread's first."""
+class Told(Struct, frozen=True, omit_defaults=True):
+    """A channel's value in an entry: `whole`, or the elements of a list.
 
-    checkpoint_id: str
+    With `after`, these follow the first so many elements of the version before.
+    """
+
+    whole: Typed | None = None
+    elements: tuple[Typed, ...] | None = field(default=None, name="list")
+    after: tuple[Version, int] | None = None
+
+
+class SavedCheckpoint(Struct, frozen=True, kw_only=True):
+    """The entry of a checkpoint, with the channels that are new in it.
+
+    `parent` is None for a thread's first checkpoint.
+    """
+
+    namespace: str = field(name="put")
+    thread_id: str = field(name="thread")
+    checkpoint_id: str = field(name="id")
     parent: str | None
     checkpoint: Typed
     metadata: Typed
-    versions: Mapping[str, Version]
+    versions: dict[str, Version]
+    values: tuple[tuple[str, Version, Told | None], ...]
 
 
-class SavedWrite(Struct, frozen=True, kw_only=True):
+class SavedWrite(Struct, frozen=True, array_like=True):
     """What a task wrote to a channel, to be applied by the next superstep."""
 
     task_id: str
@@ -60,185 +71,129 @@ class SavedWrite(Struct, frozen=True, kw_only=True):
     task_path: str
 
 
+class SavedWrites(Struct, frozen=True):
+    """The entry of what one task wrote after a checkpoint."""
+
+    namespace: str = field(name="writes")
+    checkpoint_id: str = field(name="id")
+    writes: tuple[SavedWrite, ...] = field(name="of")
+
+
 class CheckpointThread(Struct):
     """A thread as its log tells it."""
 
     thread_id: str = ""
     checkpoints: dict[str, dict[str, SavedCheckpoint]] = field(default_factory=dict)
     writes: dict[tuple[str, str], dict[tuple[str, int], SavedWrite]] = field(default_factory=dict)
-    blobs: dict[BlobKey, Stored] = field(default_factory=dict)
+    blobs: dict[tuple[str, str, Version], Stored] = field(default_factory=dict)
+    """By namespace, channel and version."""
     newest: dict[tuple[str, str], Version] = field(default_factory=dict)
     """The version of each channel that was stored last: what the next one is told beside."""
 
-    # --- what is appended ------------------------------------------------------------------------
-
-    def put_entry(
-        self,
-        namespace: str,
-        saved: SavedCheckpoint,
-        values: Mapping[str, tuple[Version, Stored]],
-    ) -> JsonValue:
-        """Return what is appended for a checkpoint with the channels that are new in it."""
-        return {
-            "put": namespace,
-            "thread": self.thread_id,
-            "id": saved.checkpoint_id,
-            "parent": saved.parent,
-            "checkpoint": _text(saved.checkpoint),
-            "metadata": _text(saved.metadata),
-            "versions": dict(saved.versions),
-            "values": [
-                [channel, version, self._told(namespace, channel, value)]
-                for channel, (version, value) in values.items()
-            ],
-        }
-
-    def _told(self, namespace: str, channel: str, value: Stored) -> JsonValue:
+    def told(self, namespace: str, channel: str, value: Stored) -> Told | None:
+        """Return a channel's value as the next entry has it."""
         if value is None:
             return None
         if is_typed(value):
-            return {"whole": _text(value)}
+            return Told(cast("Typed", value))
         elements = cast("tuple[Typed, ...]", value)
         base = self.newest.get((namespace, channel))
         before = self.blobs.get((namespace, channel, base)) if base is not None else None
-        if before is None or is_typed(before):
-            return {"list": [_text(each) for each in elements]}
+        if base is None or before is None or is_typed(before):
+            return Told(elements=elements)
         shared = _shared(cast("tuple[Typed, ...]", before), elements)
-        return {
-            "list": [_text(each) for each in elements[shared:]],
-            "after": [base, shared],
-        }
-
-    @staticmethod
-    def writes_entry(namespace: str, checkpoint_id: str, writes: Sequence[SavedWrite]) -> JsonValue:
-        """Return what is appended for the writes of one task."""
-        return {
-            "writes": namespace,
-            "id": checkpoint_id,
-            "of": [
-                [each.task_id, each.index, each.channel, _text(each.value), each.task_path]
-                for each in writes
-            ],
-        }
+        return Told(elements=elements[shared:], after=(base, shared))
 
     # --- the fold --------------------------------------------------------------------------------
 
     def apply(self, appended: Entry) -> None:
         """Take in what was appended. StoreError for what no version of this wrote."""
-        self.take(appended.value)
-
-    def take(self, value: JsonValue) -> None:
-        """As `apply`, by the value alone."""
-        entry = cast("dict[str, JsonValue]", value)
-        if "put" in entry:
-            self._apply_put(entry)
-        elif "writes" in entry:
-            self._apply_writes(entry)
+        value = cast("Mapping[str, object]", appended.value)
+        if "put" in value:
+            self.take(msgspec.convert(value, ready(SavedCheckpoint)))
+        elif "writes" in value:
+            self._take_writes(msgspec.convert(value, ready(SavedWrites)))
         else:
             raise StoreError(
-                f"a checkpoint's entry of no known kind: {', '.join(sorted(entry))}",
+                f"a checkpoint's entry of no known kind: {', '.join(sorted(value))}",
                 hint="a newer upthread may have written it: pip install --upgrade upthread",
             )
 
-    def _apply_put(self, entry: dict[str, JsonValue]) -> None:
-        namespace = cast("str", entry["put"])
-        self.thread_id = cast("str", entry["thread"])
-        saved = SavedCheckpoint(
-            checkpoint_id=cast("str", entry["id"]),
-            parent=cast("str | None", entry["parent"]),
-            checkpoint=_typed(entry["checkpoint"]),
-            metadata=_typed(entry["metadata"]),
-            versions=cast("dict[str, Version]", entry["versions"]),
-        )
+    def take(self, saved: SavedCheckpoint) -> None:
+        """Take in a checkpoint."""
+        namespace = saved.namespace
+        self.thread_id = saved.thread_id
         self.checkpoints.setdefault(namespace, {})[saved.checkpoint_id] = saved
-        for channel, version, told in cast("list[tuple[str, Version, JsonValue]]", entry["values"]):
+        for channel, version, told in saved.values:
             self.blobs[namespace, channel, version] = self._stored(namespace, channel, told)
             self.newest[namespace, channel] = version
 
-    def _stored(self, namespace: str, channel: str, told: JsonValue) -> Stored:
-        if told is None:
-            return EMPTY
-        value = cast("dict[str, JsonValue]", told)
-        if "whole" in value:
-            return _typed(value["whole"])
-        new = tuple(_typed(each) for each in cast("list[JsonValue]", value["list"]))
-        if "after" not in value:
-            return new
-        base, shared = cast("tuple[Version, int]", value["after"])
+    def _stored(self, namespace: str, channel: str, told: Told | None) -> Stored:
+        if told is None or told.elements is None:
+            return told.whole if told else None
+        if told.after is None:
+            return told.elements
+        base, shared = told.after
         before = cast("tuple[Typed, ...]", self.blobs[namespace, channel, base])
-        return (*before[:shared], *new)
+        return (*before[:shared], *told.elements)
 
-    def _apply_writes(self, entry: dict[str, JsonValue]) -> None:
-        key = (cast("str", entry["writes"]), cast("str", entry["id"]))
-        stored = self.writes.setdefault(key, {})
-        for task_id, index, channel, value, path in cast(
-            "list[tuple[str, int, str, JsonValue, str]]", entry["of"]
-        ):
+    def _take_writes(self, saved: SavedWrites) -> None:
+        stored = self.writes.setdefault((saved.namespace, saved.checkpoint_id), {})
+        for each in saved.writes:
             # The first one stays, but for what says how a task stands: LangGraph numbers that
             # below 0 (WRITES_IDX_MAP).
-            if index < 0 or (task_id, index) not in stored:
-                stored[task_id, index] = SavedWrite(
-                    task_id=task_id,
-                    index=index,
-                    channel=channel,
-                    value=_typed(value),
-                    task_path=path,
-                )
+            if each.index < 0 or (each.task_id, each.index) not in stored:
+                stored[each.task_id, each.index] = each
 
     # --- what is read ----------------------------------------------------------------------------
 
-    def ordered_writes(self, namespace: str, checkpoint_id: str) -> tuple[SavedWrite, ...]:
+    def ordered_writes(self, namespace: str, checkpoint_id: str) -> list[SavedWrite]:
         """Return a checkpoint's writes as live execution applies them (writes_sort_key)."""
         stored = self.writes.get((namespace, checkpoint_id), {})
-        return tuple(
-            sorted(stored.values(), key=lambda each: (each.task_path, each.task_id, each.index))
-        )
+        return sorted(stored.values(), key=lambda each: (each.task_path, each.task_id, each.index))
 
     def latest(self, namespace: str) -> SavedCheckpoint | None:
         """Return a namespace's checkpoint with the greatest id, None without one."""
         found = self.checkpoints.get(namespace)
         return found[max(found)] if found else None
 
-    def ancestors(self, namespace: str, checkpoint_id: str) -> Iterator[SavedCheckpoint]:
+    def ancestors(self, saved: SavedCheckpoint) -> Iterator[SavedCheckpoint]:
         """Yield what a checkpoint comes after, its parent first."""
-        known = self.checkpoints.get(namespace, {})
-        parent = known[checkpoint_id].parent if checkpoint_id in known else None
-        while parent is not None and parent in known:
-            yield known[parent]
-            parent = known[parent].parent
+        known = self.checkpoints.get(saved.namespace, {})
+        parent = known.get(saved.parent or "")
+        while parent is not None:
+            yield parent
+            parent = known.get(parent.parent or "")
 
-    def kept(self, keys: set[tuple[str, str]]) -> list[JsonValue]:
-        """Return the entries of a thread that has these checkpoints of (namespace, id) alone."""
-        left = CheckpointThread(thread_id=self.thread_id)
-        entries: list[JsonValue] = []
+    def kept(self, keys: set[tuple[str, str]]) -> Iterator[SavedCheckpoint | SavedWrites]:
+        """Yield the entries of a thread that has these checkpoints of (namespace, id) alone."""
+        left = CheckpointThread()
         for namespace, checkpoints in self.checkpoints.items():
             for checkpoint_id in sorted(checkpoints):
-                if (namespace, checkpoint_id) not in keys:
-                    continue
-                saved = checkpoints[checkpoint_id]
-                entry = left.put_entry(namespace, saved, self._values(left, namespace, saved))
-                entries.append(entry)
-                left.take(entry)
-                writes = tuple(self.writes.get((namespace, checkpoint_id), {}).values())
-                if writes:
-                    entries.append(self.writes_entry(namespace, checkpoint_id, writes))
+                if (namespace, checkpoint_id) in keys:
+                    saved = self._among(left, checkpoints[checkpoint_id])
+                    yield saved
+                    left.take(saved)
+                    yield from self._writes_of((namespace, checkpoint_id))
         # Writes may be there before their checkpoint is, as LangGraph's own order has it.
-        for (namespace, checkpoint_id), writes_of in self.writes.items():
+        for namespace, checkpoint_id in self.writes:
             is_early = checkpoint_id not in self.checkpoints.get(namespace, {})
             if is_early and (namespace, checkpoint_id) in keys:
-                early = tuple(writes_of.values())
-                entries.append(self.writes_entry(namespace, checkpoint_id, early))
-        return entries
+                yield from self._writes_of((namespace, checkpoint_id))
 
-    def _values(
-        self, left: CheckpointThread, namespace: str, saved: SavedCheckpoint
-    ) -> dict[str, tuple[Version, Stored]]:
-        return {
-            channel: (version, self.blobs[namespace, channel, version])
+    def _among(self, left: CheckpointThread, saved: SavedCheckpoint) -> SavedCheckpoint:
+        """Return a checkpoint with the channels that the ones which are left do not have."""
+        namespace = saved.namespace
+        values = tuple(
+            (channel, version, left.told(*key[:2], self.blobs[key]))
             for channel, version in saved.versions.items()
-            if (namespace, channel, version) in self.blobs
-            and (namespace, channel, version) not in left.blobs
-        }
+            if (key := (namespace, channel, version)) in self.blobs and key not in left.blobs
+        )
+        return structs.replace(saved, thread_id=self.thread_id, values=values)
+
+    def _writes_of(self, key: tuple[str, str]) -> Iterator[SavedWrites]:
+        if writes := tuple(self.writes.get(key, {}).values()):
+            yield SavedWrites(*key, writes)
 
 
 def is_typed(value: object) -> bool:
@@ -273,13 +228,3 @@ def _shared(before: Sequence[Typed], elements: Sequence[Typed]) -> int:
     if before[:most] == elements[:most]:  # as it nearly always is: a list that grew
         return most
     return next(at for at in range(most) if before[at] != elements[at])
-
-
-def _text(value: object) -> JsonValue:
-    kind, content = cast("Typed", value)
-    return [kind, b64encode(content).decode("ascii")]
-
-
-def _typed(value: JsonValue) -> Typed:
-    kind, content = cast("tuple[str, str]", value)
-    return kind, b64decode(content)

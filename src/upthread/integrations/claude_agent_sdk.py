@@ -26,9 +26,7 @@ from claude_agent_sdk.types import (
 )
 
 from upthread.core.types import JsonValue, Speaker
-from upthread.integrations.folds import Folding
-from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import SPEAKERS
+from upthread.integrations.on_record import SPEAKERS, Folding, Followed, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK: Final = "claude-agent-sdk"
@@ -72,7 +70,8 @@ class UpthreadSessionStore(Folding[Transcript], SessionStore):
             await settled(self._append, key, entries)
 
     def _append(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
-        def batch(transcript: Transcript) -> NewEntry | None:
+        def batch(followed: Followed[Transcript]) -> NewEntry | None:
+            transcript = followed.fold
             new = list(_new(entries, transcript.uuids))
             if not new:
                 return None

@@ -30,18 +30,15 @@ from google.adk.sessions.state import State
 
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
-from upthread.errors import ConflictError, UsageError
-from upthread.integrations.folds import Folds, Followed
+from upthread.errors import UsageError
 from upthread.integrations.json_delta import copied
-from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import OnRecord
+from upthread.integrations.on_record import Folds, Followed, OnRecord, settled
 from upthread.runtime.record.entry_log import (
     Append,
     Entry,
     EntryLog,
     NewEntry,
     Stands,
-    append_together,
 )
 from upthread.runtime.system import new_id
 
@@ -118,19 +115,16 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
 
     def _create(self, place: tuple[str, str, str], deltas: Mapping[str, dict[str, Any]]) -> Session:
         log = self._log(*place)
-        while True:
-            followed = self._folds.of(log)
+
+        def created(followed: Followed[StoredSession]) -> NewEntry:
             if followed.fold.is_there:
                 raise AlreadyExistsError(f"Session with id {place[2]} already exists.")
             at = platform_time.get_time()
             value = {"created": list(place), "at": at, "state": deltas["session"]}
-            entry = NewEntry(value=cast("JsonValue", value))
-            new = Append(log=log, entries=(entry,), after=followed.stands)
-            try:
-                append_together((new, *self._shared(place, deltas)))
-            except ConflictError:
-                continue
-            return self._session(self._folds.of(log), None)
+            return NewEntry(value=cast("JsonValue", value))
+
+        self._folds.append(log, created, beside=self._shared(place, deltas))
+        return self._session(self._folds.of(log), None)
 
     async def get_session(
         self,
@@ -188,28 +182,25 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
         told = _told(event)
         delta = make_json_safe_state(event.actions.state_delta or {})
         deltas = extract_state_delta(delta)
-        while True:
-            with self._record.lock:
-                followed = self._folds.of(log)
-                stored = followed.fold
-                if not stored.is_there:
-                    raise SessionNotFoundError(f"Session {session.id} not found.")
-                if any(each["id"] == event.id and each == told for each in reversed(stored.events)):
-                    return False
-                self._require_current(session, followed)
-                value = {"event": told, "state": deltas["session"]}
-                entry = NewEntry(
-                    value=cast("JsonValue", value), text=_said(event), speaker=_speaker(event)
-                )
-                new = Append(log=log, entries=(entry,), after=followed.stands)
-                try:
-                    append_together((new, *self._shared(place, deltas)))
-                except ConflictError:
-                    continue
-                self._folds.took(log, followed.stands, (entry,))
-                session.last_update_time = event.timestamp
-                session._storage_update_marker = _marker(followed.stands)  # noqa: SLF001
-                return True
+
+        def appended(followed: Followed[StoredSession]) -> NewEntry | None:
+            stored = followed.fold
+            if not stored.is_there:
+                raise SessionNotFoundError(f"Session {session.id} not found.")
+            if any(each["id"] == event.id and each == told for each in reversed(stored.events)):
+                return None
+            self._require_current(session, followed)
+            value = {"event": told, "state": deltas["session"]}
+            return NewEntry(
+                value=cast("JsonValue", value), text=_said(event), speaker=_speaker(event)
+            )
+
+        stands = self._folds.append(log, appended, beside=self._shared(place, deltas))
+        if stands is None:
+            return False
+        session.last_update_time = event.timestamp
+        session._storage_update_marker = _marker(stands)  # noqa: SLF001
+        return True
 
     def _require_current(self, session: Session, followed: Followed[StoredSession]) -> None:
         """Refuse to append to what the caller has not read: its next step would rest on less."""
@@ -236,16 +227,19 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
 
     def _shared(
         self, place: tuple[str, str, str], deltas: Mapping[str, dict[str, Any]]
-    ) -> Iterator[Append]:
+    ) -> list[Append]:
         app_name, user_id, _ = place
-        for owner, delta in ((None, deltas["app"]), (user_id, deltas["user"])):
-            if delta:
-                entry = NewEntry(value=cast("JsonValue", {"state": delta}))
-                yield Append(log=self._shared_log(app_name, owner), entries=(entry,))
+        return [
+            Append(
+                log=self._shared_log(app_name, owner),
+                entries=(NewEntry(value=cast("JsonValue", {"state": delta})),),
+            )
+            for owner, delta in ((None, deltas["app"]), (user_id, deltas["user"]))
+            if delta
+        ]
 
     def _all(self, app_name: str, user_id: str | None) -> Iterator[Followed[StoredSession]]:
-        for known in self._record.threads(FRAMEWORK):
-            followed = self._folds.of(known.log)
+        for followed in map(self._folds.of, self._record.threads(FRAMEWORK)):
             stored = followed.fold
             is_meant = stored.is_there and stored.app_name == app_name
             if is_meant and user_id in {None, stored.user_id}:

@@ -9,9 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from pathlib import Path
-from typing import Any, Final, Self, cast
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -25,7 +33,7 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import Speaker
@@ -34,21 +42,33 @@ from upthread.integrations.checkpoint_log import (
     CheckpointThread,
     SavedCheckpoint,
     SavedWrite,
+    SavedWrites,
     Stored,
     Typed,
     elements_of,
     is_typed,
     list_of,
 )
-from upthread.integrations.folds import Folds
-from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import OnRecord
+from upthread.integrations.on_record import Folds, Followed, OnRecord, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK: Final = "langgraph"
 SPEAKERS: Final = {"human": Speaker.USER, "ai": Speaker.ASSISTANT}
+Given = ParamSpec("Given")
+Value = TypeVar("Value")
 DELTA_COUNTERS: Final = "counters_since_delta_snapshot"
 """Where a checkpoint's metadata names its DeltaChannels (CheckpointMetadata, beta)."""
+
+
+def _waited_for(
+    write: Callable[Concatenate[Any, Given], Value],
+) -> Callable[Concatenate[Any, Given], Coroutine[Any, Any, Value]]:
+    """Return a method's coroutine, which ends only when its write has."""
+
+    async def waited(self: Any, /, *given: Given.args, **named: Given.kwargs) -> Value:
+        return await settled(write, self, *given, **named)
+
+    return waited
 
 
 class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
@@ -90,7 +110,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
             if wanted
             else thread.latest(namespace)
         )
-        return self._tuple(thread, namespace, saved) if saved else None
+        return self._tuple(thread, saved) if saved else None
 
     def list(
         self,
@@ -110,7 +130,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
                     continue
                 if left is not None and left <= 0:
                     return
-                found = self._tuple(thread, namespace, thread.checkpoints[namespace][checkpoint_id])
+                found = self._tuple(thread, thread.checkpoints[namespace][checkpoint_id])
                 metadata = cast("dict[str, Any]", found.metadata)
                 if all(metadata.get(name) == value for name, value in (filter or {}).items()):
                     left = left - 1 if left is not None else None
@@ -118,7 +138,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
 
     def _listed(self, config: RunnableConfig | None) -> Iterator[tuple[CheckpointThread, str]]:
         if config is None:
-            threads = [self._folded(known.log) for known in self._record.threads(FRAMEWORK)]
+            threads = list(map(self._folded, self._record.threads(FRAMEWORK)))
         else:
             threads = [self._thread(config["configurable"]["thread_id"])]
         wanted = config["configurable"].get("checkpoint_ns") if config else None
@@ -127,9 +147,8 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
                 if wanted is None or namespace == wanted:
                     yield thread, namespace
 
-    def _tuple(
-        self, thread: CheckpointThread, namespace: str, saved: SavedCheckpoint
-    ) -> CheckpointTuple:
+    def _tuple(self, thread: CheckpointThread, saved: SavedCheckpoint) -> CheckpointTuple:
+        namespace = saved.namespace
         checkpoint = self.serde.loads_typed(saved.checkpoint)
         values = {
             channel: self._loaded(value)
@@ -162,22 +181,28 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         rest = cast("dict[str, Any]", checkpoint.copy())
         values = rest.pop("channel_values")
         saved = SavedCheckpoint(
+            namespace=namespace,
+            thread_id=thread_id,
             checkpoint_id=checkpoint["id"],
             parent=config["configurable"].get("checkpoint_id"),
             checkpoint=self._dumped(rest),
             metadata=self._dumped(get_checkpoint_metadata(config, metadata)),
             versions=dict(checkpoint["channel_versions"]),
+            values=(),
         )
-        stored: dict[str, tuple[Any, Stored]] = {
-            channel: (version, self._stored(values[channel]) if channel in values else None)
-            for channel, version in new_versions.items()
+        stored = {
+            channel: self._stored(values[channel]) if channel in values else None
+            for channel in new_versions
         }
 
-        def made(thread: CheckpointThread) -> NewEntry:
-            thread.thread_id = thread_id
-            text, speaker = self._said(thread, namespace, stored, values)
-            value = thread.put_entry(namespace, saved, stored)
-            return NewEntry(value=value, text=text, speaker=speaker)
+        def made(followed: Followed[CheckpointThread]) -> NewEntry:
+            thread = followed.fold
+            text, speaker = self._said(thread, namespace, new_versions, values)
+            told = tuple(
+                (channel, version, thread.told(namespace, channel, stored[channel]))
+                for channel, version in new_versions.items()
+            )
+            return _entry(structs.replace(saved, values=told), text=text, speaker=speaker)
 
         self._folds.append(self._log(thread_id), made, continues=True)
         return _config(thread_id, namespace, checkpoint["id"])
@@ -194,16 +219,16 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         checkpoint_id = config["configurable"]["checkpoint_id"]
         saved = tuple(
             SavedWrite(
-                task_id=task_id,
-                index=WRITES_IDX_MAP.get(channel, index),
-                channel=channel,
-                value=self._dumped(value),
-                task_path=task_path,
+                task_id,
+                WRITES_IDX_MAP.get(channel, index),
+                channel,
+                self._dumped(value),
+                task_path,
             )
             for index, (channel, value) in enumerate(writes)
         )
         if saved:
-            entry = NewEntry(value=CheckpointThread.writes_entry(namespace, checkpoint_id, saved))
+            entry = _entry(SavedWrites(namespace, checkpoint_id, saved))
             self._folds.append(self._log(thread_id), lambda _: entry, continues=True)
 
     def delete_thread(self, thread_id: str) -> None:
@@ -213,10 +238,9 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Erase the checkpoints of these runs, with their writes, in whichever thread."""
         runs = set(run_ids)
-        for known in self._record.threads(FRAMEWORK) if runs else ():
-            thread = self._folded(known.log)
-            if self._of_runs(thread, runs):
-                self._rewrite(known.log, lambda now: _keys(now) - self._of_runs(now, runs))
+        for log in self._record.threads(FRAMEWORK) if runs else ():
+            if self._of_runs(self._folded(log), runs):
+                self._rewrite(log, lambda now: _keys(now) - self._of_runs(now, runs))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread whole, with all ancestors, to one that has nothing yet.
@@ -235,7 +259,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
                 thread_id=target_thread_id,
             )
         entries = structs.replace(source, thread_id=target_thread_id).kept(_keys(source))
-        target.append([NewEntry(value=each) for each in entries], after=followed.stands)
+        target.append(list(map(_entry, entries)), after=followed.stands)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Erase all checkpoints of threads but the newest of each namespace; `delete`: all.
@@ -275,41 +299,12 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         while (each := await asyncio.to_thread(next, found, None)) is not None:
             yield each
 
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """See `put`."""
-        return await settled(self.put, config, checkpoint, metadata, new_versions)
-
-    async def aput_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """See `put_writes`."""
-        await settled(self.put_writes, config, writes, task_id, task_path)
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """See `delete_thread`."""
-        await settled(self.delete_thread, thread_id)
-
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """See `delete_for_runs`."""
-        await settled(self.delete_for_runs, run_ids)
-
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """See `copy_thread`."""
-        await settled(self.copy_thread, source_thread_id, target_thread_id)
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """See `prune`."""
-        await settled(lambda: self.prune(thread_ids, strategy=strategy))
+    aput = _waited_for(put)
+    aput_writes = _waited_for(put_writes)
+    adelete_thread = _waited_for(delete_thread)
+    adelete_for_runs = _waited_for(delete_for_runs)
+    acopy_thread = _waited_for(copy_thread)
+    aprune = _waited_for(prune)
 
     # --- below: the log of a thread, and its fold ------------------------------------------------
 
@@ -329,7 +324,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
     ) -> None:
         def kept(entries: Sequence[Entry]) -> Sequence[NewEntry]:
             thread = self._folds.folded(entries)
-            return [NewEntry(value=each) for each in thread.kept(keep(thread))]
+            return list(map(_entry, thread.kept(keep(thread))))
 
         log.rewrite(kept)
 
@@ -339,20 +334,20 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         kept: set[tuple[str, str]] = set()
         for namespace in thread.checkpoints:
             saved = thread.latest(namespace)
-            needed = self._rebuilt_from(thread, namespace, saved) if saved else ()
+            needed = self._rebuilt_from(thread, saved) if saved else ()
             kept |= {(namespace, each.checkpoint_id) for each in needed}
         return kept
 
     def _rebuilt_from(
-        self, thread: CheckpointThread, namespace: str, saved: SavedCheckpoint
+        self, thread: CheckpointThread, saved: SavedCheckpoint
     ) -> Iterator[SavedCheckpoint]:
         """Yield a checkpoint, and the ancestors that its DeltaChannels are rebuilt from."""
         yield saved
         counters = self.serde.loads_typed(saved.metadata).get(DELTA_COUNTERS) or {}
-        missing = {each for each in counters if not _has(thread, namespace, saved, each)}
-        for ancestor in thread.ancestors(namespace, saved.checkpoint_id) if missing else ():
+        missing = {each for each in counters if not _has(thread, saved, each)}
+        for ancestor in thread.ancestors(saved) if missing else ():
             yield ancestor
-            missing = {each for each in missing if not _has(thread, namespace, ancestor, each)}
+            missing = {each for each in missing if not _has(thread, ancestor, each)}
             if not missing:
                 return
 
@@ -395,13 +390,13 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         self,
         thread: CheckpointThread,
         namespace: str,
-        stored: Mapping[str, tuple[Any, Stored]],
+        channels: Iterable[str],
         values: Mapping[str, Any],
     ) -> tuple[str, Speaker]:
         """Return what is new of messages in it, as a person reads it, and who said the last."""
         texts: list[str] = []
         speaker = Speaker.TOOL
-        for channel in stored:
+        for channel in channels:
             value = values.get(channel)
             if type(value) is not list:
                 continue
@@ -413,6 +408,12 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
                     texts.append(content)
                     speaker = SPEAKERS.get(getattr(message, "type", ""), Speaker.TOOL)
         return "\n\n".join(texts), speaker
+
+
+def _entry(
+    saved: SavedCheckpoint | SavedWrites, *, text: str = "", speaker: Speaker = Speaker.TOOL
+) -> NewEntry:
+    return NewEntry(value=to_builtins(saved), text=text, speaker=speaker)
 
 
 def _place(config: RunnableConfig) -> tuple[str, str]:
@@ -430,9 +431,11 @@ def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfi
     }
 
 
-def _has(thread: CheckpointThread, namespace: str, saved: SavedCheckpoint, channel: str) -> bool:
+def _has(thread: CheckpointThread, saved: SavedCheckpoint, channel: str) -> bool:
     version = saved.versions.get(channel)
-    return version is not None and thread.blobs.get((namespace, channel, version)) is not None
+    if version is None:
+        return False
+    return thread.blobs.get((saved.namespace, channel, version)) is not None
 
 
 def _keys(thread: CheckpointThread) -> set[tuple[str, str]]:

@@ -1,19 +1,61 @@
-"""What all stores have in common: the record that they are on, which they opened or were given."""
+"""What all stores have in common: the record that they are on, and what its logs come to.
+
+The record is one that a store opened or was given. What a log comes to is kept up to date: of a log
+only what is new is read.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import copy_context
+from functools import partial
 from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import Final, Generic, ParamSpec, Protocol, Self, TypeVar
+
+from msgspec import Struct
 
 from upthread.client.framework_record import FrameworkRecord
+from upthread.core.codec import decode_json, encode_json
 from upthread.core.types import Speaker
+from upthread.errors import ConflictError
+from upthread.runtime.record.entry_log import (
+    Append,
+    Entry,
+    EntryLog,
+    NewEntry,
+    Stands,
+    append_together,
+)
+
+Given = ParamSpec("Given")
+Value = TypeVar("Value")
 
 SPEAKERS: Final = {"user": Speaker.USER, "assistant": Speaker.ASSISTANT}
 """Who speaks under which name of the frameworks; under any other it is a tool."""
 
-Value = TypeVar("Value")
+
+async def settled(
+    write: Callable[Given, Value], *given: Given.args, **named: Given.kwargs
+) -> Value:
+    """Carry a write out in a thread and return what it returns: its outcome is known.
+
+    A thread cannot be stopped. Were it left behind, its write would be committed after its caller
+    was told that it was cancelled, and whoever tries again would have it twice. So cancelled, this
+    waits for the end of the write, then raises CancelledError, with the error of a write that
+    failed as its cause.
+    """
+    call = partial(copy_context().run, write, *given, **named)
+    work = asyncio.get_running_loop().run_in_executor(None, call)
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError as cancelled:
+        while not work.done():
+            try:
+                await asyncio.wait({work})
+            except asyncio.CancelledError:
+                continue  # once more, and the write goes on all the same
+        raise cancelled from work.exception()
 
 
 class OnRecord:
@@ -47,3 +89,150 @@ class OnRecord:
 
     def __exit__(self, *_: object) -> None:
         OnRecord.close(self)  # one framework's own `close` is awaited
+
+
+# --- what logs come to ----------------------------------------------------------------------------
+
+REMEMBERED_MAX: Final = 64
+"""Of so many logs what they come to is kept. One that is read again after that is read whole."""
+
+
+class Fold(Protocol):
+    """A state that is the fold of a log's entries, none left out and none taken in twice."""
+
+    def apply(self, entry: Entry) -> None:
+        """Take in the next entry."""
+        ...
+
+
+FoldT = TypeVar("FoldT", bound=Fold)
+
+
+class Followed(Struct, Generic[FoldT]):
+    """A log's fold and how far it has come: `stands` is what compare-and-set compares."""
+
+    fold: FoldT
+    stands: Stands
+
+    def take(self, stands: Stands, entries: Iterable[Entry]) -> None:
+        """Take in what leads to where the log stands. What was forgotten has its number as well."""
+        for entry in entries:
+            if entry.seq <= stands.last:
+                self.fold.apply(entry)
+        self.stands = stands
+
+
+class Folds(Generic[FoldT]):
+    """The folds of a record's logs, by address. Call it with the record's lock held or not."""
+
+    def __init__(self, record: FrameworkRecord, make: Callable[[], FoldT]) -> None:
+        self._record, self._make = record, make
+        self._followed: dict[str, Followed[FoldT]] = {}
+
+    def of(self, log: EntryLog) -> Followed[FoldT]:
+        """Return a log's fold as it stands now; what is in it is not to be changed."""
+        with self._record.lock:
+            address, stands = log.key.address, log.stands()
+            followed = self._followed.pop(address, None)
+            if followed is None or followed.stands.generation != stands.generation:
+                followed = Followed(self._make(), Stands(stands.conversation))
+            if followed.stands.last < stands.last:
+                followed.take(stands, log.entries(after=followed.stands.last, stands=stands))
+            self._followed[address] = followed  # the one used last stands last
+            while len(self._followed) > REMEMBERED_MAX:
+                del self._followed[next(iter(self._followed))]
+            return followed
+
+    def _took(self, log: EntryLog, stands: Stands, entries: Sequence[NewEntry]) -> None:
+        """Take in what this process has just appended to a log that stood so: it is not read back.
+
+        The values are those that a read would give, and not the caller's own.
+        """
+        followed = self._followed.pop(log.key.address, None)
+        if followed is None or stands.conversation is None or followed.stands != stands:
+            return
+        numbered = enumerate(entries, start=stands.last + 1)
+        followed.take(
+            Stands(stands.conversation, stands.last + len(entries)),
+            [
+                Entry(seq=seq, value=decode_json(encode_json(each.value)), speaker=each.speaker)
+                for seq, each in numbered
+            ],
+        )
+        self._followed[log.key.address] = followed
+
+    def add(self, log: EntryLog, entries: Sequence[NewEntry]) -> None:
+        """Append entries, whatever comes before them."""
+        while True:
+            with self._record.lock:
+                stands = log.stands()
+                try:
+                    log.append(entries, after=stands)
+                except ConflictError:
+                    continue
+                self._took(log, stands, entries)
+                return
+
+    def append(
+        self,
+        log: EntryLog,
+        make: Callable[[Followed[FoldT]], NewEntry | None],
+        *,
+        continues: bool = False,
+        beside: Sequence[Append] = (),
+    ) -> Stands | None:
+        """Append the entry that is made from a log's fold as it is in this moment, if there is any.
+
+        It is made anew where another process appends first. With `continues` the first attempt
+        takes the fold as this process knows it, without a read: for work that began with a read.
+        After a reset meanwhile the entry belongs to the conversation in which the work began.
+        `beside` is appended to other logs in the same commit. Returns how the log stands then.
+        """
+        known = self._followed.get(log.key.address) if continues else None
+        while True:
+            with self._record.lock:
+                followed, known = known or self.of(log), None
+                stands, entry = followed.stands, make(followed)
+                if entry is None:
+                    return None
+                try:
+                    append_together((Append(log=log, entries=(entry,), after=stands), *beside))
+                except ConflictError:
+                    continue
+                self._took(log, stands, (entry,))
+                return Stands(stands.conversation, stands.last + 1)
+
+    def folded(self, entries: Iterable[Entry]) -> FoldT:
+        """Return the fold of these entries alone."""
+        fold = self._make()
+        for entry in entries:
+            fold.apply(entry)
+        return fold
+
+    def of_newest(self, framework: str) -> Iterator[FoldT]:
+        """Yield the fold of each log's newest entry, where that says it all: no other is read."""
+        for log in self._record.threads(framework):
+            with self._record.lock:
+                newest = list(log.entries(newest=1))
+            yield self.folded(newest)
+
+    def known(self) -> Sequence[Followed[FoldT]]:
+        """Return the folds that are remembered, the one used last first. None is read again."""
+        return list(reversed(self._followed.values()))
+
+
+class Folding(OnRecord, Generic[FoldT]):
+    """A store whose logs are folded, each into one `_kind`."""
+
+    _kind: type[FoldT]
+
+    def __init__(
+        self,
+        directory: str | Path = ".",
+        *,
+        database: str | None = None,
+        record: FrameworkRecord | None = None,
+    ) -> None:
+        super().__init__()
+        self._open(directory, database, record)
+        self._folds = Folds(self._record, self._kind)

@@ -23,10 +23,8 @@ from agents.memory.session_settings import (
 
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
-from upthread.integrations.folds import Folds
 from upthread.integrations.json_delta import copied
-from upthread.integrations.known_outcome import settled
-from upthread.integrations.on_record import SPEAKERS, OnRecord
+from upthread.integrations.on_record import SPEAKERS, Folds, Followed, OnRecord, settled
 from upthread.runtime.record.entry_log import Entry, NewEntry
 
 FRAMEWORK: Final = "openai-agents"
@@ -126,9 +124,9 @@ class UpthreadSession(OnRecord):
     def _pop(self) -> TResponseInputItem | None:
         newest: tuple[int, TResponseInputItem] | None = None
 
-        def popped(items: ItemLog) -> NewEntry | None:
+        def popped(followed: Followed[ItemLog]) -> NewEntry | None:
             nonlocal newest
-            newest = items.newest()
+            newest = followed.fold.newest()
             return NewEntry(value={"popped": newest[0]}) if newest else None
 
         self._folds.append(self._log, popped)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime
 from itertools import chain
 from typing import Any, Final, cast
 
@@ -20,20 +19,16 @@ from pydantic_ai.conversation_store import (
     ConversationStore,
 )
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
-from pydantic_ai.tools import DeferredToolRequests
-from pydantic_ai.usage import RunUsage
 
 from upthread.core.types import JsonValue, Speaker
 from upthread.errors import StoreError
-from upthread.integrations.folds import Folding
-from upthread.integrations.known_outcome import settled
+from upthread.integrations.on_record import Folding, Followed, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK: Final = "pydantic-ai"
 FORMAT_VERSION: Final = 1
 
-USAGE: Final = TypeAdapter(RunUsage)
-DEFERRED: Final = TypeAdapter(DeferredToolRequests | None)
+RECORD: Final = TypeAdapter(ConversationRecord)
 
 
 class SavedConversation:
@@ -112,11 +107,12 @@ class UpthreadConversationStore(Folding[SavedConversation], ConversationStore):
         new = [_told(each) for each in new_entries]
         text = "\n\n".join(filter(None, (_said(each.message) for each in new_entries)))
 
-        def save(saved: SavedConversation) -> NewEntry:
+        def save(followed: Followed[SavedConversation]) -> NewEntry:
+            saved = followed.fold
             if saved.revision != expected_revision:
                 raise ConversationConflict(record.conversation_id)
             entries = self._with_shared(record, saved, new)
-            value = {"record": _told_record(record), "entries": entries}
+            value = {"record": RECORD.dump_python(record, mode="json"), "entries": entries}
             speaker = _speaker(new_entries)
             return NewEntry(value=cast("JsonValue", value), text=text, speaker=speaker)
 
@@ -171,9 +167,8 @@ class UpthreadConversationStore(Folding[SavedConversation], ConversationStore):
             return []
         with self._record.lock:
             # Nearly always the one whose record was read just before.
-            threads = self._record.threads(FRAMEWORK)
-            read = (self._folds.of(each.log).fold for each in threads)
-            for saved in chain(self._folds.known(), read):
+            read = map(self._folds.of, self._record.threads(FRAMEWORK))
+            for saved in (each.fold for each in chain(self._folds.known(), read)):
                 if head_id in saved.entries:
                     return [_entry(each) for each in saved.history(head_id, limit)]
         raise LookupError(head_id)
@@ -197,22 +192,6 @@ def _entry(told: dict[str, Any]) -> ConversationEntry:
     return ConversationEntry(id=told["id"], parent_id=told["parent_id"], message=message)
 
 
-def _told_record(record: ConversationRecord) -> dict[str, Any]:
-    return {
-        "conversation_id": record.conversation_id,
-        "head_id": record.head_id,
-        "usage": USAGE.dump_python(record.usage, mode="json"),
-        "deferred_tool_requests": DEFERRED.dump_python(record.deferred_tool_requests, mode="json"),
-        "scope": record.scope,
-        "forked_from": record.forked_from,
-        "forked_at": record.forked_at,
-        "branches": list(record.branches),
-        "revision": record.revision,
-        "updated_at": record.updated_at.isoformat(),
-        "format_version": record.format_version,
-    }
-
-
 def _record(told: dict[str, Any] | None) -> ConversationRecord | None:
     if told is None:
         return None
@@ -222,13 +201,7 @@ def _record(told: dict[str, Any] | None) -> ConversationRecord | None:
             f"{told['format_version']}, and {FORMAT_VERSION} is what this knows",
             hint="a newer Pydantic AI wrote it: bring upthread up to date as well",
         )
-    made = {
-        "usage": USAGE.validate_python(told["usage"]),
-        "deferred_tool_requests": DEFERRED.validate_python(told["deferred_tool_requests"]),
-        "branches": list(told["branches"]),
-        "updated_at": datetime.fromisoformat(told["updated_at"]),
-    }
-    return ConversationRecord(**{**told, **made})
+    return RECORD.validate_python(told)
 
 
 def _said(message: ModelMessage) -> str:

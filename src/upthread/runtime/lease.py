@@ -61,18 +61,12 @@ class LeaseRequest(Struct, frozen=True, kw_only=True):
     on_taken: Callable[[Fence], None] | None = None
 
 
-class Leases:
+class Leases(Struct, frozen=True):
     """Acquires, keeps alive and gives back."""
 
-    def __init__(
-        self,
-        store: Store,
-        system: System,
-        times: LeaseTimes | None = None,
-    ) -> None:
-        self._store = store
-        self._system = system
-        self._times = times or LeaseTimes()
+    store: Store
+    system: System
+    times: LeaseTimes = LeaseTimes()
 
     @asynccontextmanager
     async def held(self, request: LeaseRequest) -> AsyncGenerator[Fence]:
@@ -87,11 +81,11 @@ class Leases:
         finally:
             # First of all: should the release fail (full disk), this process can take it again.
             _HELD_HERE.discard((fence.name, fence.token))
-            with self._system.shield():
-                await self._system.in_thread(lambda: self._give_back(fence))
+            with self.system.shield():
+                await self.system.in_thread(lambda: self._give_back(fence))
 
     async def _acquire(self, request: LeaseRequest) -> Fence:
-        started_s = self._system.monotonic_s()
+        started_s = self.system.monotonic_s()
         seen: Lease | None = None
         seen_at_s = started_s
         told = moved = False
@@ -102,7 +96,7 @@ class Leases:
             lease, is_ours = await self._try(request, stale)
             if is_ours:
                 return _fence_of(lease)
-            now_s = self._system.monotonic_s()
+            now_s = self.system.monotonic_s()
             # Counted from when we saw it move, by our own
             # clock: those of two machines differ (ADR 10).
             if seen is None or not _same(seen, lease):
@@ -115,21 +109,21 @@ class Leases:
             if request.on_wait and not told:
                 request.on_wait(lease)
                 told = True
-            await self._system.sleep(self._times.watch_s)
+            await self.system.sleep(self.times.watch_s)
 
     def _is_stale(self, seen_at_s: float) -> bool:
-        return self._system.monotonic_s() - seen_at_s >= self._times.stale_after_s
+        return self.system.monotonic_s() - seen_at_s >= self.times.stale_after_s
 
     async def _try(self, request: LeaseRequest, stale: Lease | None) -> tuple[Lease, bool]:
         """Return the lease, and whether it is ours now."""
-        holder = self._system.this_process(request.doing)
+        holder = self.system.this_process(request.doing)
 
         def attempt() -> tuple[Lease, bool]:
             while True:
-                current = self._store.lease(request.name)
+                current = self.store.lease(request.name)
                 may_take = current is not None and (
                     current.holder is None
-                    or self._system.is_dead(current.holder)
+                    or self.system.is_dead(current.holder)
                     or _is_left_over(current, holder)
                     or (stale is not None and _same(stale, current))
                 )
@@ -138,7 +132,7 @@ class Leases:
                 # The store takes it over only as it was seen
                 # here: one that beats meanwhile stays (S13).
                 seen = current if current is not None and current.holder is not None else None
-                ours = self._store.acquire_lease(request.name, holder, seen=seen)
+                ours = self.store.acquire_lease(request.name, holder, seen=seen)
                 if ours is not None:
                     # Here and not later: another task of this process would take it for left over.
                     _HELD_HERE.add((ours.name, ours.token))
@@ -148,7 +142,7 @@ class Leases:
 
         taken: list[Lease] = []
         try:
-            return await self._system.in_thread(attempt)
+            return await self.system.in_thread(attempt)
         except BaseException:
             # Taken, and the caller gave up: unknown here it counts as left over, and can be taken.
             _HELD_HERE.difference_update((lease.name, lease.token) for lease in taken)
@@ -165,13 +159,13 @@ class Leases:
 
     async def _beat(self, fence: Fence) -> None:
         while True:
-            await self._system.sleep(self._times.heartbeat_s)
-            await self._system.in_thread(lambda: self._store.heartbeat(fence))  # may be fenced
+            await self.system.sleep(self.times.heartbeat_s)
+            await self.system.in_thread(lambda: self.store.heartbeat(fence))  # may be fenced
 
     def _give_back(self, fence: Fence) -> None:
         # Where somebody else holds it by now there is nothing left to give back.
         with suppress(FencedError):
-            self._store.release_lease(fence)
+            self.store.release_lease(fence)
 
     # --- working trees -----------------------------------------------------------------------
 
@@ -186,11 +180,11 @@ class Leases:
         exclude each other, and an outer call that is taken over takes the inner ones with it. Roles
         that only read are never in the way. `callers` are the outer calls, the outermost first.
         """
-        host = self._system.this_process("").host
+        host = self.system.this_process("").host
         # A call from outside of any conversation has nobody above it to be looked up.
         if not callers:
             return tree_lease(host, directory), ()
-        return await self._system.in_thread(lambda: self._level(host, directory, callers))
+        return await self.system.in_thread(lambda: self._level(host, directory, callers))
 
     def _level(
         self, host: str, directory: str, callers: Sequence[ConversationId]
@@ -198,7 +192,7 @@ class Leases:
         name = tree_lease(host, directory)
         above: list[Fence] = []
         for caller in callers:
-            lease = self._store.lease(name)
+            lease = self.store.lease(name)
             # Callers come from the environment: only one that
             # really holds the tree opens a way below it.
             if lease is None or lease.holder is None or lease.holder != self._holder(caller):
@@ -209,11 +203,10 @@ class Leases:
 
     def _holder(self, caller: ConversationId) -> Holder | None:
         """Return who holds a conversation; whoever holds its tree for the same turn is the same."""
-        conversation = self._store.conversation(caller)
+        conversation = self.store.conversation(caller)
         if conversation is None:
             return None
-        key = conversation.key
-        lease = self._store.lease(conversation_lease(key.project_id, key.address))
+        lease = self.store.lease(conversation_lease(conversation.key))
         return lease.holder if lease else None
 
 
@@ -315,25 +308,22 @@ def free(store: Store, system: System, conversation: Conversation, *, by_user: s
     store.commit((act,), take=(mine,), give=(mine.fence,))
 
 
-def conversation_lease(project_id: str, address: str) -> str:
+def conversation_lease(key: ConversationKey) -> str:
     """Return the name of the lease that a turn holds. A name is data, never a path."""
-    return f"conversation {project_id} {address}"
+    return f"conversation {key.project_id} {key.address}"
 
 
 def lease_name_of(conversation: Conversation) -> str:
     """Return the name of a conversation's lease. Those without a slot share their address."""
     key = conversation.key
-    is_child = key.slot == CHILD_SLOT
-    name = conversation.conversation_id if is_child else key.address
-    return conversation_lease(key.project_id, name)
+    if key.slot == CHILD_SLOT:
+        return f"conversation {key.project_id} {conversation.conversation_id}"
+    return conversation_lease(key)
 
 
 def conversation_request(key: ConversationKey, verb: str) -> LeaseRequest:
     """Return the request for a conversation's lease, to do something else than a turn."""
-    return LeaseRequest(
-        name=conversation_lease(key.project_id, key.address),
-        doing=f"{verb} {key.address}",
-    )
+    return LeaseRequest(name=conversation_lease(key), doing=f"{verb} {key.address}")
 
 
 def tree_lease(host: str, directory: str, below: str = "") -> str:

@@ -160,7 +160,7 @@ class Gate:
         effect, counts = self._judged(request)
         if effect is not None:
             is_refused = effect.settled is Settlement.DONE
-            option_id = _option(request, "reject_once") if is_refused else None
+            option_id = _option_of(request, _REJECTS[:1]) if is_refused else None
             # Nobody has settled it, or no refusal is offered: it can only be stopped (ADR 136).
             if option_id is None:
                 self._park_held_back(effect, request)
@@ -239,7 +239,7 @@ class Gate:
             return PermissionAnswer(option_id=option_id, answered_by=f"{said_by} {in_words}")
         given = self._allowed.get(request.call_id) if request.call_id else None
         if given is not None:  # a person was asked about it when it was held
-            return structs.replace(given, option_id=_option(plain_options(request), "allow_once"))
+            return structs.replace(given, option_id=_option_of(request, _ALLOWS))
         return await self._ask(request)
 
     async def _ask(self, request: PermissionRequest) -> PermissionAnswer:
@@ -313,7 +313,3 @@ def _contradicts(option_id: str, kind: str) -> bool:
     if kind.startswith("reject"):
         return says_yes and not says_no
     return kind.startswith("allow") and says_no and not says_yes
-
-
-def _option(request: PermissionRequest, kind: str) -> str | None:
-    return next((option_id for option_id, offered in request.options if offered == kind), None)

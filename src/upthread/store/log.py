@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, Unpack, cast
 
 from upthread.core.codec import Json, encode_plain_json
@@ -31,16 +33,23 @@ from upthread.core.types import (
 from upthread.errors import ConflictError, FencedError, StoreError, UpthreadError
 from upthread.store.base import Leases, Store
 from upthread.store.drafting import EVERY, Change, Drafts, StreamKey, apply, joined
-from upthread.store.kinds import FREQUENT, SAID, StreamKind, own_tag, tag
-from upthread.store.proof import prove
-from upthread.store.reads import Found, Span
+from upthread.store.kinds import FREQUENT, PARTS, SAID, ConversationState, StreamKind, own_tag, tag
+from upthread.store.reads import Found, Reads, Span
 from upthread.store.streams import (
     STREAMS,
     Entry,
     Head,
     Proof,
     SpokenRow,
+    encoded,
+    fold,
+    hash_of,
     head_of,
+    kept_of,
+    new_head,
+    not_whole,
+    place_of,
+    tags_of,
     text_of,
     workstream_of,
 )
@@ -411,3 +420,70 @@ def _is_in(
         return not homes or not own.isdisjoint(homes)
     is_own = (head.project_id, workstream_of(head)) == (project_id, workstream)
     return is_own or not own.isdisjoint(homes)
+
+
+# --- the proof that a stream is what was recorded -----------------------------------------------
+# A read proves the entries that it returns; here a whole stream is proved, its chain, its head and
+# its tags (S9, S33). It is read in pages: it may be larger than memory should hold.
+
+
+Tags: TypeAlias = Mapping[tuple[bytes, int], int]
+"""The tags of a stream by their texts and places, and the entries that they name."""
+
+
+def prove(reads: Reads, head: Head, tags: Tags = MappingProxyType({})) -> None:
+    """Raise StoreError where a stream is not what was recorded.
+
+    An entry does not verify or is missing, the entries make another head, or a tag of an entry does
+    not lead here. The error of a conversation's entry has its message as `seq` in its ids. `tags`
+    are all that lead to the stream, read before its head; then a tag that no entry gives is an
+    error, too.
+    """
+    made = new_head(head.kind, head.name, head.project_id, head.row)
+    message = 0
+    given: dict[tuple[bytes, int], int] = {}
+    for entry in reads.all_entries(head.row):
+        is_next = entry.seq == made.last + 1 and hash_of(entry, made.hash) == entry.hash
+        # Somebody may have written since the head was read.
+        if not is_next or (entry.seq == head.last and entry.hash != head.hash):
+            raise _damaged(head, entry.seq, message, entry)
+        made.last, made.hash = entry.seq, entry.hash
+        value = kept_of(entry)
+        if entry.seq <= head.last:
+            fold(made, entry.at_ms, value)
+        if entry.kind in PARTS:
+            message = value.seq
+        for text, nth, seq in tags_of(made, value):
+            given[text.encode(), head.row if nth is None else nth] = seq
+    if made.last < head.last:
+        raise _damaged(head, made.last + 1, message)
+    if encoded(made)[0] != encoded(head)[0]:
+        raise not_whole(f"the head of {head.kind} {head.name}")
+    _compare_tags(reads, made, given, tags)
+
+
+def _damaged(head: Head, seq: int, before: int, entry: Entry | None = None) -> StoreError:
+    """Return the error of a damaged entry after message `before`, or of a missing one."""
+    if not isinstance(head.state, ConversationState):
+        return not_whole(f"entry {seq} of {head.kind} {head.name}")
+    message = before + 1
+    if entry is not None and entry.kind in PARTS:
+        with suppress(StoreError):
+            message = min(place_of(entry.kept).seq, message)
+    message = max(1, min(message, head.state.messages or 1))
+    return not_whole(f"message {message} of conversation {head.name}", seq=str(message))
+
+
+def _compare_tags(reads: Reads, head: Head, given: Tags, tags: Tags) -> None:
+    """Raise StoreError for a tag that an entry gives and that is not there, and the reverse."""
+    of = f"{head.kind} {head.name}"
+    for (text, nth), seq in given.items():
+        # A tag that was written since is read now. It may name a later entry.
+        if tags.get((text, nth)) != seq and not any(
+            (found.head.row, found.nth) == (head.row, nth)
+            and (found.seq == seq or head.last < found.seq <= found.head.last)
+            for found in reads.found(text.decode())
+        ):
+            raise not_whole(f"{text.decode()}, by which {of} is found,")
+    for text, _ in tags.keys() - given.keys():
+        raise not_whole(f"{text.decode(errors='replace')}, which leads to {of},")

@@ -489,9 +489,21 @@ class Reads(ABC):
         self, conversation_id: ConversationId, turn_id: TurnId
     ) -> tuple[commands.RecordTurnEvent, ...]:
         """Return the events of a conversation's turn in order, their durability left out."""
-        head, at = self._turn(conversation_id, turn_id)
+        head = self.head("conversation", conversation_id)
         if head is None:
             return ()
+        turn = conversation_state(head).turn
+        if turn is not None and turn.turn_id == turn_id:
+            found = self._values(head, Span(head.row, only=turn.events))
+            _must_count([value.seq for _, value in found], len(turn.events), head, "event")
+        else:
+            opened = [
+                each for each in self.found(tag("turn", turn_id)) if each.head.row == head.row
+            ]
+            found = [
+                event for each in opened for event in self._older_turn(head, turn_id, each.seq)
+            ]
+            _must_count([value.seq for _, value in found], 0, head, f"event of {turn_id},")
         return tuple(
             _written(
                 commands.RecordTurnEvent,
@@ -500,29 +512,8 @@ class Reads(ABC):
                 conversation_id=conversation_id,
                 event=event_of(entry, value),
             )
-            for entry, value in self._turn_entries(head, turn_id, at)
+            for entry, value in found
         )
-
-    def _turn(self, conversation_id: ConversationId, turn_id: TurnId) -> tuple[Head | None, int]:
-        """Return a turn's conversation, and the entry that opened it; None for an unknown turn."""
-        head = self.head("conversation", conversation_id)
-        if head is None:
-            return None, 0
-        turn = conversation_state(head).turn
-        if turn is not None and turn.turn_id == turn_id:
-            return head, turn.at
-        found = self.found(tag("turn", turn_id))
-        return next(((head, each.seq) for each in found if each.head.row == head.row), (None, 0))
-
-    def _turn_entries(self, head: Head, turn_id: TurnId, at: int) -> list[tuple[Entry, TurnMoved]]:
-        turn = conversation_state(head).turn
-        if turn is not None and turn.turn_id == turn_id:
-            found = self._values(head, Span(head.row, only=turn.events))
-            _must_count([value.seq for _, value in found], len(turn.events), head, "event")
-            return found
-        found = list(self._older_turn(head, turn_id, at))
-        _must_count([value.seq for _, value in found], 0, head, f"event of {turn_id},")
-        return found
 
     def _older_turn(
         self, head: Head, turn_id: TurnId, at: int

@@ -14,7 +14,7 @@ from upthread.agent_stores.reader import Words
 from upthread.agents.opencode.database import opened
 from upthread.agents.opencode.reader import outlines, read_session, said_in, sessions, stamp_of
 from upthread.core.turns.agent_history import answered_turns
-from upthread.runtime.turns.older_record import joined
+from upthread.runtime.turns.recovery import joined
 
 ANSWER = {
     "role": "assistant",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from msgspec.structs import replace
@@ -19,13 +21,14 @@ from upthread.core.decision.handshake import decide
 from upthread.core.decision.model import (
     CALLER_DEPTH_MAX,
     AgentLimit,
-    RecordFacts,
+    HandshakeInputs,
     freshness_in,
     has_looked,
     inputs_from,
     lacking_in,
     limit_in,
     price_in,
+    recorded_inputs,
     worth_keeping,
 )
 from upthread.core.decision.words import NOTHING_PRICED, Price, Tokens
@@ -108,12 +111,12 @@ LINK = Link(
 )
 
 
-def facts(last: TurnView | None, link: Link | None = LINK) -> RecordFacts:
-    return RecordFacts(conversation_id=OWN, turns=2, link=link, last=last, other_host="far")
+def recorded(last: TurnView | None, link: Link | None = LINK, **known: Any) -> HandshakeInputs:
+    return recorded_inputs(OWN, link, last, turns=2, other_host="far", **known)
 
 
 def test_a_conversation_that_never_worked_has_no_session_and_nothing_before_it():
-    found = facts(None, link=None).inputs(continuity="auto", agent="codex")
+    found = recorded(None, None, continuity="auto", agent="codex")
     assert (found.current_agent, found.condition_before) == (None, None)
     assert (found.was_interrupted, found.depth_max) == (False, CALLER_DEPTH_MAX)
 
@@ -121,7 +124,7 @@ def test_a_conversation_that_never_worked_has_no_session_and_nothing_before_it()
 def test_what_the_record_says_and_who_asks_are_inputs():
     view = TurnView(state=TurnState.ENDED, intended=INTENDED, ended=TurnEnded(outcome=Outcome.OK))
     asks = {"callers": (ConversationId("con_2"),), "condition_now": "d2", "holder": "pid 1"}
-    found = facts(view).inputs(continuity="resume", agent="codex", **asks)
+    found = recorded(view, continuity="resume", agent="codex", **asks)
     assert (found.current_agent, found.agent, found.turns) == ("opencode", "codex", 2)
     assert (found.condition_before, found.condition_now) == ("d1", "d2")
     assert (found.holder, found.other_host, found.continuity) == ("pid 1", "far", "resume")
@@ -136,7 +139,7 @@ def test_what_the_record_says_and_who_asks_are_inputs():
     ],
 )
 def test_a_turn_that_was_cut_off_interrupted_what_comes_next(view, is_cut_off):
-    found = facts(view).inputs(continuity="auto", agent="opencode")
+    found = recorded(view, continuity="auto", agent="opencode")
     assert found.was_interrupted is view.was_cut_off is is_cut_off
 
 
@@ -144,5 +147,5 @@ def test_a_turn_that_was_cut_off_interrupted_what_comes_next(view, is_cut_off):
 def test_no_session_heard_of_a_turn_that_was_cut_off_before_its_prompt_left(sends):
     died = TurnEnded(outcome=Outcome.PROCESS_DIED)
     view = TurnView(state=TurnState.ENDED, ended=died, sends=sends)
-    found = facts(view).inputs(continuity="auto", agent="opencode")
+    found = recorded(view, continuity="auto", agent="opencode")
     assert found.was_unheard is (sends == 0)

@@ -63,7 +63,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.runtime.record.turn_views import CutOffTurn
-from upthread.runtime.turns.older_record import as_recorded, joined
+from upthread.runtime.turns.recovery import as_recorded, joined
 
 EARLIER = UpstreamSessionId("ses_then")
 

@@ -1,7 +1,7 @@
 """The decisions there are, and all that one rests on. Values only.
 
 How they follow from each other is core/decision/rules.py, in order of priority; the handshake
-(core/decision/handshake.py) applies the rules. `RecordFacts` is the one place where a
+(core/decision/handshake.py) applies the rules. `recorded_inputs` is the one place where a
 conversation's own rows become inputs: for a turn that begins, for `why`, and for what is published
 to hooks. What is around it (files, git, price) is added by the runtime.
 """
@@ -226,48 +226,19 @@ class Rule(Struct, frozen=True, kw_only=True):
 # --- what the record says of a conversation -------------------------------------------------------
 
 
-_NOT_KNOWN: Final = ConversationId("")
+def recorded_inputs(
+    conversation_id: ConversationId, link: Link | None, last: TurnView | None, **known: Any
+) -> HandshakeInputs:
+    """Return the inputs that the record's own rows say, with what else is `known`.
 
-
-class RecordFacts(Struct, frozen=True, kw_only=True):
-    """What the record says of a conversation; nothing of one that it does not know.
-
-    `link` is the open one, `last` the newest turn.
-    `other_host` is where its session lives, None when that is here, as far as is known.
+    `link` is the conversation's open one, `last` its newest turn.
     """
-
-    conversation_id: ConversationId = _NOT_KNOWN
-    turns: int = 0
-    link: Link | None = None
-    last: TurnView | None = None
-    other_host: str | None = None
-
-    def inputs(
-        self,
-        *,
-        continuity: Continuity,
-        agent: str,
-        callers: tuple[ConversationId, ...] = (),
-        depth_max: int = CALLER_DEPTH_MAX,
-        condition_now: str | None = None,
-        holder: str | None = None,
-        tree_holder: str | None = None,
-    ) -> HandshakeInputs:
-        """Return the inputs for a prompt through `agent`, as far as the record goes."""
-        intended = self.last.intended if self.last else None
-        return HandshakeInputs(
-            conversation_id=self.conversation_id,
-            agent=agent,
-            continuity=continuity,
-            turns=self.turns,
-            current_agent=self.link.agent if self.link else None,
-            other_host=self.other_host,
-            holder=holder,
-            tree_holder=tree_holder,
-            was_interrupted=self.last is not None and self.last.was_cut_off,
-            was_unheard=self.last is not None and self.last.was_unheard,
-            callers=callers,
-            depth_max=depth_max,
-            condition_before=intended.condition if intended else None,
-            condition_now=condition_now,
-        )
+    intended = last.intended if last else None
+    return HandshakeInputs(
+        conversation_id=conversation_id,
+        current_agent=link.agent if link else None,
+        was_interrupted=last is not None and last.was_cut_off,
+        was_unheard=last is not None and last.was_unheard,
+        condition_before=intended.condition if intended else None,
+        **known,
+    )

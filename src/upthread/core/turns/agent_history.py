@@ -504,7 +504,7 @@ def lacked(
 ) -> Lacked:
     """Compare a session with all messages of its conversation, oldest first.
 
-    The history is as it would have been recorded (runtime/turns/older_record.py). Prompts that went
+    The history is as it would have been recorded (runtime/turns/recovery.py). Prompts that went
     to earlier sessions are among the recorded ones, and do no harm. A session in which nobody is
     known to have answered us (adopted, forked, begun a moment ago) need not know any of ours.
     """

@@ -53,7 +53,7 @@ from upthread.core.types import (
 )
 from upthread.errors import ConflictError, StoreError, UsageError
 from upthread.runtime.system import System
-from upthread.runtime.turns.conversation import name_workstream
+from upthread.runtime.turns.delegation import name_workstream
 from upthread.store.base import Store
 
 TEXT_CHARACTERS_MAX: Final = 20_000

@@ -76,16 +76,13 @@ class HeldWorkstream(Struct, frozen=True, kw_only=True):
     runs: tuple[HeldRun, ...]
 
 
-class Forgetting:
+class Forgetting(Struct, frozen=True, kw_only=True):
     """Finds and forgets what a project holds."""
 
-    def __init__(
-        self, *, store: Store, system: System, leases: Leases, project_id: ProjectId
-    ) -> None:
-        self._store = store
-        self._system = system
-        self._leases = leases
-        self._project_id = project_id
+    store: Store
+    system: System
+    leases: Leases
+    project_id: ProjectId
 
     async def held(self, selection: Selection) -> tuple[HeldWorkstream, ...]:
         """Return what falls under a selection, workstreams with nothing to forget left out."""
@@ -96,7 +93,7 @@ class Forgetting:
                 self._must_reach_all(selection)
             return found
 
-        return await self._system.in_thread(read)
+        return await self.system.in_thread(read)
 
     async def forget(self, selection: Selection) -> tuple[HeldWorkstream, ...]:
         """Forget it, and return what it was.
@@ -110,21 +107,21 @@ class Forgetting:
             for each in found:
                 await self._forget(each, selection)
         except NotFoundError:  # a tag is gone of what was found a moment ago
-            await self._system.in_thread(lambda: self._must_reach_all(selection))
+            await self.system.in_thread(lambda: self._must_reach_all(selection))
             raise
         # Also when nothing was found: an earlier one may have been cut off before this.
-        await self._system.in_thread(self._store.scrub)
-        await self._system.in_thread(lambda: self._must_reach_all(selection))
+        await self.system.in_thread(self.store.scrub)
+        await self.system.in_thread(lambda: self._must_reach_all(selection))
         return found
 
     async def _forget(self, held: HeldWorkstream, selection: Selection) -> None:
-        whole = workstream_lease(self._project_id, held.workstream)
+        whole = workstream_lease(self.project_id, held.workstream)
         names = {  # generations of a conversation share its lease
-            conversation_lease(self._project_id, each.conversation.key.address)
-            for each in held.conversations
-            if each.conversation.key.slot != CHILD_SLOT
+            conversation_lease(key)
+            for key in (each.conversation.key for each in held.conversations)
+            if key.slot != CHILD_SLOT
         }
-        ends = _ends(held, at_ms=self._system.now_ms())
+        ends = _ends(held, at_ms=self.system.now_ms())
         # The end before the erasure, in one commit: no run is left that would go on from nothing.
         writes = (*ends, *_erasures(held, selection))
         async with AsyncExitStack() as stack:
@@ -133,13 +130,13 @@ class Forgetting:
             requests = [LeaseRequest(name=whole, doing=doing)]
             requests += [LeaseRequest(name=name, doing=doing) for name in names]
             fences: list[Fence] = [
-                await stack.enter_async_context(self._leases.held(request)) for request in requests
+                await stack.enter_async_context(self.leases.held(request)) for request in requests
             ]
-            await self._system.in_thread(lambda: self._store.commit(writes, fences=fences))
+            await self.system.in_thread(lambda: self.store.commit(writes, fences=fences))
 
     def _must_reach_all(self, selection: Selection) -> None:
         """Raise StoreError where damage may hide a stream from what was read."""
-        for proof in self._store.proofs(self._project_id, selection.workstream):
+        for proof in self.store.proofs(self.project_id, selection.workstream):
             if proof.damage is not None and "seq" not in proof.damage.ids:
                 raise StoreError(
                     f"words may be left, because the record is damaged: {proof.damage.message}",
@@ -149,7 +146,7 @@ class Forgetting:
     # --- finding -------------------------------------------------------------------------------
 
     def _held(self, selection: Selection) -> Iterator[HeldWorkstream]:
-        for known in self._store.workstreams(self._project_id):
+        for known in self.store.workstreams(self.project_id):
             if selection.workstream not in {None, known.workstream}:
                 continue
             found = HeldWorkstream(
@@ -162,7 +159,7 @@ class Forgetting:
 
     def _conversations(self, workstream: str, selection: Selection) -> Iterator[HeldConversation]:
         chosen: set[ConversationId] = set()
-        for each in self._store.conversations(self._project_id, workstream):
+        for each in self.store.conversations(self.project_id, workstream):
             # In the order they were opened: whoever called it was looked at before.
             is_child_of_chosen = each.parent_conversation_id in chosen
             if is_child_of_chosen or selection.role in {None, each.key.role}:
@@ -170,15 +167,15 @@ class Forgetting:
                 yield HeldConversation(
                     conversation=each,
                     held=self._content(each.conversation_id, selection.before_ms),
-                    links=self._store.links(each.conversation_id),
+                    links=self.store.links(each.conversation_id),
                 )
 
     def _content(self, conversation_id: ConversationId, before_ms: int | None) -> Held:
         """Count what falls under a time, None for any; a part is as old as its entry."""
         parts = content_bytes = 0
         oldest_at_ms = None
-        head = self._store.head("conversation", conversation_id)
-        for entry in () if head is None else self._store.all_entries(head.row, PARTS):
+        head = self.store.head("conversation", conversation_id)
+        for entry in () if head is None else self.store.all_entries(head.row, PARTS):
             if entry.said is not None and (before_ms is None or entry.at_ms < before_ms):
                 parts += _parts_in(entry)
                 content_bytes += len(as_bytes(entry.said))
@@ -189,8 +186,8 @@ class Forgetting:
 
     def _runs(self, workstream: str, selection: Selection) -> Iterator[HeldRun]:
         """A run that has not ended keeps what it needs to go on, unless all is to be forgotten."""
-        for run in self._store.runs(self._project_id, workstream):
-            view = run_view(self._store, run.run_id)
+        for run in self.store.runs(self.project_id, workstream):
+            view = run_view(self.store, run.run_id)
             is_over = view.ended is not None
             is_older = selection.before_ms is None or run.opened_at_ms < selection.before_ms
             if is_older and (is_over or selection == Selection(workstream=workstream)):

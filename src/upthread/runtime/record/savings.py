@@ -62,8 +62,8 @@ class Prices(Struct, frozen=True, kw_only=True):
 class Delegation(Struct, frozen=True, kw_only=True):
     """A turn whose prompt left, and what it took.
 
-    `price` is what its decision expected of either way. `usage` is what its agent counted, None
-    where it counts nothing; `spent` what is known all the same, marked where it is an estimate.
+    `price` is what its decision expected of either way. `usage` is what its agent counted; `spent`
+    what is known all the same, marked where it is an estimate.
     `files_again` are those that it read and another session of the conversation had read or
     written; `questions_again` those that its role had asked before. `anew` is what visits of its
     role that began anew took on average, None where none was measured.
@@ -79,7 +79,7 @@ class Delegation(Struct, frozen=True, kw_only=True):
     decision: str
     way: Way
     price: Price
-    usage: Usage | None
+    usage: Usage
     spent: Tokens | None
     files_again: tuple[str, ...] = ()
     questions_again: tuple[str, ...] = ()
@@ -98,21 +98,26 @@ class Delegation(Struct, frozen=True, kw_only=True):
     @property
     def first_read(self) -> int | None:
         """What its first request read, None where the agent did not tell."""
-        return self.usage.first_read if self.usage else None
+        return self.usage.first_read
 
     @property
     def read_anew(self) -> int | None:
         """What of that came from no cache, None where the agent did not tell."""
-        if self.usage is None or self.usage.first_read is None or self.usage.first_cached is None:
+        if self.first_read is None or self.usage.first_cached is None:
             return None
-        return max(0, self.usage.first_read - self.usage.first_cached)
+        return max(0, self.first_read - self.usage.first_cached)
 
     @property
     def whole(self) -> int | None:
         """What all its requests read and wrote, None where the agent did not tell."""
-        if self.usage is None or self.usage.read is None or self.usage.written is None:
+        if self.usage.read is None or self.usage.written is None:
             return None
         return self.usage.read + self.usage.written
+
+    @property
+    def measured(self) -> int | None:
+        """The tokens that it took, None where they are estimated."""
+        return None if self.spent is None or self.spent.is_estimate else self.spent.count
 
     @property
     def saved(self) -> int | None:
@@ -138,7 +143,7 @@ class Delegation(Struct, frozen=True, kw_only=True):
     def cost(self, prices: Prices) -> Decimal | None:
         """Return what it cost, None where a figure was not told."""
         usage = self.usage
-        if usage is None or usage.read is None or usage.written is None or usage.cached is None:
+        if usage.read is None or usage.written is None or usage.cached is None:
             return None
         # An agent whose provider asks nothing for it tells of none.
         put = usage.cache_written or 0
@@ -194,15 +199,14 @@ def savings_of(delegations: Iterable[Delegation], prices: Prices | None = None) 
     costs = [one.cost(prices) for one in each] if prices else []
     known_costs = [cost for cost in costs if cost is not None]
     resumed = [one for one in each if one.way == "resumed"]
-    measured = [None if one.spent is None or one.spent.is_estimate else one.spent for one in each]
     return Savings(
         delegations=len(each),
         ways={way: sum(one.way == way for one in each) for way in dict.fromkeys(WAYS.values())},
-        spent=_sum(tokens.count if tokens else None for tokens in measured),
-        read=_sum(one.usage.read if one.usage else None for one in each),
-        written=_sum(one.usage.written if one.usage else None for one in each),
-        cached=_sum(one.usage.cached if one.usage else None for one in each),
-        cache_written=_sum(one.usage.cache_written if one.usage else None for one in each),
+        spent=_sum(one.measured for one in each),
+        read=_sum(one.usage.read for one in each),
+        written=_sum(one.usage.written for one in each),
+        cached=_sum(one.usage.cached for one in each),
+        cache_written=_sum(one.usage.cache_written for one in each),
         saved=_sum(one.saved for one in resumed),
         caches_gone=_sum(one.was_cache_gone for one in resumed),
         files_again=sum(len(one.files_again) for one in each),
@@ -271,7 +275,7 @@ def _of_branch(
             decision=found.decision,
             way=way,
             price=found.price,
-            usage=turn.usage,
+            usage=turn.usage or Usage(),
             spent=turn.spent,
             files_again=tuple(files_again[turn.turn_id]),
             questions_again=again,

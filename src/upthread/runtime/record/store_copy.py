@@ -32,17 +32,12 @@ from upthread.runtime.system import is_dead
 from upthread.store.base import Store
 from upthread.store.drafting import changed
 from upthread.store.kinds import RunState
-from upthread.store.log import LogStore
-from upthread.store.proof import prove
+from upthread.store.log import LogStore, prove
 from upthread.store.reads import Span
 from upthread.store.streams import Head, new_head
 
 PAGE_ENTRIES: Final = 200
 """How many entries are read at once, and committed at once."""
-
-
-def _nothing(_entries: int) -> None:
-    """Tell nobody."""
 
 
 class ToMove(Struct, frozen=True, kw_only=True):
@@ -64,24 +59,16 @@ class ToMove(Struct, frozen=True, kw_only=True):
         return self.entries.total() - self.there
 
 
-class Move:
+class Move(Struct, frozen=True):
     """Moves projects from one store to another. Blocking; `on_entries` hears how many were written.
 
     `target` None is one that is still to be made: what would be moved there can be planned.
     """
 
-    def __init__(
-        self,
-        source: LogStore,
-        target: LogStore | None,
-        *,
-        now_ms: Callable[[], int],
-        on_entries: Callable[[int], None] = _nothing,
-    ) -> None:
-        self._source = source
-        self._target = target
-        self._now_ms = now_ms
-        self._on_entries = on_entries
+    source: LogStore
+    target: LogStore | None
+    now_ms: Callable[[], int]
+    on_entries: Callable[[int], None] = lambda _entries: None
 
     def plan(self, project_id: ProjectId) -> ToMove:
         """Compare what is there with what is to come, and write nothing.
@@ -91,14 +78,14 @@ class Move:
         """
         counted: Counter[str] = Counter()
         there = 0
-        streams = tuple(self._source.streams(project_id))
+        streams = tuple(self.source.streams(project_id))
         for head in streams:
-            prove(self._source, head)
-            counted.update(each.kind for each in self._source.all_entries(head.row))
+            prove(self.source, head)
+            counted.update(each.kind for each in self.source.all_entries(head.row))
             there += self._there(head)
         return ToMove(
             project_id=project_id,
-            identities=self._source.identities(project_id),
+            identities=self.source.identities(project_id),
             entries=counted,
             streams=streams,
             there=there,
@@ -106,7 +93,7 @@ class Move:
 
     def make(self, project: ToMove) -> None:
         """Write what is missing, and prove it. ConflictError and StoreError: it is not done."""
-        restored_at_ms = self._source.restored_at_ms(project.project_id)
+        restored_at_ms = self.source.restored_at_ms(project.project_id)
         if restored_at_ms is not None:
             self._made.mark_restored(restored_at_ms, project.project_id)
         for is_due in (False, True):
@@ -120,14 +107,14 @@ class Move:
 
     @property
     def _made(self) -> LogStore:
-        assert self._target is not None, "nothing is written before there is a target"
-        return self._target
+        assert self.target is not None, "nothing is written before there is a target"
+        return self.target
 
     def _twin(self, head: Head) -> Head | None:
         """Return the head of the same stream in the target, None where there is none."""
-        if self._target is None:
+        if self.target is None:
             return None
-        return self._target.head(head.kind, head.name, head.project_id)
+        return self.target.head(head.kind, head.name, head.project_id)
 
     def _there(self, head: Head) -> int:
         """Return how many of a stream's entries are in the target.
@@ -139,15 +126,15 @@ class Move:
             return 0
         if head.kind == "project":
             known = self._known(head)
-            return 1 + sum(each in known for each in self._source.identities(ProjectId(head.name)))
+            return 1 + sum(each in known for each in self.source.identities(ProjectId(head.name)))
         # The last entry there covers all before it.
-        last = self._source.entries(Span(head.row, after=twin.last - 1, first=1))
+        last = self.source.entries(Span(head.row, after=twin.last - 1, first=1))
         if not last or last[0].hash != twin.hash:
             raise _other_content(head)
         return twin.last
 
     def _known(self, head: Head) -> tuple[ProjectIdentity, ...]:
-        return () if self._target is None else self._target.identities(ProjectId(head.name))
+        return () if self.target is None else self.target.identities(ProjectId(head.name))
 
     def _write(self, head: Head) -> None:
         after = self._there(head)
@@ -155,14 +142,14 @@ class Move:
             self._write_identities(head)
             return
         made = self._twin(head) or new_head(head.kind, head.name, head.project_id)
-        while page := self._source.entries(Span(head.row, after=after, first=PAGE_ENTRIES)):
+        while page := self.source.entries(Span(head.row, after=after, first=PAGE_ENTRIES)):
             change = changed(made)
             for entry in page:
                 change.copy(entry)
             change.job = self._job(made)
             (made.row,) = self._made.append([change])
             after = page[-1].seq
-            self._on_entries(len(page))
+            self.on_entries(len(page))
 
     def _write_identities(self, head: Head) -> None:
         known = self._known(head)
@@ -170,12 +157,12 @@ class Move:
             RecordProject(
                 project_id=ProjectId(head.name), identity=each, durability=Durability.SYNCED
             )
-            for each in self._source.identities(ProjectId(head.name))
+            for each in self.source.identities(ProjectId(head.name))
             if each not in known
         ]
         if missing:
             self._made.commit(missing)
-            self._on_entries(len(missing) + (not known))
+            self.on_entries(len(missing) + (not known))
 
     def _job(self, made: Head) -> EnqueueTransition | None:
         """Return a run's transition as it is due from now on, by the target's clock, too."""
@@ -189,20 +176,20 @@ class Move:
             run_id=RunId(made.name),
             run_seq=run_seq,
             due_at_ms=due_at_ms,
-            delay_ms=max(0, due_at_ms - self._now_ms()),
+            delay_ms=max(0, due_at_ms - self.now_ms()),
         )
 
     def _prove(self, head: Head) -> None:
         if head.kind == "project":
             known = self._known(head)
-            if not all(each in known for each in self._source.identities(ProjectId(head.name))):
+            if not all(each in known for each in self.source.identities(ProjectId(head.name))):
                 raise _not_equal("the identities of the project")
             return
         twin = self._twin(head)
         if twin is None:
             raise _not_equal(f"{head.kind} {head.name}")
         # Read anew from both: what was written is believed no more than what was there.
-        both = zip_longest(self._source.all_entries(head.row), self._made.all_entries(twin.row))
+        both = zip_longest(self.source.all_entries(head.row), self._made.all_entries(twin.row))
         for number, (ours, theirs) in enumerate(both, start=1):
             if ours is None or theirs is None or ours.plain() != theirs.plain():
                 raise _not_equal(f"entry {number} of {head.kind} {head.name}")

@@ -42,10 +42,10 @@ from upthread.core.types import (
     TurnId,
 )
 from upthread.runtime.lease import lease_name_of, workstream_lease
-from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.record.turn_views import (
     CutOffTurn,
     LogOf,
+    RecordedEffect,
     cut_off_turn,
     source_of,
     turn_count,
@@ -130,7 +130,7 @@ class NewestRun(Struct, frozen=True, kw_only=True):
     moved_at_ms: int | None
 
 
-class Overview:
+class Overview(Struct, frozen=True):
     """Reads workstreams. `is_dead` judges holders, as for leases.
 
     `tree_now` gives the digest of a workstream's working tree, blocking; without it verdicts are
@@ -139,33 +139,24 @@ class Overview:
     `log_of` tells where an agent's stderr went.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        is_dead: Callable[[Holder], bool],
-        *,
-        tree_now: TreeNow | None = None,
-        doubts_now: DoubtsNow = lambda _: (),
-        log_of: LogOf = lambda _agent, _at_ms: "",
-    ) -> None:
-        self._doubts_now = doubts_now
-        self._store = store
-        self._is_dead = is_dead
-        self._tree_now = tree_now
-        self._log_of = log_of
+    store: Store
+    is_dead: Callable[[Holder], bool]
+    tree_now: TreeNow | None = None
+    doubts_now: DoubtsNow = lambda _: ()
+    log_of: LogOf = lambda _agent, _at_ms: ""
 
     def workstreams(self, project_id: ProjectId) -> tuple[WorkstreamView, ...]:
         """Return a project's workstreams, oldest first."""
         return tuple(
             view
-            for known in self._store.workstreams(project_id)
+            for known in self.store.workstreams(project_id)
             if (view := self.workstream(project_id, known.workstream)) is not None
         )
 
     def workstream(self, project_id: ProjectId, workstream: str) -> WorkstreamView | None:
         """Return one workstream, None if nothing was ever opened in it."""
         tree = self._looked_at_once(workstream)
-        known = self._store.workstream(project_id, workstream)
+        known = self.store.workstream(project_id, workstream)
         newest = self._newest(project_id, workstream)
         if known is None:
             if newest is None:
@@ -173,7 +164,7 @@ class Overview:
             known = Workstream(
                 project_id=project_id, workstream=workstream, base_name="", opened_at_ms=0
             )
-        conversations = self._store.conversations(project_id, workstream)
+        conversations = self.store.conversations(project_id, workstream)
         current = _current_generations(conversations)
         roles = tuple(self._role(each, newest, tree) for each in current)
         run = newest.view if newest else None
@@ -183,7 +174,7 @@ class Overview:
             (role.standing for role in roles),
             steps=frozenset(role.standing.role for role in roles if role.is_step),
         )
-        doubts = tuple(self._doubts_now(workstream))
+        doubts = tuple(self.doubts_now(workstream))
         actions = titles_of(doubts)
         return WorkstreamView(
             workstream=known,
@@ -199,14 +190,14 @@ class Overview:
 
     def _looked_at_once(self, workstream: str) -> Callable[[], str] | None:
         # Several verdicts may be on one tree, and its digest costs a `git status` each time.
-        return cache(partial(self._tree_now, workstream)) if self._tree_now else None
+        return cache(partial(self.tree_now, workstream)) if self.tree_now else None
 
     def role(self, conversation: Conversation) -> RoleView:
         """Return one conversation as it stands."""
         key = conversation.key
         newest = self._newest(key.project_id, key.workstream)
         view = self._role(conversation, newest, self._looked_at_once(key.workstream))
-        return self._doubting_role(view, tuple(self._doubts_now(key.workstream)))
+        return self._doubting_role(view, tuple(self.doubts_now(key.workstream)))
 
     def _doubting_role(self, view: RoleView, doubts: tuple[RecordedEffect, ...]) -> RoleView:
         """A role's own are those of its conversation and of its children; its verdict's are all."""
@@ -228,7 +219,7 @@ class Overview:
         owner = doubt.conversation.conversation_id
         while found is not None and found.parent_conversation_id is not None:
             owner = found.parent_conversation_id
-            found = self._store.conversation(owner)
+            found = self.store.conversation(owner)
         return owner
 
     def _role(
@@ -238,16 +229,16 @@ class Overview:
         tree: Callable[[], str] | None,
     ) -> RoleView:
         conversation_id, key = conversation.conversation_id, conversation.key
-        found = self._store.turns(conversation_id, newest=1)
+        found = self.store.turns(conversation_id, newest=1)
         turn = found[0] if found else None
-        events = self._store.turn_events(conversation_id, turn.turn_id) if turn else ()
+        events = self.store.turn_events(conversation_id, turn.turn_id) if turn else ()
         last = turns.fold(each.event for each in events) if turn else None
         holder = self._holder(lease_name_of(conversation))
         run = newest.view if newest else None
         is_step = newest is not None and turn is not None and turn.run_id == newest.run_id
         handed = run.handed.get(key.role) if run else None
         verdict = _verdict(run, handed, tree)
-        chain = self._store.links(conversation_id)
+        chain = self.store.links(conversation_id)
         call = last.call if last else None
         call_agent = call.agent if call else ""
         moved_at_ms = events[-1].recorded_at_ms if events else None
@@ -271,7 +262,7 @@ class Overview:
             chain=chain,
             standing=of_role(facts),
             ending=ending_of(last, is_held=holder is not None),
-            turns=turn_count(self._store, conversation_id, last),
+            turns=turn_count(self.store, conversation_id, last),
             holder=holder,
             is_step=is_step and last is not None and last.is_over,
             last_turn_id=turn.turn_id if turn else None,
@@ -287,21 +278,21 @@ class Overview:
         if last is None or last.ended is None or last.ended.outcome is Outcome.OK:
             return OURS
         moments = tuple(each for each in at_ms if each is not None)
-        return source_of(last, at_ms=moments, log_of=self._log_of)
+        return source_of(last, at_ms=moments, log_of=self.log_of)
 
     def _cut_off(self, conversation_id: ConversationId, last: TurnView | None) -> CutOffTurn | None:
         if last is None or not last.was_cut_off:
             return None
-        messages = self._store.messages(conversation_id, newest=CUT_OFF_MESSAGES_MAX)
-        return cut_off_turn(self._store, messages, messages[-1].turn_id) if messages else None
+        messages = self.store.messages(conversation_id, newest=CUT_OFF_MESSAGES_MAX)
+        return cut_off_turn(self.store, messages, messages[-1].turn_id) if messages else None
 
     def _newest(self, project_id: ProjectId, workstream: str) -> NewestRun | None:
-        runs = self._store.runs(project_id, workstream)
+        runs = self.store.runs(project_id, workstream)
         if not runs:
             return None
         run_id = runs[-1].run_id
-        events = self._store.run_events(run_id)
-        if not events and self._store.run(run_id) is None:
+        events = self.store.run_events(run_id)
+        if not events and self.store.run(run_id) is None:
             raise not_whole(f"the name of run {run_id}, which leads nowhere,")
         return NewestRun(
             run_id=run_id,
@@ -324,9 +315,9 @@ class Overview:
         return of_run(facts)
 
     def _holder(self, lease_name: str) -> Holder | None:
-        lease = self._store.lease(lease_name)
+        lease = self.store.lease(lease_name)
         # A lease outlives its holder: read alone it would call a killed role running for ever.
-        if lease is None or lease.holder is None or self._is_dead(lease.holder):
+        if lease is None or lease.holder is None or self.is_dead(lease.holder):
             return None
         return lease.holder
 

@@ -9,6 +9,8 @@ kept with the last turn of its session; of a session that has none, a few of the
 conversations are asked, never all. What a briefing takes is known once it is made, which reads
 hundreds of messages: a turn whose decision does not rest on it goes on with the figure that the
 turn before it kept.
+
+What only the agent's session has is recorded first: as turns, in order, with what they did.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from msgspec import Struct, structs
 
 from upthread.config import Settings
 from upthread.core.codec import encode_json
-from upthread.core.commands import OpenTurn
+from upthread.core.commands import OpenTurn, RecordParts, Write
 from upthread.core.context.briefing import build_briefing
 from upthread.core.context.prior_context import has_prior_context
 from upthread.core.decision.freshness import (
@@ -41,6 +43,7 @@ from upthread.core.decision.words import (
     FIRST,
     NOT_FOLLOWED,
     NOTHING_PRICED,
+    READ_BACK,
     RESUME,
     RESUME_WITH_REPLAY,
     RESUME_WITH_UPDATE,
@@ -54,10 +57,12 @@ from upthread.core.decision.words import (
     held,
     with_fixed,
 )
-from upthread.core.events import SessionAttached, TurnEnded, TurnIntended
+from upthread.core.events import PromptSent, SessionAttached, TurnEnded, TurnEvent, TurnIntended
+from upthread.core.quotas import within_quota
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import LIMITS
-from upthread.core.turns.agent_history import CutOffCall, Lacked
+from upthread.core.turns.agent_history import CutOffCall, Lacked, StoredTurn, is_finished
+from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.spent_tokens import cost_of
 from upthread.core.turns.turn import (
     NEW_SESSION_DECISIONS,
@@ -76,6 +81,7 @@ from upthread.core.types import (
     Message,
     Outcome,
     Part,
+    Speaker,
     TextPart,
     ToolCallPart,
     TurnId,
@@ -84,12 +90,20 @@ from upthread.core.types import (
 )
 from upthread.errors import StoreError
 from upthread.runtime.record.briefing import briefing_inputs
-from upthread.runtime.record.turn_views import totals_of, turn_view, views_newest_first
+from upthread.runtime.record.turn_views import (
+    last_attached,
+    totals_of,
+    turn_view,
+    views_newest_first,
+)
+from upthread.runtime.system import System
+from upthread.runtime.turns.delegation import Claim
 from upthread.runtime.turns.live_turn import LiveTurn
-from upthread.runtime.turns.older_record import look, other_profile, read_back
-from upthread.runtime.turns.recording import look_again, surroundings
+from upthread.runtime.turns.recording import Examiner, look_again, surroundings
 from upthread.runtime.turns.recovery import (
     NOTHING_RECOGNISED,
+    look,
+    other_profile,
     prior_of,
     recognised_in_store,
     record_tail,
@@ -690,3 +704,97 @@ def _words_of_briefing(store: Store, subject: Subject, found: Freshness) -> Toke
     )
     briefing = build_briefing(inputs)
     return estimated(len(briefing) + len(role_block(subject.role)))
+
+
+# --- what only the agent's session has, put on record -------------------------------------------
+
+
+UNFINISHED: Final = "the agent's own session has no end of it"
+
+
+def read_back(store: Store, system: System, claim: Claim, found: Lacked) -> tuple[Write, ...]:
+    """Return the writes that put what was lacking on record, for one commit. Blocking."""
+    conversation_id, link = claim.conversation.conversation_id, claim.link
+    assert link is not None
+    session, at_ms = link.upstream_session_id, system.now_ms()
+    known = store.examined(conversation_id, upstream_session_id=session)
+    writes: list[Write] = []
+    prompt_seq = claim.messages + 1
+    for turn in found.turns:
+        turn_id = TurnId(system.new_id("trn"))
+        recorder = Recorder(
+            conversation=claim.conversation,
+            turn_id=turn_id,
+            link=link,
+            next_seq=prompt_seq + 1,
+            # What was read is of the one session: what names none is its own.
+            guarantees_owner=True,
+        )
+        for event in within_quota(turn.events):
+            recorder.record(event, at_ms=at_ms)
+        examiner = Examiner(
+            root=link.working_directory,
+            conversation_id=conversation_id,
+            turn_id=turn_id,
+            upstream_session_id=session,
+            known=known,
+            unseen_after_ns=found.written_at_ns,
+        )
+        prompt = RecordParts(
+            conversation_id=conversation_id,
+            seq=prompt_seq,
+            first_ordinal=0,
+            speaker=Speaker.USER,
+            turn_id=turn_id,
+            upstream_session_id=session,
+            recorded_at_ms=at_ms,
+            parts=(TextPart(text=turn.prompt),),
+        )
+        opened = OpenTurn(turn_id=turn_id, conversation_id=conversation_id, opened_at_ms=at_ms)
+        # The stamp is that of the whole session as it was read: it holds at the end of the last.
+        stamp = found.stamp if turn is found.turns[-1] else ""
+        written_at_ms = found.written_at_ns // 1_000_000
+        life = _life(store, claim, turn, prompt_seq, stamp=stamp, written_at_ms=written_at_ms)
+        writes += (
+            opened,
+            prompt,
+            *examiner.with_files(recorder.finish(at_ms=at_ms), at_ms=at_ms),
+            *opened.with_events(*life),
+        )
+        prompt_seq = recorder.own.next_seq
+    return tuple(writes)
+
+
+def _life(
+    store: Store,
+    claim: Claim,
+    turn: StoredTurn,
+    prompt_seq: int,
+    *,
+    stamp: str,
+    written_at_ms: int,
+) -> tuple[TurnEvent, ...]:
+    """Return the events of a turn as if it had been driven here."""
+    link, usage = claim.link, turn.usage
+    assert link is not None
+    # The person may have closed the agent in the middle of it: its end is then not known.
+    is_whole = is_finished(turn)
+    return (
+        TurnIntended(decision=RESUME, reasons=(READ_BACK,), prompt_seq=prompt_seq),
+        SessionAttached(
+            upstream_session_id=link.upstream_session_id,
+            how="resumed",
+            agent=link.agent,
+            agent_host=claim.session_host,
+            agent_profile=last_attached(store, link).agent_profile,
+        ),
+        PromptSent(prompt_seq=prompt_seq),
+        TurnEnded(
+            outcome=Outcome.OK if is_whole else Outcome.UNKNOWN,
+            detail="" if is_whole else UNFINISHED,
+            tokens_used=usage.tokens_used if usage else None,
+            tokens_window=usage.tokens_window if usage else None,
+            session_stamp=stamp,
+            session_written_at_ms=written_at_ms,
+        ),
+    )

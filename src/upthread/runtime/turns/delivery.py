@@ -12,13 +12,13 @@ ends is the driver's to say.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import anyio
-from msgspec import Struct, structs
+from msgspec import structs
 
 from upthread.agents.base import AgentConnection, Capabilities, PromptResult
 from upthread.core.commands import OpenLink
@@ -44,13 +44,13 @@ from upthread.core.types import ContextPart, Message, Outcome, UpstreamSessionId
 from upthread.errors import StoreError, UpstreamError
 from upthread.runtime.record.turn_views import last_attached
 from upthread.runtime.turns.live_turn import LiveTurn, link_end
-from upthread.runtime.turns.older_record import look_at_replay
 from upthread.runtime.turns.recording import Answer, Recording, held_elsewhere
 from upthread.runtime.turns.recovery import (
     context_of,
     effects_before,
     effects_of_turn,
     examiner_of,
+    look_at_replay,
     past_of,
     prior_of,
     recorder_of,
@@ -77,14 +77,8 @@ A process that was suspended is cancelled when it wakes, and finds its agent's r
 """
 
 
-class Attached(Struct, frozen=True, kw_only=True):
-    """An attached session and the process that serves it.
-
-    `history` is what `load` replayed, None after new or resume.
-    """
-
-    event: SessionAttached
-    history: tuple[AgentEvent, ...] | None
+History: TypeAlias = "tuple[AgentEvent, ...] | None"
+"""What `load` replayed, None after new or resume."""
 
 
 async def attach(
@@ -93,11 +87,11 @@ async def attach(
     *,
     decision: str = RESUME,
     wants_history: bool = False,
-) -> Attached:
-    """Attach as decided; see `open_session`."""
+) -> tuple[SessionAttached, History]:
+    """Attach as decided; see `open_session`. Returns the session and the process that serves it."""
     current, process = live.current_session, connection.process
     is_new = decision in NEW_SESSION_DECISIONS
-    history: tuple[AgentEvent, ...] | None = None
+    history: History = None
     async with telling_of_wait(live, "make a session" if is_new else f"open session {current}"):
         if is_new:
             # Refused where it enters, before it is stored, shown and handed back (ADR 63).
@@ -120,12 +114,12 @@ async def attach(
         agent_profile=profile,
         chose_profile=chose_profile,
     )
-    return Attached(event=event, history=history)
+    return event, history
 
 
 async def open_session(
     connection: AgentConnection, session: UpstreamSessionId, *, wants_history: bool = False
-) -> tuple[AgentEvent, ...] | None:
+) -> History:
     """Resume a session, or load it: then return what the agent replays.
 
     Without `wants_history` `resume` is preferred, because `load` replays all. An agent that only
@@ -156,7 +150,7 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection) -> None
     """
     # A second new session would leave the one that a crash left banked behind, unprompted.
     decision = RESUME if _is_banked(live) else live.intended.decision
-    attached: Attached | None = None
+    event: SessionAttached | None = None
     if decision not in NEW_SESSION_DECISIONS:
         await _note_version(live, connection)
         able = connection.capabilities
@@ -165,11 +159,10 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection) -> None
             await live.commit(live.decided_again())
             decision = live.intended.decision
         elif able.can_load and _is_to_compare(live):
-            attached = await _load_and_compare(live, connection)
+            event = await _load_and_compare(live, connection)
             decision = live.intended.decision
-    if attached is None or decision in NEW_SESSION_DECISIONS:
-        attached = await attach(live, connection, decision=decision)
-    event = attached.event
+    if event is None or decision in NEW_SESSION_DECISIONS:
+        event, _ = await attach(live, connection, decision=decision)
     if live.lost_profile not in {"", event.agent_profile}:
         text = f"the session was in {live.lost_profile}, where it is no longer"
         live.notice("profile_lost", text, profile=live.lost_profile, now=event.agent_profile)
@@ -209,30 +202,24 @@ def _is_to_compare(live: LiveTurn) -> bool:
     return not (is_read or _is_banked(live) or live.inputs.not_compared)
 
 
-async def _load_and_compare(live: LiveTurn, connection: AgentConnection) -> Attached | None:
+async def _load_and_compare(live: LiveTurn, connection: AgentConnection) -> SessionAttached | None:
     """Report the turns that a session lost, as its agent replays it or as its file has it.
 
     Returns the session that was loaded for that, None where it is still to be resumed.
     """
-    able, attached = connection.capabilities, None
-    history = await live.in_thread(_stored, able.store)
+    able, event = connection.capabilities, None
+    history: History = await live.in_thread(_stored, able.store)
     try:
         if not history:
-            attached = await attach(live, connection, wants_history=True)
-            history = attached.history or ()
+            event, history = await attach(live, connection, wants_history=True)
     except UpstreamError as error:
         if able.can_resume and error.outcome not in LOST:
             await _report_lacked(live, Lacked(fault=error.message))
             # So that the agent is started once more; then it resumes the session.
             error.was_killed = True
         raise
-    await _report_lacked(live, await live.in_thread(_lacked_in_replay, history))
-    return attached
-
-
-def _lacked_in_replay(live: LiveTurn, history: Sequence[AgentEvent]) -> Lacked:
-    link, redactor = live.require_link(), live.request.redactor
-    return look_at_replay(live.store, link, live.claim.last, history, redactor)
+    await _report_lacked(live, await live.in_thread(look_at_replay, history or ()))
+    return event
 
 
 def _stored(live: LiveTurn, store: str) -> tuple[AgentEvent, ...]:
@@ -459,19 +446,8 @@ def prepare(live: LiveTurn) -> None:
 
 async def stream(live: LiveTurn, connection: AgentConnection, text: str) -> Answer:
     """Let a prompt leave that is prepared for, and record the reply while it comes."""
-    async with telling_of_wait(live, "answer", is_prompted=True) as has_spoken:
-        return await _record(live, connection, text, _hearing(live, has_spoken))
-
-
-async def _record(
-    live: LiveTurn,
-    connection: AgentConnection,
-    text: str,
-    on_event: Callable[[AgentEvent], None],
-) -> Answer:
     recording, session = live.recording, live.require_link().upstream_session_id
     assert recording is not None, "it was prepared for"
-    recording.on_event = on_event
     results: list[PromptResult] = []
     began_s = anyio.current_time()
 
@@ -488,7 +464,11 @@ async def _record(
         )
 
     try:
-        async with task_group() as tasks:
+        async with (
+            telling_of_wait(live, "answer", is_prompted=True) as has_spoken,
+            task_group() as tasks,
+        ):
+            recording.on_event = _hearing(live, has_spoken)
             tasks.start_soon(recording.keep_flushing)
             grace_s = GRACE_S if live.request.is_handed_back else 0.0
             await heard_out(ask, lambda: connection.cancel(session), grace_s=grace_s)

@@ -80,8 +80,14 @@ from upthread.runtime.record.turn_views import main_session_of, turn_view
 from upthread.runtime.system import System
 from upthread.runtime.turns import beginning
 from upthread.runtime.turns.beginning import RESUMING, attach_external, find_child, found_child
-from upthread.runtime.turns.conversation import SIBLINGS_MAX, Claim, Conversations, opening
-from upthread.runtime.turns.delegation import TellRequest, TurnStarted
+from upthread.runtime.turns.delegation import (
+    SIBLINGS_MAX,
+    Claim,
+    Conversations,
+    TellRequest,
+    TurnStarted,
+    opening,
+)
 from upthread.runtime.turns.live_turn import CANCELLED, LiveTurn, end_here, end_with, parked_event
 from upthread.runtime.turns.recovery import (
     context_of,
@@ -174,26 +180,17 @@ def _again(step: Callable[Given, Found]) -> Callable[Given, Found]:
     return tried
 
 
-class ExternalTurns:
+class ExternalTurns(Struct, frozen=True, kw_only=True):
     """The turns that an agent drives, in one project: they are found, begun, recorded and ended.
 
     `request_of` makes the request for a call of a role.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        system: System,
-        conversations: Conversations,
-        *,
-        project_id: ProjectId,
-        request_of: Callable[[Address, Task, AgentsCall], TellRequest],
-    ) -> None:
-        self.store = store
-        self.project_id = project_id
-        self.system = system
-        self.conversations = conversations
-        self._request_of = request_of
+    store: Store
+    system: System
+    conversations: Conversations
+    project_id: ProjectId
+    request_of: Callable[[Address, Task, AgentsCall], TellRequest]
 
     def open_turn(self, turn_id: TurnId) -> LiveTurn | None:
         """Return a call's turn under its lease; None for one that is over, or not its any more."""
@@ -211,13 +208,13 @@ class ExternalTurns:
             return None
         links = self.store.links(conversation.conversation_id)
         link = links[-1] if links and links[-1].ended_because is None else None
-        claim = self.conversations.claim_of(conversation, link, ())
+        claim = self.conversations.claim_of(conversation, link)
         last, call = claim.last, claim.last.call if claim.last else None
         if last is None or call is None or claim.last_id != turn_id or last.is_over:
             return None
         key = conversation.key
         address = Address(workstream=key.workstream, role=key.role, slot=max(key.slot, MAIN_SLOT))
-        live = self.live(self._request_of(address, Task(text=""), call), claim)
+        live = self.live(self.request_of(address, Task(text=""), call), claim)
         live.take_up(turn_id, last)
         # The session of this call may be the first with its agent.
         is_same = link is not None and link.agent == call.agent
@@ -316,9 +313,8 @@ class ExternalTurns:
         for slot in range(MAIN_SLOT, SIBLINGS_MAX + 1):
             taken = structs.replace(request, address=structs.replace(request.address, slot=slot))
             key = key_of(self.project_id, taken.address)
-            lease = self.store.lease(conversation_lease(key.project_id, key.address))
-            claim = self.conversations.standing(key, ())
-            yield taken, claim, lease
+            lease = self.store.lease(conversation_lease(key))
+            yield taken, self.conversations.standing(key), lease
 
     def _begin_after(self, request: TellRequest, claim: Claim, lease: Lease | None) -> Begun:
         """Begin after the conversation's last turn, which stays open if the call is sent back."""
@@ -398,7 +394,7 @@ class ExternalTurns:
         """Return whether a session that nobody uses would be resumed now. Changes nothing."""
         if self.user_of(conversation):
             return False
-        live = self.live(request, self.conversations.claim_of(conversation, link, ()))
+        live = self.live(request, self.conversations.claim_of(conversation, link))
         return beginning.decided(live, NOTHING_LACKED).decision in RESUMING
 
     def _claimed(self, request: TellRequest, claim: Claim, lease: Lease | None) -> LiveTurn:
@@ -481,7 +477,7 @@ class ExternalTurns:
         if owner is None or owner.key.slot == CHILD_SLOT:
             return None
         lease = self.store.lease(lease_name_of(owner))
-        claim = self.conversations.standing(owner.key, ())
+        claim = self.conversations.standing(owner.key)
         is_current = claim.link is not None and claim.link.upstream_session_id == session
         if not is_current or self.holder_of(lease):
             return None
@@ -511,7 +507,7 @@ class ExternalTurns:
             parent_conversation_id=main.conversation_id,
             parent_call_id=call.call_id,
         )
-        claim = self.conversations.claim_of(child, None, ())
+        claim = self.conversations.claim_of(child, None)
         claim = structs.replace(claim, opens=(*opens, OpenConversation(conversation=child)))
         live = self.live(request, claim)
         live.take = self._taking(request, child, None)

@@ -10,7 +10,7 @@ thread finds the view as the store has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple
@@ -66,13 +66,12 @@ from upthread.core.types import (
 from upthread.errors import StoreError
 from upthread.runtime.record.turn_views import (
     refusals_in_row,
+    stamp_at_end,
     totals_of,
     wrote,
 )
 from upthread.runtime.system import System
-from upthread.runtime.turns.conversation import Claim
-from upthread.runtime.turns.delegation import Notice, TellRequest, TurnResult, TurnStarted
-from upthread.runtime.turns.older_record import stamp_at_end
+from upthread.runtime.turns.delegation import Claim, Notice, TellRequest, TurnResult, TurnStarted
 from upthread.runtime.turns.recording import Account, Answer, Recording, surroundings
 from upthread.store.base import Store
 
@@ -83,10 +82,6 @@ CANCELLED: Final = "interrupted by the caller"
 
 Given = TypeVarTuple("Given")
 Result = TypeVar("Result")
-
-
-def _nothing_more() -> Sequence[Write]:
-    return ()
 
 
 class LiveTurn:
@@ -140,7 +135,7 @@ class LiveTurn:
         self._held: tuple[TurnEvent, ...] = ()
         self.pending: tuple[Write, ...] = ()
         """What is recorded and not committed yet: the next commit has it."""
-        self.make_with_next: Callable[[], Sequence[Write]] = _nothing_more
+        self._closed: Recording | None = None
         """Makes more for the next commit, in that commit's thread, where it may look at files."""
         self._told: Message | None = None
 
@@ -429,7 +424,7 @@ class LiveTurn:
         if self.recording is None or self.recorder is None:
             return
         self.add(*self.recording.close(is_whole=is_whole))
-        self.make_with_next = self.recording.examined
+        self._closed = self.recording
         # Some of it is committed: more is written after it.
         self.advance_to(self.recorder.own.next_seq)
 
@@ -460,11 +455,12 @@ class LiveTurn:
         # A turn is opened before its first event; all else is older than the event it led to.
         parks = (each for each in events if isinstance(each, TurnParked))
         follow_up = (w for each in parks for w in self.request.at_park(self.turn_id, each))
-        batch = (*self.pending, *self.make_with_next(), *records, *follow_up)
+        examined = self._closed.examined() if self._closed else ()
+        batch = (*self.pending, *examined, *records, *follow_up)
         take = (self.take,) if self.take else ()
         self.store.commit(batch, fences=self.fences, take=take, give=self.give)
         # Here and not on the loop: a caller that is cancelled meanwhile must know what is written.
-        self._held, self.pending, self.make_with_next = (), (), _nothing_more
+        self._held, self.pending, self._closed = (), (), None
         if self.take:
             self.fences += (self.take.fence,)
         self.take, self.give = None, ()

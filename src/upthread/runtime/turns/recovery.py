@@ -6,18 +6,21 @@ told: parked. An agent may outlive us and go on alone: what it then reports, wit
 that nobody was there to allow, is not complete.
 
 Before a prompt leaves, here is what a session is told of the past: briefings for sessions that know
-nothing, what has changed, the actions that must not be done again. Everything is blocking, so that
-one hop has all that is looked up at a time.
+nothing, what has changed, the actions that must not be done again. Before a prompt is decided upon,
+the session is compared with the record, which may be older. Everything is blocking, so that one hop
+has all that is looked up at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
 from upthread.agents.base import PromptResult
+from upthread.core.commands import ADOPTED
 from upthread.core.context.briefing import (
     build_briefing,
 )
@@ -31,10 +34,12 @@ from upthread.core.context.prior_context import (
 from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import RESUME_WITH_UPDATE, START_FRESH
 from upthread.core.decision.model import has_looked
+from upthread.core.decision.rollover import LOST
 from upthread.core.events import (
     AgentEvent,
     PromptRecognised,
     PromptSent,
+    ReasoningReceived,
     SessionAttached,
     TextReceived,
     ToolCallAnnounced,
@@ -43,17 +48,26 @@ from upthread.core.events import (
     TurnEvent,
     TurnParked,
     UsageReported,
+    UserTextReplayed,
 )
 from upthread.core.history.model import history_of
 from upthread.core.history.repair import damage_told
+from upthread.core.runs.stops import REFUSAL
 from upthread.core.text import without_mentions
 from upthread.core.turns import turn as turns
 from upthread.core.turns.agent_history import (
+    NOTHING_LACKED,
+    TOO_MANY,
     CutOffCall,
     EarlierPrompt,
+    Lacked,
     Recognised,
     StoredSession,
+    answered_turns,
     attended_calls,
+    gone_turns,
+    has_prompt,
+    lacked,
     open_calls,
     recognise,
     unrecorded,
@@ -66,6 +80,7 @@ from upthread.core.turns.turn import (
     HELD_BACK,
     NEW_SESSION_DECISIONS,
     Recognition,
+    TurnView,
     context_for,
     continuation,
     effects_block,
@@ -75,6 +90,7 @@ from upthread.core.turns.turn import (
 from upthread.core.types import (
     ContextPart,
     Conversation,
+    Link,
     Message,
     Outcome,
     Speaker,
@@ -84,16 +100,22 @@ from upthread.core.types import (
 )
 from upthread.errors import StoreError
 from upthread.runtime.record.briefing import briefing_inputs
-from upthread.runtime.record.effects import WorkstreamEffects, recorded_effects
 from upthread.runtime.record.turn_views import (
+    WorkstreamEffects,
+    last_attached,
+    recorded_effects,
+    stamp_at_end,
     totals_of,
     turn_events,
     turn_view,
 )
+from upthread.runtime.turns.delegation import OwnSessions
 from upthread.runtime.turns.live_turn import LiveTurn, ended_event
-from upthread.runtime.turns.older_record import as_recorded
 from upthread.runtime.turns.recording import Examiner, first_file_after, instruction_files
 from upthread.store.base import Store
+
+if TYPE_CHECKING:
+    from upthread.core.redaction.redactor import Redactor
 
 EARLIER_MESSAGES_MAX = 256
 """How far back prompts are looked for that failed and may yet be in the agent's history."""
@@ -105,6 +127,15 @@ REPLAYED_MESSAGES_MAX = 1_024
 
 CUT_OFF_MESSAGES_MAX = 16
 """How far back a child's calls are looked for that a crash left open."""
+
+
+_WORDS: Final = frozenset({"text", "title", "arguments", "locations", "entries", "raw"})
+"""The fields of events that hold what people, agents and programs said."""
+
+_SPOKEN: Final = (UserTextReplayed, TextReceived, ReasoningReceived)
+
+ANSWERS_MESSAGES_MAX: Final = 256
+"""How far back an answer of a session is looked for."""
 
 
 def adopt(live: LiveTurn, found: Recognised) -> None:
@@ -590,3 +621,169 @@ def examiner_of(live: LiveTurn, *, unseen_after_ns: int | None = None) -> Examin
         unseen_after_ns=unseen_after_ns,
         read_first=instruction_files(live.require_link().agent, live.working_directory),
     )
+
+
+# --- an older record: what the agent's session has and the record lacks ---------------------------
+
+# A copy of the database that was put back, by whatever means, knows less than the session it goes
+# on in; so does a record of which a person passed by. Before a prompt is decided upon and numbered,
+# the session's store is looked at: one look where nobody has gone on in it since our last turn.
+
+
+def look(
+    store: Store,
+    own: OwnSessions,
+    link: Link | None,
+    last: TurnView | None,
+    *,
+    redactor: Redactor | None,
+) -> Lacked:
+    """Return what the record lacks of a link's session. `last` is its conversation's newest turn.
+
+    The session is read only where its stamp is not that of the end of the last turn, or where
+    nothing on record proves that it ever got a prompt.
+    """
+    if link is None:
+        return NOTHING_LACKED
+    session = link.upstream_session_id
+    try:
+        stamp = own.stamp(link.agent, session)
+        other = "" if stamp else other_profile(store, own, link)
+        if other or not own.is_read(link.agent):
+            return Lacked(other_profile=other)
+        is_proven = has_answered(store, link, last)
+        if is_proven and stamp and stamp == stamp_at_end(last, session):
+            return Lacked(stamp=stamp)
+        found = own.read(link.agent, session, link.agent)
+    except StoreError as error:
+        return Lacked(fault=error.message)
+    if found is None or not (is_proven or has_prompt(found.events)):
+        return Lacked(stamp=stamp) if is_proven else _empty(link, stamp)
+    compared = _compared(store, link, as_recorded(found.events, redactor))
+    return structs.replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
+
+
+def _empty(link: Link, stamp: str = "") -> Lacked:
+    # It took a lost session's place, and whoever is prompted next still takes that one's.
+    lost = Outcome(link.opened_because) if link.opened_because in LOST else None
+    return Lacked(is_empty=True, lost=lost, stamp=stamp)
+
+
+def other_profile(store: Store, own: OwnSessions, link: Link | None) -> str:
+    """Return the other profile of its agent that has a link's session, empty for none. Blocking."""
+    profile = last_attached(store, link).agent_profile
+    # In another profile a session is not lost, as long as it is there.
+    is_elsewhere = link and own.profile_without(link.agent, link.upstream_session_id, profile, {})
+    return profile if is_elsewhere else ""
+
+
+def look_at_replay(live: LiveTurn, replay: Sequence[AgentEvent]) -> Lacked:
+    """Return what a session lacks that its agent replayed, because nobody reads its store.
+
+    Turns that only the session has are not read back: the prompt has its number by now.
+    """
+    link = live.require_link()
+    if not (has_prompt(replay) or has_answered(live.store, link, live.claim.last)):
+        return _empty(link)
+    history = as_recorded(replay, live.request.redactor)
+    compared = _compared(live.store, link, history, was_streamed=True)
+    return Lacked(gone=compared.gone, fault=TOO_MANY if compared.fault == TOO_MANY else "")
+
+
+def _compared(
+    store: Store, link: Link, history: Sequence[AgentEvent], *, was_streamed: bool = False
+) -> Lacked:
+    recorded, session = store.messages(link.conversation_id), link.upstream_session_id
+    compared = lacked(history, recorded, session)
+    if compared.fault == TOO_MANY:
+        return compared
+    prompts = gone_turns(history, recorded, session, was_streamed=was_streamed)
+    return structs.replace(compared, gone=_gone(store, link, prompts))
+
+
+def _gone(store: Store, link: Link, prompts: Iterable[Message]) -> str:
+    """Name the newest turns that ended well and that the session lacks, empty for none."""
+    found: set[TurnId] = set()
+    for prompt in prompts:
+        ended = turn_view(store, link.conversation_id, prompt.turn_id).ended
+        if ended is not None and ended.was_compacted:
+            break  # the agent itself left out what was said
+        # An agent need not keep a command such as `/compact` as a prompt.
+        is_command = prompt.sent_text.partition(" ")[0].rfind("/") == 0
+        # Nor a refused prompt, because the hook or the model would refuse the next prompt with it.
+        is_refused = ended is not None and ended.detail.startswith(REFUSAL)
+        if ended and ended.outcome is Outcome.OK and not (is_command or is_refused):
+            found.add(prompt.turn_id)
+    turns = store.turns(link.conversation_id) if found else ()
+    numbers = [number for number, each in enumerate(turns, 1) if each.turn_id in found]
+    one = f"turn {numbers[0]}" if numbers else ""
+    return f"turns {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else one
+
+
+def has_answered(store: Store, link: Link, last: TurnView | None) -> bool:
+    """Return whether the session is known to hold anything: an imported one does."""
+    ended = last.ended if last else None
+    # Most often, and without a look at any message.
+    if link.opened_because == ADOPTED or (ended and ended.outcome is Outcome.OK):
+        return True
+    newest = store.messages(link.conversation_id, newest=ANSWERS_MESSAGES_MAX)
+    return any(
+        message.upstream_session_id == link.upstream_session_id
+        and message.speaker is not Speaker.USER
+        for message in newest
+    )
+
+
+def look_at_all(
+    own: OwnSessions, agent: str, session: UpstreamSessionId, *, redactor: Redactor | None
+) -> Lacked | None:
+    """Return a whole session as what a new conversation lacks of it, None where there is none.
+
+    Raises StoreError for one that cannot be read.
+    """
+    stamp = own.stamp(agent, session)
+    found = own.read(agent, session, agent)
+    if found is None:
+        return None
+    turns = answered_turns(as_recorded(found.events, redactor))
+    return Lacked(turns=turns, stamp=stamp, written_at_ns=found.written_at_ns)
+
+
+def as_recorded(events: Iterable[AgentEvent], redactor: Redactor | None) -> tuple[AgentEvent, ...]:
+    """Return a session's events as they would be on record, to be compared with what is."""
+    # A secret in one would else make a known prompt a missing one.
+    whole = joined(events)
+    return tuple(_redacted(each, redactor) for each in whole) if redactor else tuple(whole)
+
+
+def joined(history: Iterable[AgentEvent]) -> Iterator[AgentEvent]:
+    """Yield a history with whole texts: pieces that follow each other in one message are one."""
+    for _, together in groupby(history, key=_text_of):
+        first, *others = together
+        if isinstance(first, _SPOKEN):
+            text = "".join(piece.text for piece in (first, *others) if isinstance(piece, _SPOKEN))
+            yield structs.replace(first, text=text)
+        else:
+            yield from (first, *others)
+
+
+def _text_of(event: AgentEvent) -> object:
+    """Return what says that two events are pieces of one text; for any other kind, its class."""
+    if isinstance(event, _SPOKEN):
+        # A child speaks between the pieces of its parent's text: by session, they are not joined.
+        return type(event), event.upstream_session_id, getattr(event, "message_id", None)
+    return type(event)
+
+
+def _redacted(event: AgentEvent, redactor: Redactor) -> AgentEvent:
+    redacted: dict[str, Any] = {}
+    for name in _WORDS.intersection(event.__struct_fields__):
+        value = getattr(event, name)
+        new = redactor.redact_json(value)
+        redacted[name] = _as_tuples(new) if isinstance(value, tuple) else new
+    return structs.replace(event, **redacted)
+
+
+def _as_tuples(members: Any) -> tuple[Any, ...]:
+    """Return the places of a call, or the entries of a plan, as an event has them."""
+    return tuple(each if isinstance(each, str) else tuple(each) for each in members)

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar, TypeVarTuple, assert_never
 
 import anyio
-from msgspec import structs
+from msgspec import Struct, structs
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.decision.handshake import REFUSE
@@ -55,8 +55,7 @@ from upthread.core.types import Decision, Message, Outcome, TurnId
 from upthread.errors import ConfigError, FencedError, QuotaExceededError, UpstreamError, UsageError
 from upthread.runtime.system import System
 from upthread.runtime.turns import beginning
-from upthread.runtime.turns.conversation import Conversations, refused
-from upthread.runtime.turns.delegation import TellRequest, TurnResult
+from upthread.runtime.turns.delegation import Conversations, TellRequest, TurnResult, refused
 from upthread.runtime.turns.delivery import (
     attach,
     attach_as_decided,
@@ -472,11 +471,11 @@ async def _continue_by_history(live: LiveTurn, connection: AgentConnection) -> A
     """
     # Of an agent that only resumes nobody can tell whether it got its prompt: the turn parks until
     # a person says to go on.
-    attached = await attach(live, connection, wants_history=True)
-    message, found = await live.in_thread(recognised_replay, attached.history)
+    event, history = await attach(live, connection, wants_history=True)
+    message, found = await live.in_thread(recognised_replay, history)
     known = PromptRecognised(recognition=found.recognition)
     # Before anything leaves: whoever takes over from here ends this process first, by its pid.
-    await live.commit(attached.event)
+    await live.commit(event)
     notify_started(live, recognition=found.recognition)
     if found.recognition is Recognition.COMPLETE:
         await live.in_thread(adopt, found)
@@ -538,21 +537,20 @@ Given = TypeVarTuple("Given")
 Result = TypeVar("Result")
 
 
-class Turns:
+class Turns(Struct, frozen=True):
     """Runs turns on a store and an agent."""
 
-    def __init__(self, store: Store, system: System, conversations: Conversations) -> None:
-        self._store = store
-        self._system = system
-        self._conversations = conversations
+    store: Store
+    system: System
+    conversations: Conversations
 
     async def tell(self, request: TellRequest) -> TurnResult:
         """Send one prompt to one conversation and return its reply, whatever became of it.
 
         Raises RefusedError, LeaseHeldError and FencedError; an agent's failure is an outcome.
         """
-        async with self._conversations.claimed(request) as claim:
-            live = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
+        async with self.conversations.claimed(request) as claim:
+            live = LiveTurn(request=request, claim=claim, store=self.store, system=self.system)
             # In this order: what only the session has belongs after the turn
             # that was cut off, and before the prompt that is numbered next.
             live = await self._end_interrupted(live)
@@ -564,8 +562,8 @@ class Turns:
         Raises UsageError when there is nothing to go on with, or when the newest turn is not
         `turn_id`.
         """
-        async with self._conversations.claimed(request) as claim:
-            live = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
+        async with self.conversations.claimed(request) as claim:
+            live = LiveTurn(request=request, claim=claim, store=self.store, system=self.system)
             self._take_over(live, turn_id)
             view = live.view
             is_spent = view.parked is None and view.may_send and not view.may_be_continued
@@ -618,17 +616,17 @@ class Turns:
         if not await live.in_thread(beginning.end_open_turn):
             return live
         live.notice("reply_taken_over", RECOGNISED[Recognition.COMPLETE])
-        claim = await self._conversations.looked_at_again(live.request, live.claim)
+        claim = await self.conversations.looked_at_again(live.request, live.claim)
         return live.afresh(claim)
 
     async def _end_leftover_agent(self, view: turns.TurnView) -> None:
         attached = view.attached
         # The same number is another process on another host.
-        if attached is None or attached.agent_host != self._system.this_process("").host:
+        if attached is None or attached.agent_host != self.system.this_process("").host:
             return
         pid, ticks = attached.agent_pid, attached.agent_started_at_ticks
         if pid is not None and ticks is not None:
-            await self._system.end_process_group(pid, ticks)
+            await self.system.end_process_group(pid, ticks)
 
     # --- the beginning -------------------------------------------------------------------------
 
@@ -665,9 +663,9 @@ class Turns:
         """Read back what only the agent's session has of the conversation."""
         request = live.request
         # Before, since ending the last turn has moved the numbers; after, since reading back has.
-        claim = await self._conversations.looked_at_again(request, live.claim)
+        claim = await self.conversations.looked_at_again(request, live.claim)
         await live.afresh(claim).in_thread(beginning.record_read_back, found)
-        claim = await self._conversations.looked_at_again(request, claim)
+        claim = await self.conversations.looked_at_again(request, claim)
         caught_up = live.afresh(claim)
         caught_up.has_unheard = not live.has_last_turn_ended
         return caught_up
@@ -676,7 +674,7 @@ class Turns:
         """Raise RefusedError for a decision to refuse, and keep it."""
         if decision.decision != REFUSE:
             return
-        await self._conversations.keep_refusal(live.conversation_id, decision)
+        await self.conversations.keep_refusal(live.conversation_id, decision)
         spending = live.account.allowed
         tokens = spending_in_words(spending) if spending and spending.is_over else ""
         raise refused(live.conversation.key.address, decision, tokens=tokens)

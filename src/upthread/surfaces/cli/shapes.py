@@ -22,8 +22,7 @@ from upthread.core.runs.pipeline import RunView, VerdictView
 from upthread.core.runs.stops import shortfall
 from upthread.core.states import Standing
 from upthread.core.types import Conversation, Decision, Link, Outcome
-from upthread.runtime.record.effects import RecordedEffect
-from upthread.runtime.record.turn_views import CutOffTurn, Unseen
+from upthread.runtime.record.turn_views import CutOffTurn, RecordedEffect, Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.turns.delegation import Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING

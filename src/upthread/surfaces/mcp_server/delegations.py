@@ -25,7 +25,7 @@ from upthread.client.project import Project
 from upthread.core.states import doubts_in_words, effects_command
 from upthread.core.text import visible_line, visible_text, without_mentions
 from upthread.errors import NotFoundError, UpthreadError, UsageError
-from upthread.runtime.record.effects import RecordedEffect
+from upthread.runtime.record.turn_views import RecordedEffect
 from upthread.runtime.system import new_id
 from upthread.runtime.turns.delegation import (
     Listener,

@@ -20,7 +20,7 @@ from upthread.core.states import (
 from upthread.core.text import LINE_CHARACTERS_MAX, visible_ends
 from upthread.core.types import Conversation, Link
 from upthread.errors import NotFoundError
-from upthread.runtime.record.effects import RecordedEffect
+from upthread.runtime.record.turn_views import RecordedEffect
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.turns.delegation import Notice
 from upthread.surfaces.cli.terminal.output import Output, Styled

@@ -10,7 +10,7 @@ from upthread.client.project import Project
 from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.turns.effects import Settlement
 from upthread.core.turns.turn import HELD_BACK
-from upthread.runtime.record.effects import RecordedEffect
+from upthread.runtime.record.turn_views import RecordedEffect
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call

@@ -11,7 +11,6 @@ import click
 
 from upthread.client.project import Project
 from upthread.core.decision.words import Tokens, done_in_words
-from upthread.core.events import Usage
 from upthread.errors import UsageError
 from upthread.runtime.record.savings import (
     Delegation,
@@ -169,7 +168,7 @@ def rows_of(
             done_in_words(one.decision, None),
             one.expected.in_words if one.expected else "—",
             tokens_told(one.first_read),
-            tokens_told(one.usage.first_cached if one.usage else None),
+            tokens_told(one.usage.first_cached),
             _spent(one, prices),
             "—" if one.saved is None else _tokens(one.saved),
         )
@@ -249,13 +248,12 @@ def total_shape(total: Savings) -> Shape:
 
 
 def _delegation_shape(one: Delegation, prices: Prices | None) -> Shape:
-    usage = one.usage or Usage()
+    usage = one.usage
     cost = one.cost(prices) if prices else None
-    is_measured = one.spent is not None and not one.spent.is_estimate
     return {
         **members(one, "address turn_id number opened_at_ms agent decision way"),
         "expected": {**tokens_expected(one.price), "cache": one.price.cache},
-        "tokens_spent": one.spent.count if one.spent and is_measured else None,
+        "tokens_spent": one.measured,
         "requests": usage.requests or None,
         "tokens_read": usage.read,
         "tokens_written": usage.written,

@@ -21,8 +21,7 @@ from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.types import Conversation
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.record.briefing import Briefing
-from upthread.runtime.record.effects import RecordedEffect
-from upthread.runtime.record.turn_views import Unseen
+from upthread.runtime.record.turn_views import RecordedEffect, Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call

@@ -9,7 +9,7 @@ import click
 from upthread.client.project import Project
 from upthread.core.decision.words import Tokens
 from upthread.errors import UsageError
-from upthread.runtime.record.effects import RecordedEffect
+from upthread.runtime.record.turn_views import RecordedEffect
 from upthread.runtime.turns.delegation import TellOptions, TurnResult
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from upthread.client.project import Project
 from upthread.core.names import parse_workstream, shown
 from upthread.errors import NotFoundError, UsageError
-from upthread.runtime.working_tree.git_worktrees import Worktree
+from upthread.runtime.working_tree.repository import Worktree
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.input import confirm
