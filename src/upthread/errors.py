@@ -53,6 +53,10 @@ class UsageError(UpthreadError):
     exit_code = 2
 
 
+class NoOpenTurnError(UsageError):
+    """There is no turn to continue: it has ended, or another prompt took its place."""
+
+
 class NotFoundError(UsageError):
     """What the call names does not exist."""
 

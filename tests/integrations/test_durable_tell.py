@@ -22,11 +22,12 @@ from temporalio.testing import ActivityEnvironment
 
 from upthread.client.project_opener import open_project
 from upthread.core.turns.turn import SENDS_MAX, is_continuation
-from upthread.errors import UsageError
+from upthread.errors import NoOpenTurnError, UsageError
 from upthread.integrations import durable_tell
 from upthread.integrations.durable_tell import NotToldError, is_final, tell_once
 from upthread.integrations.temporal import Tell, upthread_tell
 from upthread.runtime.record.erasure import Selection
+from upthread.runtime.record.turn_views import turn_view
 from upthread.runtime.system import now_ms
 from upthread.runtime.turns import turns as runtime_turns
 from upthread.runtime.turns.delegation import Listener, TellOptions
@@ -665,6 +666,33 @@ def test_of_two_steps_that_wait_for_the_limit_of_one_role_each_gets_its_reply(ho
     asyncio.run(both())
     assert [found[key]["outcome"] for key in ("first", "second")] == ["ok", "ok"]
     assert "two" in found["second"]["reply"]
+
+
+def test_of_two_steps_that_were_killed_in_the_wait_for_a_limit_each_gets_its_reply(home):
+    texts = {key: f"[[rehearse: rate_limit 5]] {key}" for key in ("first", "second")}
+    for key, text in texts.items():
+        with pytest.raises(NotToldError, match="is limited until"):
+            told_in(home, key, text)
+    found = {}
+
+    async def step(key, text):
+        options = TellOptions(agent="rehearsal", is_waiting=True, when_busy="wait")
+        async with open_project(home.repository, database=home.database) as up:
+            found[key] = await tell_once(up, key, "spec/planner", text, options)
+            view = turn_view(up.store, found[key]["conversation_id"], found[key]["turn_id"])
+            assert view.intended.key == key
+
+    async def both():
+        async with open_project(home.repository, database=home.database) as up:
+            with pytest.raises(NoOpenTurnError, match="a later prompt came first"):
+                await up.go_on("spec/planner", TellOptions(agent="rehearsal", key="first"))
+        async with task_group() as tasks:
+            for key, text in texts.items():
+                tasks.start_soon(step, key, text)
+                await anyio.sleep(0.7)
+
+    asyncio.run(both())
+    assert [found[key]["outcome"] for key in texts] == ["ok", "ok"]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from upthread.core.turns.effects import Settlement
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.turns.turn import Task, continuation
 from upthread.core.types import Conversation, Link, Message, UpstreamSessionId
-from upthread.errors import UsageError
+from upthread.errors import NoOpenTurnError, UsageError
 from upthread.runtime.continuity_probe import Probed, probe
 from upthread.runtime.lease import conversation_request, free
 from upthread.runtime.record.briefing import Briefing, briefing_of, keep_edited
@@ -106,7 +106,7 @@ class Project:
             return await self.tell(address, again, options)
         if last is None or last.ended is not None:
             name = view.conversation.key.address
-            raise UsageError(
+            raise NoOpenTurnError(
                 f"{name} has no turn to go on with: the last one has ended",
                 hint=f'send a prompt: upthread tell {shlex.quote(name)} "…"',
                 address=name,

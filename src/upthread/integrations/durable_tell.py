@@ -35,7 +35,7 @@ from upthread.core.types import (
     Outcome,
     TurnId,
 )
-from upthread.errors import ConfigError, RefusedError, UpthreadError, UsageError
+from upthread.errors import ConfigError, NoOpenTurnError, RefusedError, UpthreadError, UsageError
 from upthread.runtime.record.turn_views import reply_in, turn_view
 from upthread.runtime.system import PAUSE_S_MIN, now_ms
 from upthread.runtime.turns.delegation import TellOptions, TurnResult
@@ -114,10 +114,7 @@ async def tell_once(
     async def tell() -> JsonValue:
         try:
             result = await up.tell(address, text, chosen)
-        except UsageError:
-            # Another step may have taken the role while this one waited for a limit.
-            if not await _attempts(up, address, key):
-                raise
+        except NoOpenTurnError:  # another step has taken the role while this one waited for a limit
             return await recover()
         return await _told(up, address, text, result, key)
 
@@ -164,6 +161,7 @@ class _Attempt(NamedTuple):
 
 async def _recovered(up: Project, address: str, text: str, options: TellOptions) -> JsonValue:
     """Return the reply to an attempt that was interrupted, and continue it where it has none."""
+    is_taken = False
     while True:
         attempts = await _attempts(up, address, options.key)
         found = attempts[0] if attempts else None
@@ -174,16 +172,17 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
         # A turn is recorded before anything is sent: without one, no agent has the prompt. With one
         # it may, also where another step has taken the role meanwhile, or a person has reset it.
         # Of a prompt that was not kept nothing could be quoted: here is all of it.
-        is_open = found and found.is_current and not found.view.ended and found.said[0].text
+        is_open = found and found.is_last and not found.view.ended and found.said[0].text
+        is_open = is_open and not is_taken
         try:
             if is_open:
                 result = await up.go_on(told_to, options)
             else:
                 result = await up.tell(told_to, await _asked(up, text, attempts), options)
-        except UsageError:
-            # The process that was taken over may have ended the turn meanwhile.
-            if not is_open or await _attempts(up, address, options.key) == attempts:
-                raise
+        except NoOpenTurnError:
+            # The process that was taken over may have ended the turn, and while this one waited
+            # for a limit, another step may have taken the role.
+            is_taken = await _attempts(up, address, options.key) == attempts
         else:
             # All of its text is here, though the record has not kept it.
             if not (is_open and result.detail == NOT_KEPT):

@@ -52,7 +52,13 @@ from upthread.core.turns.turn import (
     TurnCommand,
 )
 from upthread.core.types import Decision, Message, Outcome, TurnId
-from upthread.errors import ConfigError, FencedError, QuotaExceededError, UpstreamError, UsageError
+from upthread.errors import (
+    ConfigError,
+    FencedError,
+    NoOpenTurnError,
+    QuotaExceededError,
+    UpstreamError,
+)
 from upthread.runtime.system import System
 from upthread.runtime.turns import beginning
 from upthread.runtime.turns.delegation import Conversations, TellRequest, TurnResult, refused
@@ -560,7 +566,7 @@ class Turns(Struct, frozen=True):
         """Go on with the conversation's newest turn after a crash, or with a parked one.
 
         Raises UsageError when there is nothing to go on with, or when the newest turn is not
-        `turn_id`.
+        `turn_id`, or is another step's.
         """
         async with self.conversations.claimed(request) as claim:
             live = LiveTurn(request=request, claim=claim, store=self.store, system=self.system)
@@ -584,11 +590,14 @@ class Turns(Struct, frozen=True):
     def _take_over(self, live: LiveTurn, turn_id: TurnId | None) -> None:
         last_id, last = live.claim.last_id, live.claim.last
         address = live.claim.conversation.key.address
-        if last is None or last_id is None or last.ended or turn_id not in {None, last_id}:
+        key = live.request.options.key
+        intended = last.intended if last else None
+        is_other = turn_id not in {None, last_id} or (key and intended and intended.key != key)
+        if last is None or last_id is None or last.ended or is_other:
             why = "its last turn has ended"
-            if turn_id not in {None, last_id}:
+            if is_other:
                 why = "a later prompt came first, and its session was told of this one"
-            raise UsageError(
+            raise NoOpenTurnError(
                 f"{address} has no turn to go on with: {why}",
                 hint=f"look at its reply: {command('upthread', 'show', address, '--reply')}",
                 address=address,
