@@ -294,3 +294,15 @@ def test_an_append_is_as_many_statements_after_a_thousand_entries_as_after_three
             log.append(new("x"))
         assert after_a_thousand == after_three
         assert len(after_three) == len(["head", "BEGIN", "UPDATE", "INSERT", "COMMIT"])
+
+
+def test_nothing_is_added_while_a_turn_of_tell_is_open(place, record):
+    log = record.log("trial", "t", address="spec/planner")
+    log.append(new("before"))
+    with pytest.raises(AssertionError):
+        place.upthread("tell", "spec/planner", "[[rehearse: rate_limit 9999]]", "--agent=rehearsal")
+    with pytest.raises(UsageError, match=r"last turn is open .*tell spec/planner --continue"):
+        log.append(new("beside it"))
+    place.upthread("tell", "spec/planner", "And now?", "--agent=rehearsal")
+    log.append(new("after"))
+    assert [value for value in values(log) if value] == ["before", "after"]

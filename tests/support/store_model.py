@@ -265,8 +265,13 @@ class Model:
             return None
         newest = max(found, key=lambda each: each.generation)
         links = [e for e in self.links(newest.conversation_id) if e.ended_because is None]
+        owner = newest.conversation_id
+        turns = [each.turn_id for each in self.turns(owner)]
         return Resolved(
-            newest, links[-1] if links else None, self.message_count(newest.conversation_id)
+            newest,
+            links[-1] if links else None,
+            self.message_count(owner),
+            turns[-1] if turns else None,
         )
 
     def projects(self, identity):

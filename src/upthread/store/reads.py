@@ -141,12 +141,14 @@ StoredEdit: TypeAlias = commands.RecordBriefingEdit
 class Resolved(Struct, frozen=True):
     """An address as it stands. `link` is the newest one that has not ended, None without one.
 
-    `messages` is the number of the last message, 0 for none.
+    `messages` is the number of the last message, 0 for none; `turn_id` is the newest turn's, None
+    before any.
     """
 
     conversation: Conversation
     link: Link | None
     messages: int = 0
+    turn_id: TurnId | None = None
 
 
 Result = TypeVar("Result")
@@ -364,7 +366,8 @@ class Reads(ABC):
             if not isinstance(state, ConversationState) or state.conversation.key != key:
                 raise not_whole(f"{key_tag(key)}, which leads to {head.name},")
             link = state.open_links[-1] if state.open_links else None
-            return Resolved(state.conversation, link, state.messages)
+            turn_id = state.turn.turn_id if state.turn else None
+            return Resolved(state.conversation, link, state.messages, turn_id)
         return None
 
     def conversation(self, conversation_id: ConversationId) -> Conversation | None:

@@ -13,7 +13,8 @@ L3  With `after`, exactly one of many that append after the same moment gets in;
 L4  `rewrite` leaves what it returns and erases the rest, or changes nothing. An entry that another
     process appends meanwhile is neither lost nor put into what was erased: it is seen by `rewrite`,
     or comes after it.
-L5  Another framework's conversation is refused before anything is written.
+L5  Another framework's conversation is refused before anything is written, and so is one in which
+    a turn of `tell` is open.
 L6  Before a process reads a log for the first time all of it is proved against its chain:
     StoreError for a value that is not what was recorded, never that value.
 """
@@ -36,6 +37,7 @@ from upthread.core.commands import (
 from upthread.core.decision.words import FRAMEWORK
 from upthread.core.events import TurnEnded, TurnIntended
 from upthread.core.names import shown
+from upthread.core.states import go_on_command
 from upthread.core.types import (
     FRAMEWORK_PREFIX,
     Conversation,
@@ -52,6 +54,7 @@ from upthread.core.types import (
     UnknownPart,
 )
 from upthread.errors import ConflictError, StoreError, UsageError
+from upthread.runtime.record.turn_views import turn_view
 from upthread.runtime.system import System
 from upthread.runtime.turns.delegation import name_workstream
 from upthread.store.base import Store
@@ -93,11 +96,13 @@ class Entry(Struct, frozen=True, kw_only=True):
 class Stands(Struct, frozen=True):
     """A log at the moment of one read. Nothing was ever appended where there is no conversation.
 
-    `last` is the number that the next entry comes after, 0 before the first.
+    `last` is the number that the next entry comes after, 0 before the first; `turn_id` is the
+    newest turn's.
     """
 
     conversation: Conversation | None = None
     last: int = 0
+    turn_id: TurnId | None = None
 
     @property
     def generation(self) -> int:
@@ -128,6 +133,7 @@ class EntryLog:
         self._redacted = redacted
         self._turn: OwnTurn | None = None
         self._own: ConversationId | None = None
+        self._over: TurnId | None = None
         self._proved: ConversationId | None = None
 
     def stands(self) -> Stands:
@@ -138,7 +144,9 @@ class EntryLog:
         """
         with self.lock:
             found = self._store.resolve(self.key)
-        return Stands(found.conversation, found.messages) if found else Stands()
+        if found is None:
+            return Stands()
+        return Stands(found.conversation, found.messages, found.turn_id)
 
     def entries(
         self, *, after: int = 0, newest: int | None = None, stands: Stands | None = None
@@ -225,6 +233,7 @@ class EntryLog:
             opening.append(OpenConversation(conversation=conversation))
         else:
             self._require_own(conversation, last)
+            self._require_over(conversation, stands.turn_id)
         conversation_id = conversation.conversation_id
         turn_id, turn = self._turn_in(conversation_id, last)
         said = self._said(conversation_id, turn_id, last, append.entries)
@@ -232,7 +241,7 @@ class EntryLog:
 
     def follow(self, turn: OwnTurn) -> None:
         """Go on in the turn that an append was written under, in a conversation of our own."""
-        self._turn, self._own = turn, turn[0]
+        (self._own, self._over), self._turn = turn, turn
 
     # --- below: one conversation, as the port has it ---------------------------------------------
 
@@ -314,6 +323,22 @@ class EntryLog:
                 address=self.key.address,
             )
         self._own = conversation_id
+
+    def _require_over(self, conversation: Conversation, turn_id: TurnId | None) -> None:
+        """Refuse to add to a turn of `tell` that is open: it would count as ended. Looked at once.
+
+        Its reply would have the same number, or be that of another prompt.
+        """
+        if turn_id is None or turn_id == self._over:
+            return
+        address = self.key.address
+        if turn_view(self._store, conversation.conversation_id, turn_id).ended is None:
+            raise UsageError(
+                f"nothing can be added to {shown(address)}: its last turn is open",
+                hint=f"wait for its end, or continue it: {go_on_command(address)}",
+                address=address,
+            )
+        self._over = turn_id
 
     def _prove(self, conversation_id: ConversationId) -> None:
         """Refuse what is not as it was recorded (L6). Once: as long as reading all takes."""
