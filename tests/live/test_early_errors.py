@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.live import opencode
 from tests.live.asked import last_request
 from tests.live.shell import ADDRESS, PATIENCE_S, only
 from tests.support.sets import EXTENDED
@@ -77,3 +78,13 @@ def test_an_agent_without_a_network_tells_meanwhile_that_it_tries_again(shell, m
                 running.terminate()
     (only_once,) = told
     assert only_once.startswith("codex: Reconnecting... ")
+
+
+@EXTENDED
+@pytest.mark.parametrize("name", ["opencode"])
+def test_a_question_that_nobody_is_there_to_answer_is_told_and_is_no_answer(shell, model):
+    choice = [{"label": "blue", "description": "as before"}]
+    question = {"question": "Blue or red?", "header": "Colour", "options": choice}
+    told = shell.tell(opencode.call("question", questions=[question]), exit_code=1)
+    assert "Blue or red?" in told["detail"]
+    assert "Blue or red?" in json.dumps(shell.one("show", ADDRESS))

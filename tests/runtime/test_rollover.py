@@ -15,11 +15,15 @@ from tests.support.world import SAY_REPORT, World
 
 import upthread
 from upthread.core.decision.rollover import ROLLOVER, Recovery
+from upthread.core.events import PromptSent, SessionAttached, TurnIntended, TurnParked
 from upthread.core.runs.stops import NOTHING_SAID
-from upthread.core.types import Outcome
+from upthread.core.types import Outcome, Speaker, TextPart, UnknownPart, UpstreamSessionId
 from upthread.errors import UsageError
+from upthread.runtime.record.turn_views import refusals_in_row
 from upthread.runtime.turns.delegation import Listener, Notice
+from upthread.store.sqlite import SqliteStore
 from upthread.tasks import task_group
+from upthread.testing.store_conformance import samples
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/planner"
@@ -300,3 +304,24 @@ async def test_a_prompt_that_waits_for_a_limit_is_told_that_another_one_came_fir
         tasks.start_soon(tell)
         await anyio.sleep(1)
         assert (await second.tell(ADDRESS, "hello", waiting)).outcome == "ok"
+
+
+@pytest.mark.parametrize(
+    ("kind", "counts"), [("system/informational", True), ("retry", True), ("a_new_tool", False)]
+)
+def test_a_notice_beside_a_refusal_is_no_work_and_an_unknown_item_may_be_some(
+    tmp_path, kind, counts
+):
+    store, words = SqliteStore(tmp_path / "s.db"), "it cannot help: start a new session"
+    own = samples.turn()
+    part = UnknownPart(kind=kind, raw={"content": "tried again, once"})
+    attached = SessionAttached(upstream_session_id=UpstreamSessionId("s"), how="resumed", agent="x")
+    events = (
+        TurnIntended(decision="resume", reasons=("unchanged",), prompt_seq=1),
+        attached,
+        PromptSent(prompt_seq=1),
+        TurnParked(reason="unknown", detail=words),
+    )
+    said = [samples.said(1, TextPart(text="Go.")), samples.said(2, part, speaker=Speaker.ASSISTANT)]
+    store.commit([*samples.home(), *said, *own.with_events(*events)])
+    assert refusals_in_row(store, own.conversation_id) == ((words,) if counts else ())

@@ -211,6 +211,12 @@ RETRY: Final = "retry"
 """The kind of an UnknownPart that keeps an agent's notice that the agent tries again by itself."""
 
 
+NOTICE_PREFIX: Final = "system/"
+"""Begins the kind of an UnknownPart that keeps a notice of Claude Code's, which is no work."""
+
+QUESTION_DISMISSED: Final = "question_dismissed"
+"""The kind of an UnknownPart that keeps a question which nobody was there to answer."""
+
 FRAMEWORK_PREFIX: Final = "framework:"
 """Begins the kind of an UnknownPart that keeps a value of an agent framework's, whole."""
 

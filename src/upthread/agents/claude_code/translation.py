@@ -33,7 +33,7 @@ from upthread.core.names import ROLE_UNKNOWN
 from upthread.core.quotas import TITLE_CHARACTERS_MAX, Unreadable, unknown
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.text import one_line
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.types import NOTICE_PREFIX, Outcome, UpstreamSessionId
 
 SUBAGENTS: Final = "subagents"
 """The folder beside a session's transcript, named after the session, that has its sub-agents'."""
@@ -462,7 +462,7 @@ class Translator:
             case str(subtype) if subtype in SILENT_SUBTYPES:
                 return ()
             case subtype:
-                return (unknown(f"system/{subtype}", frame),)
+                return (unknown(f"{NOTICE_PREFIX}{subtype}", frame),)
 
 
 def session_of(frame: AnyJson) -> UpstreamSessionId | None:

@@ -57,7 +57,7 @@ from upthread.core.quotas import (
     unknown,
 )
 from upthread.core.text import one_line
-from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
+from upthread.core.types import QUESTION_DISMISSED, JsonValue, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group
 from upthread.version import __version__
@@ -196,7 +196,7 @@ async def answer_request(
     kind = _REQUESTS.get(method)
     if method == QUESTION:
         if running is not None:
-            question = unknown("question_dismissed", dict(told), session_at(told, "threadId"))
+            question = unknown(QUESTION_DISMISSED, dict(told), session_at(told, "threadId"))
             await running.deliver(question)
         await server.answer(request_id, {"answers": {}})
     # A form wants words of a person, which travel in reports; a yes or a no is a permission.

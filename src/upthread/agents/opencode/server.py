@@ -37,7 +37,7 @@ from upthread.agents.opencode.turn import tool_kind
 from upthread.core.codec import AnyJson, object_at, session_at, text_at, texts_at
 from upthread.core.quotas import ANSWER, FRAME, Allowance, Unreadable, read_json, unknown
 from upthread.core.runs.stops import NOT_ANSWERED
-from upthread.core.types import Environment, Outcome, UpstreamSessionId
+from upthread.core.types import QUESTION_DISMISSED, Environment, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
 # Port 0 is 4096 where that is free, else any other (1.18.33): it prints which.
@@ -366,7 +366,7 @@ async def dismiss_question(
 ) -> None:
     """Dismiss one `question.asked`."""
     session = session_at(asked, "sessionID")
-    await running.deliver(unknown("question_dismissed", dict(asked), session))
+    await running.deliver(unknown(QUESTION_DISMISSED, dict(asked), session))
     path = f"/question/{quote(text_at(asked, 'id'), safe='')}/reject"
     await _post(client, path, directory, None)
 

@@ -29,6 +29,9 @@ NOTHING_SAID: Final = "the agent answered nothing"
 NO_WORDS: Final = "the agent worked, and answered nothing"
 """The detail of one that has calls and no word: legal, and told."""
 
+ASKED_NOBODY: Final = "it asked a question that nobody was there to answer: "
+"""Begins the detail of a turn that ended well, as its agent says, in place of a reply."""
+
 REFUSAL: Final = "refusal: "
 """How the detail of a turn begins whose agent, or its model, declined to go on."""
 
@@ -150,6 +153,8 @@ _STOPS: Final[Mapping[str, tuple[str, str]]] = {
 
 _NO_ANSWER: Final = "ask in other words, or another --agent"
 
+_ANSWER: Final = "answer it with the next prompt"
+
 _CURE_OF_START: Final = "run it by hand to see why; if it needs longer, raise start_timeout_s"
 _CURE_OF_SESSION: Final = (
     "tell it with --fresh to begin a new session; if it needs longer, raise start_timeout_s"
@@ -209,6 +214,9 @@ def shortfall(outcome: str, detail: str) -> Stop | None:
         return None
     if detail == NOTHING_SAID:
         return Stop(said=NOTHING_SAID, cure=_NO_ANSWER)
+    if detail.startswith(ASKED_NOBODY):
+        asked = detail.removeprefix(ASKED_NOBODY)
+        return Stop(said=ASKED_NOBODY[:-2], detail=asked, cure=_ANSWER)
     if detail.startswith(REFUSAL):
         said = "the agent declined to go on"
         return Stop(said=said, detail=detail.removeprefix(REFUSAL), cure=_NO_ANSWER)

@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, field, structs
 
+from upthread.core.codec import objects_at, text_at
 from upthread.core.commands import (
     OpenConversation,
     OpenLink,
@@ -54,6 +55,7 @@ from upthread.core.turns.spent_tokens import NOTHING_COUNTED
 from upthread.core.types import (
     CHILD_SLOT,
     PERMISSION,
+    QUESTION_DISMISSED,
     Conversation,
     ConversationId,
     ConversationKey,
@@ -482,6 +484,8 @@ class Recorder:
         self._goes_on = False
         self.has_acted = False
         """Whether the agent sent more than text, tokens, the session's title and its prompt."""
+        self.asked = ""
+        """What the agent asked last that nobody was there to answer."""
 
     @property
     def next_read(self) -> int | None:
@@ -499,6 +503,9 @@ class Recorder:
             bool(event.progress) or event.upstream_session_id is None
         )
         self.has_acted |= not (is_aside or isinstance(event, _IDLE))
+        if isinstance(event, UnknownReceived) and event.kind == QUESTION_DISMISSED:
+            asked = objects_at(event.raw, "questions")
+            self.asked = "; ".join(text_at(each, "question") for each in asked)
         stream = self._stream_of(event)
         if stream is None:
             is_named = event.upstream_session_id is not None

@@ -40,7 +40,7 @@ from upthread.core.names import CALLERS_VARIABLE
 from upthread.core.redaction.values import has_placeholder
 from upthread.core.roles.reports import MalformedReportError, Report, read_report
 from upthread.core.roles.role import Role
-from upthread.core.runs.stops import NO_WORDS, NOTHING_SAID
+from upthread.core.runs.stops import ASKED_NOBODY, NO_WORDS, NOTHING_SAID
 from upthread.core.turns import turn as turns
 from upthread.core.turns.recorder import Recorder, calls_open
 from upthread.core.turns.spent_tokens import (
@@ -567,7 +567,7 @@ def ended_event(live: LiveTurn, result: PromptResult, *, late_events: int = 0) -
         outcome=result.outcome,
         report=msgspec.to_builtins(report) if report else None,
         adopted=bool(live.adopted_reply),
-        detail=result.detail or _silence(live, result.outcome),
+        detail=_detail(live, result),
         tokens_used=recorder.own.tokens_used if recorder else None,
         tokens_window=recorder.own.tokens_window if recorder else None,
         was_compacted=recorder is not None and recorder.own.was_compacted,
@@ -656,11 +656,13 @@ def _report(live: LiveTurn) -> Report | None:
         return None
 
 
-def _silence(live: LiveTurn, outcome: Outcome) -> str:
-    """Return what is to be said of a turn that went well and has no word for a reply."""
-    if outcome is not Outcome.OK or live.reply.strip():
-        return ""
-    return NO_WORDS if live.has_worked else NOTHING_SAID
+def _detail(live: LiveTurn, result: PromptResult) -> str:
+    """Return what is to be said of how a turn ended, also of one that has no word for a reply."""
+    if result.outcome is not Outcome.OK or live.reply.strip():
+        return result.detail
+    if live.recorder and live.recorder.asked:
+        return f"{ASKED_NOBODY}{live.recorder.asked}"
+    return result.detail or (NO_WORDS if live.has_worked else NOTHING_SAID)
 
 
 def _fixed(live: LiveTurn) -> Tokens | None:
