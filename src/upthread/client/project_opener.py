@@ -138,9 +138,8 @@ def open_parts(
         repository=repository.identity.path,
     )
     settings, ignored = _with_agent_here(settings, environment)
-    unknown = NotFoundError(
-        f"nobody has used upthread in {directory}", hint="upthread use NAME there"
-    )
+    what = f"nobody has used upthread in {directory}"
+    unknown = NotFoundError(what, hint="upthread use NAME there")
     # A key without its database tells of one that was lost: opening it says so, with the cure.
     beside = key_path(settings.database, Path(settings.home))
     if is_known_only and not (_has_record(settings.database) or os.path.lexists(beside)):

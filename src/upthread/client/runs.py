@@ -226,7 +226,7 @@ class LiveRun(Struct):
         found = map(store.resolve, {each.key for each in known if each.key.slot != CHILD_SLOT})
         used = {each.link.agent for each in found if each and each.link}
         before = used.pop() if len(used) == 1 else None
-        began_with = under_way.agents if under_way else {}
+        began_with = under_way.agents if under_way else dict[str, str]()
         self.agents = {
             role: self.parts.agent_for(
                 Address(workstream=self.workstream, role=role),

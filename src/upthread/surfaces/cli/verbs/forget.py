@@ -26,7 +26,6 @@ from upthread.runtime.record.erasure import HeldWorkstream, Selection, summed
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import KEEPING, Needs
-from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import counted, midnight_ms, one_line
 
@@ -165,7 +164,7 @@ def _carry_out(call: Call, found: _Found, question: str) -> None:
     if call.is_dry_run or found.is_nothing:
         _tell(call, found, is_done=False)
         return
-    confirm(call, question)
+    call.confirm(question)
 
     async def change(project: Project) -> None:
         for selection in found.selections:

@@ -30,7 +30,7 @@ from upthread.surfaces.cli.sessions import (
     outline_shape,
     outlines_here,
 )
-from upthread.surfaces.cli.terminal.input import can_ask, with_agent
+from upthread.surfaces.cli.terminal.input import can_ask
 from upthread.surfaces.cli.terminal.output import Shape, members
 from upthread.surfaces.cli.terminal.phrases import command as quoted
 from upthread.surfaces.cli.terminal.phrases import conversation_name, one_line, since
@@ -179,7 +179,7 @@ def _adopt(call: Call, address: str, session: str, agent: str | None) -> int:
         await project.adopt(address, session, agent=chosen)
         return before, await project.role(address)
 
-    before, after = with_agent(call, use, agent, needs=Needs(tables=STARTING))
+    before, after = call.with_agent(use, agent, needs=Needs(tables=STARTING))
     link = open_link(after.conversation, after.link)
     held = before.link if before else None
     replaced = held.upstream_session_id if held and held.seq != link.seq else None

@@ -21,7 +21,7 @@ from upthread.store.address import is_postgres
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import RUN, Needs
-from upthread.surfaces.cli.terminal.input import read_prompt, read_specification, with_agent
+from upthread.surfaces.cli.terminal.input import read_prompt, read_specification
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import (
     counted,
@@ -123,7 +123,7 @@ def main(
 
     needs = Needs(tables=RUN, is_run=True, notice=listener.notice)
     with screen.ended_by_signals():
-        ended = with_agent(call, use, everyone, needs=needs, ask_person=screen.ask_person)
+        ended = call.with_agent(use, everyone, needs=needs, ask_person=screen.ask_person)
     _end(workstream, ended, output, is_detached=is_detached)
     if tokens_max is not None:
         output.remark(spent_line(workstream, ended.total, tokens_max))

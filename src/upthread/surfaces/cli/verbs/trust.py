@@ -17,7 +17,7 @@ from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import change_of, decide_now, show
 from upthread.surfaces.cli.failures import EXIT_WAITING
-from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, confirm, is_agreed, who_acts
+from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, is_agreed, who_acts
 from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import counted, one_line
 
@@ -77,7 +77,7 @@ def _remove(call: Call) -> int:
     settings = call.trusted_settings()
     decided = decided_of(settings)
     if not call.is_dry_run and decided:
-        confirm(call, "Take all of it back?", declined="")
+        call.confirm("Take all of it back?", declined="")
         take_back(settings, by=who_acts())
     code = _list(call, settings, decided)
     if decided and not call.is_dry_run:
