@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -35,7 +35,7 @@ from upthread.surfaces.cli.sessions import (
     opening_of,
     outline_shape,
 )
-from upthread.surfaces.cli.terminal.output import Output, StatusLine, members
+from upthread.surfaces.cli.terminal.output import Output, Shape, StatusLine, members
 from upthread.surfaces.cli.terminal.phrases import (
     ago,
     counted,
@@ -73,17 +73,14 @@ def overview(call: Call, *, is_all: bool) -> int:
     seen = look()
     totals = Totals(_told_of(call, seen), around.is_here, now_ms=now_ms, held=held)
     if output.is_json:
-        told = [shapes.workstream(view, record.commands) for view in views]
-        kept_max = None if is_all else KEPT_MAX
-        theirs = _shaped(
-            totals,
-            seen,
-            here=around.settings.working_directory,
-            redact=redact,
-            now_ms=now_ms,
-            most=kept_max,
+        output.json(
+            {
+                "here": around.settings.working_directory,
+                **lines.shape(totals, seen),
+                "workstreams": [shapes.workstream(view, record.commands) for view in views],
+                "record_fault": record.fault or None,
+            }
         )
-        output.json({**theirs, "workstreams": told, "record_fault": record.fault or None})
     else:
         lines.write_all(totals, seen)
     return 0
@@ -336,6 +333,53 @@ class Lines(Struct):
             )
         return " · ".join(told)
 
+    # --- for programs ---------------------------------------------------------------------------
+
+    def shape(self, totals: Totals, look: Look) -> Shape:
+        """Return all that is told as JSON, what is here first."""
+        most = None if self.most is None else KEPT_MAX
+        return {
+            "agents": [
+                {
+                    "agent": agent,
+                    "here": totals.agents_here.get(agent, Numbers()).shape,
+                    "everywhere": everywhere.shape,
+                }
+                for agent, everywhere in totals.agents.items()
+            ],
+            "sessions": [self._session(each) for each in totals.sessions_here[:most]],
+            "sub_agents": [self._session(each) for each in totals.sub_agents_here[:most]],
+            "interrupted": len(totals.interrupted_here),
+            "elsewhere": [
+                {"directory": self.redact(directory), **numbers.shape}
+                for directory, numbers in totals.elsewhere.items()
+            ],
+            "deleted_soon": [
+                {"agent": agent, **members(soon, "sessions here first_at_ms")}
+                for agent, soon in totals.soon.items()
+            ],
+            "passed_over": [
+                {"agent": agent, "why": why, "files": number}
+                for (agent, why), number in look.passed_over.items()
+            ],
+            "foreign": dict(totals.foreign),
+            "is_cut_short": look.is_cut_short,
+        }
+
+    def _session(self, outline: SessionOutline) -> Shape:
+        """Return one session; its commands are null where its agent opens it for nobody."""
+        opening = opening_of(outline)
+        return {
+            **outline_shape(outline, self.redact),
+            "parent_session_id": outline.parent_session_id or None,
+            "model": outline.model or None,
+            "cache": cache_state(outline.agent, idle_s=(self.now_ms - outline.used_at_ms) / 1000),
+            "version": outline.version or None,
+            **members(outline, "begun_at_ms tokens ending is_archived"),
+            "resume_command": None if opening.is_by_main else opening.resume_command,
+            "unarchive_command": opening.unarchive_command,
+        }
+
 
 _NOTHING: Final = (
     ("No sessions of Claude Code, OpenCode or Codex were found here.", "bold"),
@@ -360,52 +404,3 @@ def _numbers(numbers: Numbers) -> str:
     told = [counted(numbers.sessions, "session")] if numbers.sessions else []
     told += [counted(numbers.sub_agents, "sub-agent")] if numbers.sub_agents else []
     return ", ".join(told) or "none"
-
-
-def _shaped(
-    totals: Totals, look: Look, *, here: str, redact: Redact, now_ms: int, most: int | None
-) -> dict[str, Any]:
-    """All that is told, here first."""
-    return {
-        "here": here,
-        "agents": [
-            {
-                "agent": agent,
-                "here": totals.agents_here.get(agent, Numbers()).shape,
-                "everywhere": everywhere.shape,
-            }
-            for agent, everywhere in totals.agents.items()
-        ],
-        "sessions": [_session(each, redact, now_ms) for each in totals.sessions_here[:most]],
-        "sub_agents": [_session(each, redact, now_ms) for each in totals.sub_agents_here[:most]],
-        "interrupted": len(totals.interrupted_here),
-        "elsewhere": [
-            {"directory": redact(directory), **numbers.shape}
-            for directory, numbers in totals.elsewhere.items()
-        ],
-        "deleted_soon": [
-            {"agent": agent, **members(soon, "sessions here first_at_ms")}
-            for agent, soon in totals.soon.items()
-        ],
-        "passed_over": [
-            {"agent": agent, "why": why, "files": number}
-            for (agent, why), number in look.passed_over.items()
-        ],
-        "foreign": dict(totals.foreign),
-        "is_cut_short": look.is_cut_short,
-    }
-
-
-def _session(outline: SessionOutline, redact: Redact, now_ms: int) -> dict[str, Any]:
-    """One session; `resume_command` opens it in its agent's own interface, null where none does."""
-    opening = opening_of(outline)
-    return {
-        **outline_shape(outline, redact),
-        "parent_session_id": outline.parent_session_id or None,
-        "model": outline.model or None,
-        "cache": cache_state(outline.agent, idle_s=(now_ms - outline.used_at_ms) / 1000),
-        "version": outline.version or None,
-        **members(outline, "begun_at_ms tokens ending is_archived"),
-        "resume_command": None if opening.is_by_main else opening.resume_command,
-        "unarchive_command": opening.unarchive_command,
-    }
