@@ -135,7 +135,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         resolved = self.store.resolve(key_of(self.project_id, address))
         if resolved is None:
             name = f"{address.workstream}/{address.role}"
-            known = (e.key.address for e in conversations_in(self.store, self.project_id))
+            known = (e.address for e in conversations_in(self.store, self.project_id))
             raise NotFoundError(
                 f"{shown(name)} has no conversation yet{did_you_mean(name, known)}",
                 hint=f'start one: upthread tell {shlex.quote(name)} "…"',

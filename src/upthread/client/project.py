@@ -107,7 +107,7 @@ class Project:
         if last and last.ended and not (options and options.key) and (again := _again(view)):
             return await self.tell(address, again, options)
         if last is None or last.ended is not None:
-            name = view.conversation.key.address
+            name = view.conversation.address
             raise UsageError(
                 f"{name} has no turn to go on with: the last one has ended",
                 hint=f'send a prompt: upthread tell {shlex.quote(name)} "…"',
@@ -594,7 +594,7 @@ class Project:
             # No end is known: to wait would be for ever, and a person is told at once instead.
             if result.parked.reset_at_ms is None:
                 break
-            request = await self._request(result.conversation.key.address, "", options)
+            request = await self._request(result.conversation.address, "", options)
             request.listener.limited(result)
             await self._system.wait_until(result.parked.reset_at_ms)
             result = await self._turns.go_on(request, result.turn_id)

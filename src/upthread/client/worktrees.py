@@ -70,7 +70,7 @@ def refuse_running(role: RoleView, hint: str) -> None:
     """Raise LeaseHeldError where a role is in a turn."""
     if role.holder is None:
         return
-    address, holder = role.conversation.key.address, role.holder.in_words()
+    address, holder = role.conversation.address, role.holder.in_words()
     raise LeaseHeldError(
         f"{address} is in a turn, held by {holder}", holder=holder, hint=hint, address=address
     )

@@ -107,7 +107,7 @@ def faults_piece(html: Html, timeline: Timeline) -> Markup | None:
         return None
     return html(
         '<p role="alert" class="note bad"><strong>Not what was recorded: </strong>{}</p>',
-        ", ".join(f"{each.key.address} from message {seq}" for each, seq in timeline.faults),
+        ", ".join(f"{each.address} from message {seq}" for each, seq in timeline.faults),
     )
 
 

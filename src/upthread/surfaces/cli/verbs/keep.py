@@ -268,13 +268,13 @@ def _candidates(
     Blocking.
     """
     store, project_id = project.store, project.project_id
-    taken = {each.key.address for each in conversations_in(store, project_id)}
+    taken = {each.address for each in conversations_in(store, project_id)}
     held: list[Candidate] = []
     new: list[Candidate] = []
     for outline in outlines:
         owner = store.owner(project_id, UpstreamSessionId(outline.session_id))
         if owner is not None:
-            held.append(Candidate(outline=outline, address=owner.key.address))
+            held.append(Candidate(outline=outline, address=owner.address))
             continue
         address = free_address(project, outline, taken)
         taken.add(address)
