@@ -112,23 +112,17 @@ def _require_role(project: Project, workstream: str, role: str) -> None:
 
 def forget_outlived(call: Call) -> None:
     """Erase what is older than the `[keep]` rules of the configuration allow."""
-    rules: list[Keep] = []
-
-    async def look(project: Project) -> tuple[_Found, Sequence[str]]:
-        rules.append(project.settings.keep)
-        await project.workstreams()  # as above
-        return await _outlived(project)
-
-    found, in_doubt = call.with_project(look, needs=Needs(tables=KEEPING))
+    found, in_doubt, rule = call.with_project(_outlived, needs=Needs(tables=KEEPING))
     for name in in_doubt:
         call.output.note(f"{one_line(name)} is kept until you have looked: {effects_command(name)}")
-    if rules[0] == Keep():
+    if rule == Keep():
         call.output.remark("nothing is configured: all is kept for ever ([keep] content_days = 90)")
     _carry_out(call, found, "Forget what is older?")
 
 
-async def _outlived(project: Project) -> tuple[_Found, Sequence[str]]:
-    """Return the older content, and the workstreams that stay because they are in doubt."""
+async def _outlived(project: Project) -> tuple[_Found, Sequence[str], Keep]:
+    """Return the older content, the workstreams that stay because they are in doubt, the rules."""
+    await project.workstreams()  # as above
     rule, now_ms = project.settings.keep, project.now_ms()
     held: list[HeldWorkstream] = []
     in_doubt: tuple[str, ...] = ()
@@ -147,7 +141,7 @@ async def _outlived(project: Project) -> tuple[_Found, Sequence[str]]:
     if rule.stderr_days is not None:
         old = await _logs_before(project, day_of(now_ms - rule.stderr_days * DAY_MS))
     outlived = tuple(filter(_has_content, held))
-    return _Found(selections=selections, workstreams=outlived, logs=old), in_doubt
+    return _Found(selections=selections, workstreams=outlived, logs=old), in_doubt, rule
 
 
 async def _logs_before(project: Project, day: str) -> tuple[Log, ...]:

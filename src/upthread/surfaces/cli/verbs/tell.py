@@ -94,7 +94,8 @@ def main(
     output.json(shapes.turn_ended(result))
     output.json(shapes.told(result, total, in_doubt=doubts))
     screen.end(result)
-    write_doubts(output, result.conversation.key.workstream, doubts, is_beside=True)
+    if doubts:
+        write_doubts(output, result.conversation.key.workstream, doubts, is_beside=True)
     if tokens_max is not None:
         output.remark(spent_line(result.conversation.address, total, tokens_max))
     return shapes.told_exit_code(result, doubts)
