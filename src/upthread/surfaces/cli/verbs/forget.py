@@ -26,7 +26,7 @@ from upthread.runtime.record.erasure import HeldWorkstream, Selection, summed
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import KEEPING, Needs
-from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.output import Output, members
 from upthread.surfaces.cli.terminal.phrases import counted, midnight_ms, one_line
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -154,9 +154,9 @@ def _has_content(held: HeldWorkstream) -> bool:
 
 
 def _carry_out(call: Call, found: _Found, question: str) -> None:
-    _show(call, found)
+    _show(call.output, found)
     if call.is_dry_run or found.is_nothing:
-        _tell(call, found, is_done=False)
+        _tell(call.output, found, is_done=False)
         return
     call.confirm(question)
 
@@ -166,33 +166,31 @@ def _carry_out(call: Call, found: _Found, question: str) -> None:
         await anyio.to_thread.run_sync(lambda: remove_logs(found.logs))
 
     call.with_project(change)
-    _tell(call, found, is_done=True)
+    _tell(call.output, found, is_done=True)
 
 
 # --- telling -----------------------------------------------------------------------------------
 
 
-def _show(call: Call, found: _Found) -> None:
+def _show(output: Output, found: _Found) -> None:
     for each in found.workstreams:
         total = summed(each.conversations)
         oldest = total.oldest_at_ms
         since = f", the oldest of {day_of(oldest)}" if oldest is not None else ""
-        call.output.line(
+        output.line(
             f"{each.workstream}: {counted(len(each.conversations), 'conversation')},"
             f" {counted(len(each.runs), 'run')}, {counted(total.parts, 'part')},"
             f" {total.content_bytes:,} bytes{since}"
         )
     if found.logs:
         size = sum(log.size_bytes for log in found.logs)
-        call.output.line(
-            f"agents' stderr: {counted(len(found.logs), 'log')}, {size:,} bytes, whoever's"
-        )
+        output.line(f"agents' stderr: {counted(len(found.logs), 'log')}, {size:,} bytes, whoever's")
     if found.is_nothing:
-        call.output.line("there is nothing to forget", "green")
+        output.line("there is nothing to forget", "green")
 
 
-def _tell(call: Call, found: _Found, *, is_done: bool) -> None:
-    call.output.json(
+def _tell(output: Output, found: _Found, *, is_done: bool) -> None:
+    output.json(
         {
             "is_done": is_done,
             "workstreams": [
@@ -209,12 +207,12 @@ def _tell(call: Call, found: _Found, *, is_done: bool) -> None:
         }
     )
     if is_done:
-        call.output.line("FORGOTTEN: what was said is in no file of upthread's", "green")
+        output.line("FORGOTTEN: what was said is in no file of upthread's", "green")
         if found.workstreams:
-            call.output.remark("that it was, under which name and when, stays in the record", "dim")
+            output.remark("that it was, under which name and when, stays in the record", "dim")
     for each in found.elsewhere:
         where = each.path or "its own store"
-        call.output.remark(
+        output.remark(
             f"{each.agent} may still hold {each.upstream_session_id}, in {where}:"
             " remove it with the agent's own commands",
             "yellow",
