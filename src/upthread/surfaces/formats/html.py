@@ -20,7 +20,7 @@ from upthread.core.codec import text_at
 from upthread.core.runs.stops import stop_in_words
 from upthread.runtime.record.savings import delegations_of, savings_of
 from upthread.runtime.record.timeline import RunNode, Timeline
-from upthread.surfaces.cli.shapes import run_status
+from upthread.surfaces.cli.shapes import run_status, turns_in
 from upthread.surfaces.cli.terminal.phrases import counted, moment, spaced
 from upthread.surfaces.cli.verbs.savings import rows_of, sum_lines, ways_in_words
 from upthread.surfaces.formats import Asked
@@ -84,7 +84,7 @@ def _header(html: Html, timeline: Timeline) -> Iterator[Markup]:
     yield html("<p>{}</p>", standing(html, view.standing))
     facts = (
         counted(len(view.roles), "role"),
-        counted(sum(role.turns for role in view.roles), "turn"),
+        counted(turns_in(view), "turn"),
         counted(len(view.children), "sub-agent"),
         counted(len(timeline.runs), "run"),
     )

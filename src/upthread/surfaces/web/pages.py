@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from upthread.core.types import Message, Speaker, TextPart, ToolCallPart
 from upthread.runtime.record.timeline import Branch, Timeline
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
+from upthread.surfaces.cli.shapes import turns_in
 from upthread.surfaces.cli.terminal.phrases import counted, moment
 from upthread.surfaces.cli.verbs.search import Hit
 from upthread.surfaces.formats.html import NOT_WHOLE, faults_piece, run_piece, sums_pieces
@@ -158,11 +159,6 @@ def workstream(html: SiteHtml, timeline: Timeline, roles: Sequence[Role]) -> Ite
     for branch in timeline.branches:
         yield from branch_pieces(html, branch, newest=Newest(TURNS_SHOWN, earlier))
     yield from sums_pieces(html, timeline)
-
-
-def turns_in(view: WorkstreamView) -> int:
-    """Return how many turns its roles have taken."""
-    return sum(role.turns for role in view.roles)
 
 
 def live(

@@ -80,7 +80,7 @@ def _write_list(
 def _workstream_row(view: WorkstreamView) -> Row:
     roles = ", ".join(role.conversation.address.rpartition("/")[2] for role in view.roles)
     asked = str(len(view.open_questions)) if view.open_questions else ""
-    turns = str(sum(role.turns for role in view.roles))
+    turns = str(shapes.turns_in(view))
     known, standing = view.workstream, view.standing
     when, by = since(standing.since_ms), standing.agent or NEVER
     return (known.workstream, known.base_name, view.state, when, by, asked, turns, roles)
