@@ -209,8 +209,7 @@ class LiveRun(Struct):
     def _choose_agents(self) -> None:
         """Choose every role's agent before the first one is started. Blocking."""
         pipeline, options = self.parts.settings.pipeline, self.options
-        _, run = self.parts.newest_run(self.workstream)
-        under_way = run if run and run.ended is None else None
+        under_way = self._under_way()
         # A run under way follows the pipeline it began with; the file may be another by now.
         steps = under_way.pipeline.steps if under_way else pipeline.steps
         roles = {step.role for step in (*steps, *pipeline.steps)}
@@ -253,6 +252,11 @@ class LiveRun(Struct):
 
     # --- taking up ------------------------------------------------------------------------------
 
+    def _under_way(self) -> RunView | None:
+        """Return the newest run of the workstream, None where it has ended. Blocking."""
+        _, run = self.parts.newest_run(self.workstream)
+        return run if run and run.ended is None else None
+
     def _find(self) -> None:
         """Take the newest run of the workstream. Raises NotFoundError. Blocking."""
         run_id, view = self.parts.newest_run(self.workstream)
@@ -276,9 +280,9 @@ class LiveRun(Struct):
         own = self.parts.worktrees.find(self.workstream)
         if not self.options.is_worktree:
             return own
-        _, run = self.parts.newest_run(self.workstream)
+        run = self._under_way()
         # Only where the tree would be new: what was done before lies in the other.
-        if own is None and run is not None and run.ended is None and run.last is not None:
+        if own is None and run is not None and run.last is not None:
             raise UsageError(
                 f"the run on {shown(self.workstream)} has begun in"
                 f" {self.parts.settings.working_directory}",
@@ -290,8 +294,7 @@ class LiveRun(Struct):
 
     def _begin(self, specification: str | None) -> None:
         """Start a run, or take the newest one; see `run`. Blocking."""
-        _, last = self.parts.newest_run(self.workstream)
-        under_way = last if last and last.ended is None else None
+        under_way = self._under_way()
         # The same once more is no second run: so a caller goes on whose process was killed.
         if specification is None or (
             under_way and under_way.specification.strip() == specification.strip()
@@ -305,9 +308,10 @@ class LiveRun(Struct):
                 workstream=self.workstream,
             )
         else:
-            self._start(specification, last)
+            self._start(specification)
 
-    def _start(self, specification: str, last: RunView | None) -> None:
+    def _start(self, specification: str) -> None:
+        _, last = self.parts.newest_run(self.workstream)
         where = (self.parts.project_id, self.workstream)
         name_workstream(self.parts.store, *where, now_ms=self.parts.system.now_ms)
         self.run_id = RunId(self.parts.system.new_id("run"))

@@ -6,7 +6,6 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -15,7 +14,6 @@ from upthread import __version__
 from upthread.agent_stores.base import Look, SessionOutline, look
 from upthread.agent_stores.homes import home_of
 from upthread.agents.stored import stored_outlines, writer_of
-from upthread.client.parts import Commands
 from upthread.client.project import Project
 from upthread.client.project_opener import Surroundings
 from upthread.core.decision.words import Tokens, cache_state
@@ -77,7 +75,7 @@ def overview(call: Call, *, is_all: bool) -> int:
             {
                 "here": around.settings.working_directory,
                 **lines.shape(totals, seen),
-                "workstreams": [shapes.workstream(view, record.commands) for view in views],
+                "workstreams": record.shapes,
                 "record_fault": record.fault or None,
             }
         )
@@ -90,7 +88,7 @@ class _Record(NamedTuple):
     """What our own record has; `fault` says why it could not be read, empty where it could."""
 
     views: tuple[WorkstreamView, ...] = ()
-    commands: Commands = MappingProxyType({})
+    shapes: Sequence[Shape] = ()
     fault: str = ""
 
     @property
@@ -111,7 +109,7 @@ def _record(call: Call, around: Surroundings) -> _Record:
 
     async def use(project: Project) -> _Record:
         views = await project.workstreams()
-        return _Record(views, await project.resume_commands(shapes.roles_of(views)))
+        return _Record(views, await shapes.workstreams(project, views))
 
     try:
         return call.with_project(use)

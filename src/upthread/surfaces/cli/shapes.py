@@ -6,12 +6,13 @@ Others rely on these keys: one may be added, none renamed or taken away without 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
 
 from upthread.client.parts import Commands
+from upthread.client.project import Project
 from upthread.client.why import Why
 from upthread.core import events
 from upthread.core.decision.handshake import reasons_in_words
@@ -50,17 +51,18 @@ _PARKED: Final = "reason detail reset_at_ms"
 _CUT_OFF: Final = "detail prompt actions"
 
 
-def roles_of(views: Iterable[WorkstreamView]) -> list[RoleView]:
-    """Return the roles of all workstreams."""
-    return [role for view in views for role in view.roles]
-
-
 def turns_in(view: WorkstreamView) -> int:
     """Return how many turns its roles have taken."""
     return sum(role.turns for role in view.roles)
 
 
 # --- a workstream ------------------------------------------------------------------------------
+
+
+async def workstreams(project: Project, views: Sequence[WorkstreamView]) -> list[Shape]:
+    """How workstreams stand, with the commands that open their roles' sessions."""
+    commands = await project.resume_commands(role for view in views for role in view.roles)
+    return [workstream(view, commands) for view in views]
 
 
 def workstream(view: WorkstreamView, commands: Commands) -> Shape:

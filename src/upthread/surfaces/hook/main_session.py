@@ -130,9 +130,7 @@ def guarded(
     return {"systemMessage": line, **_about_to_use(decision=decision, why=line)} if held else {}
 
 
-def _about_to_use(
-    *, decision: str = "", why: str = "", updated: Told | None = None
-) -> dict[str, Any]:
+def _about_to_use(*, decision: str, why: str = "", updated: Told | None = None) -> dict[str, Any]:
     """Return what a hook says of a call before it is made: deny, with why, or other arguments."""
     said = {
         "hookEventName": "PreToolUse",

@@ -48,9 +48,7 @@ def main(call: Call, *, workstream: str | None, is_watching: bool, shows_workers
             if views != shown:
                 shown = views
                 if call.output.is_json:
-                    commands = await project.resume_commands(shapes.roles_of(views))
-                    listed = [shapes.workstream(view, commands) for view in views]
-                    call.output.json({"workstreams": listed})
+                    call.output.json({"workstreams": await shapes.workstreams(project, views)})
                 else:
                     is_one = workstream is not None
                     _write_list(call.output, views, is_one=is_one, is_again=is_watching)
