@@ -30,7 +30,7 @@ from upthread.core.decision.words import (
     UNSEEN,
 )
 from upthread.core.events import AgentsCall
-from upthread.core.names import Address, key_of
+from upthread.core.names import Address
 from upthread.core.roles.role import BUILT_IN_ROLES, Role
 from upthread.core.text import visible_line
 from upthread.core.turns.agent_history import CutOffCall, UndecidedCall, is_finished, stored_turns
@@ -496,7 +496,7 @@ class AgentCalls:
         if not call.only_own or not call.takes_session:
             return False
         address = Address(workstream=workstream, role=role.name, slot=slot)
-        found = self._store.resolve(key_of(self._project_id, address))
+        found = self._parts.found(address)
         main = main_session_of(self._store, found.link) if found and found.link else ""
         return main not in {"", call.main_session}
 

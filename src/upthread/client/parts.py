@@ -129,10 +129,14 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
                     return Address(workstream=known.workstream, role=parse_role(role))
         return parse_address(text)
 
+    def found(self, address: Address) -> Resolved | None:
+        """Return a conversation and its open link, None where there is none. Blocking."""
+        return self.store.resolve(key_of(self.project_id, address))
+
     def resolved(self, text: str) -> Resolved:
         """Return a conversation and its open link by an address. Raises NotFoundError."""
         address = self.parsed(text)
-        resolved = self.store.resolve(key_of(self.project_id, address))
+        resolved = self.found(address)
         if resolved is None:
             name = f"{address.workstream}/{address.role}"
             known = (e.address for e in conversations_in(self.store, self.project_id))
@@ -185,7 +189,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
 
         `otherwise` is what a run under way has used, for a role that comes for the first time.
         """
-        resolved = self.store.resolve(key_of(self.project_id, address))
+        resolved = self.found(address)
         # Also after its last session has ended: the agent that had it goes on.
         links = self.store.links(resolved.conversation.conversation_id) if resolved else ()
         held = links[-1].agent if links else None
@@ -215,7 +219,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         try:
             return self.adapter(agent)
         except UsageError as error:
-            resolved = self.store.resolve(key_of(self.project_id, address))
+            resolved = self.found(address)
             if resolved and resolved.link and resolved.link.agent == agent:
                 which = f"{agent!r}, which has the session {resolved.link.upstream_session_id}"
                 error.message = error.message.replace(repr(agent), which, 1)

@@ -38,7 +38,7 @@ from upthread.core.events import (
     TurnParked,
     settles,
 )
-from upthread.core.names import Address, key_of, shown
+from upthread.core.names import Address, shown
 from upthread.core.roles.reports import MalformedReportError, Report, check_length, read_report
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import (
@@ -602,7 +602,7 @@ class LiveRun(Struct):
         hosts: dict[str, str] = {}
         for step in view.pipeline.steps if self.parts.host else ():
             address = Address(workstream=self.workstream, role=step.role)
-            resolved = self.parts.store.resolve(key_of(self.parts.project_id, address))
+            resolved = self.parts.found(address)
             host = last_attached(self.parts.store, resolved.link).agent_host if resolved else None
             if host:
                 hosts[step.role] = host

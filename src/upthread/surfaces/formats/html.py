@@ -81,7 +81,7 @@ def _header(html: Html, timeline: Timeline) -> Iterator[Markup]:
     view = timeline.workstream
     base_name = view.workstream.base_name
     yield html('<h1>{} <span class="quiet">{}</span></h1>', timeline.name, base_name)
-    yield html("<p>{}</p>", standing(html, view.standing))
+    yield standing(html, view.standing)
     facts = (
         counted(len(view.roles), "role"),
         counted(turns_in(view), "turn"),
@@ -176,7 +176,7 @@ def run_piece(html: Html, audited: RunNode) -> Markup:
         place,
         audited.number,
         None if stands else became,
-        html("<p>{}</p>", standing(html, stands)) if stands else None,
+        standing(html, stands) if stands else None,
         audited.run.run_id,
         moment(audited.run.opened_at_ms),
         _steps(html, audited),

@@ -168,7 +168,7 @@ def live(
 
     `shown` is how many turns stand below it.
     """
-    yield html("<p>{}</p>", standing(html, view.standing))
+    yield standing(html, view.standing)
     new = turns_in(view) - shown
     if new > 0:
         again = url("workstream", name=view.workstream.workstream)
@@ -178,7 +178,7 @@ def live(
         if not command and not tail:
             continue  # how it stands is said beside its turns
         yield html(
-            '<div class="now"><h2 class="label">{}</h2><p>{}</p>{}{}</div>',
+            '<div class="now"><h2 class="label">{}</h2>{}{}{}</div>',
             role.conversation.address,
             standing(html, role.standing),
             # Without scripts it can be marked and copied.
