@@ -129,6 +129,10 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
                     return Address(workstream=known.workstream, role=parse_role(role))
         return parse_address(text)
 
+    def workstreams(self) -> list[str]:
+        """Return the names of all workstreams, oldest first. Blocking."""
+        return [each.workstream for each in self.store.workstreams(self.project_id)]
+
     def found(self, address: Address) -> Resolved | None:
         """Return a conversation and its open link, None where there is none. Blocking."""
         return self.store.resolve(key_of(self.project_id, address))
@@ -149,8 +153,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
 
     def unknown(self, workstream: str) -> NotFoundError:
         """Return the error for a workstream that nothing was ever done on."""
-        known = (each.workstream for each in self.store.workstreams(self.project_id))
-        like = did_you_mean(workstream, known)
+        like = did_you_mean(workstream, self.workstreams())
         return NotFoundError(
             f"there is no workstream {shown(workstream)} in this project{like}",
             hint="see `upthread ls`",

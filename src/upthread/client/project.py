@@ -189,6 +189,10 @@ class Project:
         """Return all workstreams, oldest first."""
         return await self.read(lambda: self._overview.workstreams(self.project_id))
 
+    async def names(self) -> list[str]:
+        """Return the names of all workstreams, oldest first."""
+        return await self.read(self._parts.workstreams)
+
     async def role(self, address: str) -> RoleView:
         """Return how one conversation stands. Raises NotFoundError."""
         return await self.read(

@@ -35,7 +35,7 @@ class WorktreesOfProject(Struct):
 
     async def all(self) -> Mapping[str, Worktree]:
         """Return the working trees of known workstreams by their names, the oldest one first."""
-        names = [view.workstream.workstream for view in await self.workstreams()]
+        names = await self.parts.system.in_thread(self.parts.workstreams)
         found = {name: await self.find(name) for name in names}
         return {name: worktree for name, worktree in found.items() if worktree is not None}
 

@@ -161,8 +161,7 @@ class Site:
 
     async def _listed(self, first: int) -> tuple[tuple[WorkstreamView, ...], int]:
         project = self._project
-        known = await project.read(lambda: project.store.workstreams(project.project_id))
-        names = [each.workstream for each in reversed(known)]
+        names = [*reversed(await project.names())]
         shown = names[first : first + pages.WORKSTREAMS_SHOWN]
         views = [await project.show(name) for name in shown]
         return tuple(views), len(names)
