@@ -76,7 +76,7 @@ def _refuse_another(parts: ProjectParts, key: ConversationKey, upstream: Upstrea
     owner = parts.store.owner(key.project_id, upstream)
     if owner is not None and owner.key != key:
         raise UsageError(
-            f"the session {shown(upstream)} belongs to {owner.key.address}",
+            f"the session {shown(upstream)} belongs to {owner.address}",
             hint="an upstream session has one conversation",
             upstream_session_id=upstream,
         )

@@ -37,7 +37,6 @@ from upthread.core.names import (
     WORKSTREAM_VARIABLE,
     Address,
     choose_workstream,
-    key_of,
     named_workstream,
     session_workstream,
 )
@@ -253,9 +252,6 @@ class AgentCalls:
                 events = self._store.turn_events(turn.conversation_id, turn.turn_id)
                 yield from ((event.recorded_at_ms, name) for event in events[-1:])
 
-    def _workstreams(self) -> list[str]:
-        return [each.workstream for each in self._store.workstreams(self._project_id)]
-
     def _chosen(self, named: str | None, branch: str | None) -> tuple[str | None, str]:
         return choose_workstream(
             environment=self._environment.get(WORKSTREAM_VARIABLE),
@@ -282,7 +278,7 @@ class AgentCalls:
     def hear_prompt(self, agent: str, session: str, prompt: str) -> None:
         """Keep which workstream a person's prompt names."""
         # Only names that are known: a prompt must not make a workstream by mentioning something.
-        name = named_workstream(prompt[:PROMPT_CHARACTERS_MAX], self._workstreams())
+        name = named_workstream(prompt[:PROMPT_CHARACTERS_MAX], self._parts.workstreams())
         if name is None or name == self._named_in(agent, session):
             return
         main, opens = self._turns.main_of(agent, session, name)
@@ -424,7 +420,7 @@ class AgentCalls:
         self._turns.recover_dead()
         workstream, because = self.workstream_of(agent, session)
         # Where none is named, another main session may have been at it.
-        others = self._workstreams() if because == NONE else []
+        others = self._parts.workstreams() if because == NONE else []
         own = [each for each in others if each.startswith(SESSION_PREFIX)]
         asking = (turn_id_of(call) for call, child, *_ in self._open_calls() if child == session)
         own_turn = next(asking, None)
@@ -455,7 +451,7 @@ class AgentCalls:
 
     def interrupted(self, workstream: str) -> Iterator[RoleView]:
         """Yield the roles that were interrupted, of all main sessions' own workstreams if empty."""
-        for name in [workstream] if workstream else self._workstreams():
+        for name in [workstream] if workstream else self._parts.workstreams():
             view = self.standing(name) if workstream or name.startswith(SESSION_PREFIX) else None
             yield from (each for each in view.roles if each.cut_off) if view else ()
 
@@ -496,7 +492,7 @@ class AgentCalls:
         if not call.only_own or not call.takes_session:
             return False
         address = Address(workstream=workstream, role=role.name, slot=slot)
-        found = self._store.resolve(key_of(self._project_id, address))
+        found = self._parts.found(address)
         main = main_session_of(self._store, found.link) if found and found.link else ""
         return main not in {"", call.main_session}
 

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct, structs
 
 from upthread.client.file_permissions import put_key, read_key, secure_home
-from upthread.client.stores import conversations_in, key_of
+from upthread.client.stores import conversations_in, key_of, projects_in
 from upthread.config import Settings
 from upthread.core.commands import RecordAct, RecordOnce
 from upthread.core.names import shown
@@ -205,7 +205,7 @@ def _compared(path: Path, copy: Path, key: bytes | None) -> _Compared:
         except StoreError as error:
             return (), error.message, ()
         try:
-            for project_id in _projects(here):
+            for project_id in projects_in(here):
                 for lease in leases_held(here, project_id):
                     raise in_use(lease, "the database", then="restore")
             return tuple(_lacking(here, there)), "", tuple(_actions(here, there))
@@ -257,12 +257,8 @@ def _actions(here: LogStore, there: LogStore) -> Iterator[RecordOnce]:
 
 
 def _conversations(store: LogStore) -> Iterator[Conversation]:
-    for project_id in _projects(store):
+    for project_id in projects_in(store):
         yield from conversations_in(store, project_id)
-
-
-def _projects(store: LogStore) -> Iterable[ProjectId]:
-    return dict.fromkeys(each.project_id for each in store.known_projects())
 
 
 def _key_path(settings: Settings, path: Path) -> Path:

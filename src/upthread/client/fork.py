@@ -195,7 +195,7 @@ def _writes(
 ) -> Sequence[Write]:
     """Return the copied messages as one ended turn, and the link where there is one."""
     conversation_id = conversation.conversation_id
-    source = plan.source.key.address
+    source = plan.source.address
     spoken = list(plan.spoken)
     if link is None:  # a session forked by the agent knows all this
         note = branch_note(source, plan.at_message, plan.effects, told_to_model(plan.changes))

@@ -84,7 +84,7 @@ class FrameworkRecord:
         role = parse_role(framework)
         project_id = self._parts.project_id
         with self.lock:
-            names = [each.workstream for each in self._store.workstreams(project_id)]
+            names = self._parts.workstreams()
         for name in names:
             key = key_of(project_id, Address(workstream=name, role=role))
             with self.lock:

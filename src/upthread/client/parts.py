@@ -140,13 +140,21 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
                     return Address(workstream=known.workstream, role=parse_role(role))
         return parse_address(text)
 
+    def workstreams(self) -> list[str]:
+        """Return the names of all workstreams, oldest first. Blocking."""
+        return [each.workstream for each in self.store.workstreams(self.project_id)]
+
+    def found(self, address: Address) -> Resolved | None:
+        """Return a conversation and its open link, None where there is none. Blocking."""
+        return self.store.resolve(key_of(self.project_id, address))
+
     def resolved(self, text: str) -> Resolved:
         """Return a conversation and its open link by an address. Raises NotFoundError."""
         address = self.parsed(text)
-        resolved = self.store.resolve(key_of(self.project_id, address))
+        resolved = self.found(address)
         if resolved is None:
             name = f"{address.workstream}/{address.role}"
-            known = (e.key.address for e in conversations_in(self.store, self.project_id))
+            known = (e.address for e in conversations_in(self.store, self.project_id))
             raise NotFoundError(
                 f"{shown(name)} has no conversation yet{did_you_mean(name, known)}",
                 hint=f'start one: upthread tell {shlex.quote(name)} "…"',
@@ -156,8 +164,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
 
     def unknown(self, workstream: str) -> NotFoundError:
         """Return the error for a workstream that nothing was ever done on."""
-        known = (each.workstream for each in self.store.workstreams(self.project_id))
-        like = did_you_mean(workstream, known)
+        like = did_you_mean(workstream, self.workstreams())
         return NotFoundError(
             f"there is no workstream {shown(workstream)} in this project{like}",
             hint="see `upthread ls`",
@@ -196,7 +203,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
 
         `otherwise` is what a run under way has used, for a role that comes for the first time.
         """
-        resolved = self.store.resolve(key_of(self.project_id, address))
+        resolved = self.found(address)
         # Also after its last session has ended: the agent that had it goes on.
         links = self.store.links(resolved.conversation.conversation_id) if resolved else ()
         held = links[-1].agent if links else None
@@ -226,7 +233,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         try:
             return self.adapter(agent)
         except UsageError as error:
-            resolved = self.store.resolve(key_of(self.project_id, address))
+            resolved = self.found(address)
             if resolved and resolved.link and resolved.link.agent == agent:
                 which = f"{agent!r}, which has the session {resolved.link.upstream_session_id}"
                 error.message = error.message.replace(repr(agent), which, 1)

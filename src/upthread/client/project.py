@@ -105,7 +105,7 @@ class Project:
         if last and last.ended and not (options and options.key) and (again := _again(view)):
             return await self.tell(address, again, options)
         if last is None or last.ended is not None:
-            name = view.conversation.key.address
+            name = view.conversation.address
             raise NoOpenTurnError(
                 f"{name} has no turn to go on with: the last one has ended",
                 hint=f'send a prompt: upthread tell {shlex.quote(name)} "…"',
@@ -186,6 +186,10 @@ class Project:
     async def workstreams(self) -> tuple[WorkstreamView, ...]:
         """Return all workstreams, oldest first."""
         return await self.read(lambda: self._overview.workstreams(self.project_id))
+
+    async def names(self) -> list[str]:
+        """Return the names of all workstreams, oldest first."""
+        return await self.read(self._parts.workstreams)
 
     async def role(self, address: str) -> RoleView:
         """Return how one conversation stands. Raises NotFoundError."""
@@ -601,7 +605,7 @@ class Project:
             # No end is known: to wait would be for ever, and a person is told at once instead.
             if result.parked.reset_at_ms is None:
                 break
-            request = await self._request(result.conversation.key.address, "", options)
+            request = await self._request(result.conversation.address, "", options)
             request.listener.limited(result)
             await self._system.wait_until(result.parked.reset_at_ms)
             result = await self._turns.go_on(request, result.turn_id)

@@ -37,7 +37,7 @@ from upthread.core.events import (
     TurnParked,
     settles,
 )
-from upthread.core.names import Address, key_of, shown
+from upthread.core.names import Address, shown
 from upthread.core.roles.reports import MalformedReportError, Report, check_length, read_report
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import (
@@ -208,8 +208,7 @@ class LiveRun(Struct):
     def _choose_agents(self) -> None:
         """Choose every role's agent before the first one is started. Blocking."""
         pipeline, options = self.parts.settings.pipeline, self.options
-        _, run = self.parts.newest_run(self.workstream)
-        under_way = run if run and run.ended is None else None
+        under_way = self._under_way()
         # A run under way follows the pipeline it began with; the file may be another by now.
         steps = under_way.pipeline.steps if under_way else pipeline.steps
         roles = {step.role for step in (*steps, *pipeline.steps)}
@@ -225,7 +224,7 @@ class LiveRun(Struct):
         found = map(store.resolve, {each.key for each in known if each.key.slot != CHILD_SLOT})
         used = {each.link.agent for each in found if each and each.link}
         before = used.pop() if len(used) == 1 else None
-        began_with = under_way.agents if under_way else {}
+        began_with = under_way.agents if under_way else dict[str, str]()
         self.agents = {
             role: self.parts.agent_for(
                 Address(workstream=self.workstream, role=role),
@@ -252,6 +251,11 @@ class LiveRun(Struct):
 
     # --- taking up ------------------------------------------------------------------------------
 
+    def _under_way(self) -> RunView | None:
+        """Return the newest run of the workstream, None where it has ended. Blocking."""
+        _, run = self.parts.newest_run(self.workstream)
+        return run if run and run.ended is None else None
+
     def _find(self) -> None:
         """Take the newest run of the workstream. Raises NotFoundError. Blocking."""
         run_id, view = self.parts.newest_run(self.workstream)
@@ -275,9 +279,9 @@ class LiveRun(Struct):
         own = self.parts.worktrees.find(self.workstream)
         if not self.options.is_worktree:
             return own
-        _, run = self.parts.newest_run(self.workstream)
+        run = self._under_way()
         # Only where the tree would be new: what was done before lies in the other.
-        if own is None and run is not None and run.ended is None and run.last is not None:
+        if own is None and run is not None and run.last is not None:
             raise UsageError(
                 f"the run on {shown(self.workstream)} has begun in"
                 f" {self.parts.settings.working_directory}",
@@ -289,8 +293,7 @@ class LiveRun(Struct):
 
     def _begin(self, specification: str | None) -> None:
         """Start a run, or take the newest one; see `run`. Blocking."""
-        _, last = self.parts.newest_run(self.workstream)
-        under_way = last if last and last.ended is None else None
+        under_way = self._under_way()
         # The same once more is no second run: so a caller goes on whose process was killed.
         if specification is None or (
             under_way and under_way.specification.strip() == specification.strip()
@@ -304,9 +307,10 @@ class LiveRun(Struct):
                 workstream=self.workstream,
             )
         else:
-            self._start(specification, last)
+            self._start(specification)
 
-    def _start(self, specification: str, last: RunView | None) -> None:
+    def _start(self, specification: str) -> None:
+        _, last = self.parts.newest_run(self.workstream)
         where = (self.parts.project_id, self.workstream)
         name_workstream(self.parts.store, *where, now_ms=self.parts.system.now_ms)
         self.run_id = RunId(self.parts.system.new_id("run"))
@@ -597,7 +601,7 @@ class LiveRun(Struct):
         hosts: dict[str, str] = {}
         for step in view.pipeline.steps if self.parts.host else ():
             address = Address(workstream=self.workstream, role=step.role)
-            resolved = self.parts.store.resolve(key_of(self.parts.project_id, address))
+            resolved = self.parts.found(address)
             host = last_attached(self.parts.store, resolved.link).agent_host if resolved else None
             if host:
                 hosts[step.role] = host

@@ -15,7 +15,14 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct, structs
 
 from upthread.client.file_permissions import put_key, read_key, secure_home
-from upthread.client.stores import identity_in, key_of, lease_times_for, open_store, shown_address
+from upthread.client.stores import (
+    identity_in,
+    key_of,
+    lease_times_for,
+    open_store,
+    projects_in,
+    shown_address,
+)
 from upthread.config import Settings
 from upthread.core.commands import RecordProject
 from upthread.core.names import match_project
@@ -129,8 +136,8 @@ def _planned(
     *,
     on_entries: Callable[[int], None] = lambda _: None,
 ) -> tuple[Move, MovePlan]:
-    known = dict.fromkeys(each.project_id for each in source.known_projects())
-    chosen = list(known) if request.directory is None else [_project_of(source, request)]
+    known = projects_in(source)
+    chosen = known if request.directory is None else [_project_of(source, request)]
     for project_id in chosen:
         _must_rest(source, request.source, project_id)
     move = Move(source, target, now_ms=now_ms, on_entries=on_entries)

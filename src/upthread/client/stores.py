@@ -65,6 +65,11 @@ def conversations_in(store: Store, project_id: ProjectId) -> Iterator[Conversati
         yield from store.conversations(project_id, known.workstream)
 
 
+def projects_in(store: LogStore) -> list[ProjectId]:
+    """Return the projects of a store, by whichever identities they are known."""
+    return list(dict.fromkeys(each.project_id for each in store.known_projects()))
+
+
 def migrate_store(database: str) -> Migrated:
     """Bring the schema of a PostgreSQL database up to date; raises UsageError and StoreError."""
     if not is_postgres(database):

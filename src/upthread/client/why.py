@@ -62,7 +62,7 @@ def why(parts: ProjectParts, view: RoleView, agent: str | None) -> Why:
     intended = view.last_turn.intended if view.last_turn else None
     is_a_role = view.conversation.key.role in parts.settings.roles
     known = Why(
-        address=view.conversation.key.address,
+        address=view.conversation.address,
         standing=view.standing,
         last=_decision(intended) if intended else None,
         now=Decision(decision=FRAMEWORK, reasons=(FRAMEWORK,)),

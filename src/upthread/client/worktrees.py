@@ -35,7 +35,7 @@ class WorktreesOfProject(Struct):
 
     async def all(self) -> Mapping[str, Worktree]:
         """Return the working trees of known workstreams by their names, the oldest one first."""
-        names = [view.workstream.workstream for view in await self.workstreams()]
+        names = await self.parts.system.in_thread(self.parts.workstreams)
         found = {name: await self.find(name) for name in names}
         return {name: worktree for name, worktree in found.items() if worktree is not None}
 
@@ -70,7 +70,7 @@ def refuse_running(role: RoleView, hint: str) -> None:
     """Raise LeaseHeldError where a role is in a turn."""
     if role.holder is None:
         return
-    address, holder = role.conversation.key.address, role.holder.in_words()
+    address, holder = role.conversation.address, role.holder.in_words()
     raise LeaseHeldError(
         f"{address} is in a turn, held by {holder}", holder=holder, hint=hint, address=address
     )

@@ -69,9 +69,7 @@ def record(recorded, request, tmp_path, monkeypatch):
 
 
 async def _ls(project: Project) -> object:
-    views = await project.workstreams()
-    commands = await project.resume_commands(shapes.roles_of(views))
-    return [shapes.workstream(view, commands) for view in views]
+    return await shapes.workstreams(project, await project.workstreams())
 
 
 async def _show(project: Project) -> object:

@@ -10,10 +10,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from msgspec import Struct
+from click.exceptions import Exit
+from msgspec import Struct, structs
 
 from upthread.core.agents import Actor
-from upthread.errors import UsageError
+from upthread.errors import SeveralAgentsError, UsageError
 from upthread.surfaces.cli.terminal.output import Output
 
 if TYPE_CHECKING:
@@ -58,6 +59,46 @@ class Call(Struct, kw_only=True):
         from upthread.client.project_opener import surroundings
 
         return surroundings(Path(), environment=os.environ, database=self.database)
+
+    def confirm(
+        self, question: str, *, hint: str | None = None, declined: str = "nothing was changed"
+    ) -> None:
+        """Ask a person who did not type --yes. A no ends the verb, acknowledged with `declined`."""
+        from upthread.surfaces.cli.terminal.input import DECLINED, SEE_FIRST, is_agreed
+
+        if not self.is_yes and not is_agreed(self.output, question, hint=hint or SEE_FIRST):
+            if declined:
+                self.output.note(declined)
+            raise Exit(DECLINED)
+
+    def with_agent(
+        self,
+        use: Callable[[Project, str | None], Awaitable[Result]],
+        agent: str | None,
+        *,
+        needs: Needs,
+        ask_person: AskPerson | None = None,
+    ) -> Result:
+        """Run `use` on the project with an agent's name, None for whichever is clear.
+
+        Where several agents are installed, a person is asked for one of them. Raises
+        SeveralAgentsError where nobody is there to ask.
+        """
+        from upthread.surfaces.cli.terminal.input import can_ask, choose_agent
+
+        def attempt(chosen: str | None) -> Result:
+            return self.with_project(
+                lambda project: use(project, chosen),
+                ask_person=ask_person,
+                needs=structs.replace(needs, agent=chosen),
+            )
+
+        try:
+            return attempt(agent)
+        except SeveralAgentsError as error:
+            if not can_ask(self.output):
+                raise
+            return attempt(choose_agent(self.output, error.agents))
 
     def with_project(
         self,

@@ -28,7 +28,6 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import STARTING, Needs
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Installed, Trust, read_file
-from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import command, counted, one_line
 from upthread.surfaces.cli.verbs.setup import TARGETS
@@ -214,7 +213,7 @@ def probe(call: Call, agent: str, *, rate_limit_prompt: str | None) -> None:
         f"{agent} is started several times and killed once, in an empty directory; {prompts} "
         "go to its model, and its sessions stay with it."
     )
-    confirm(call, f"Probe {agent}?", declined="nothing was done")
+    call.confirm(f"Probe {agent}?", declined="nothing was done")
     probed = call.with_project(
         lambda project: project.probe(agent, rate_limit_prompt=rate_limit_prompt),
         needs=Needs(tables=STARTING),

@@ -6,8 +6,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -15,7 +14,6 @@ from upthread import __version__
 from upthread.agent_stores.base import Look, SessionOutline, look
 from upthread.agent_stores.homes import home_of
 from upthread.agents.stored import stored_outlines, writers_of
-from upthread.client.parts import Commands
 from upthread.client.project import Project
 from upthread.client.project_opener import Surroundings
 from upthread.core.decision.words import Tokens, cache_state
@@ -34,7 +32,7 @@ from upthread.surfaces.cli.sessions import (
     opening_of,
     outline_shape,
 )
-from upthread.surfaces.cli.terminal.output import Output, StatusLine, members
+from upthread.surfaces.cli.terminal.output import Output, Shape, StatusLine, members
 from upthread.surfaces.cli.terminal.phrases import (
     ago,
     counted,
@@ -73,18 +71,14 @@ def overview(call: Call, *, is_all: bool) -> int:
     totals = Totals(_told_of(call, seen), around.is_here, now_ms=now_ms, held=held)
     open_in = {**_open_in(totals, None if is_all else KEPT_MAX), **record.open_in}
     if output.is_json:
-        told = [shapes.workstream(view, record.commands) for view in views]
-        kept_max = None if is_all else KEPT_MAX
-        theirs = _shaped(
-            totals,
-            seen,
-            here=around.settings.working_directory,
-            redact=redact,
-            now_ms=now_ms,
-            most=kept_max,
-            open_in=open_in,
+        output.json(
+            {
+                "here": around.settings.working_directory,
+                **lines.shape(totals, seen, open_in),
+                "workstreams": record.shapes,
+                "record_fault": record.fault or None,
+            }
         )
-        output.json({**theirs, "workstreams": told, "record_fault": record.fault or None})
     else:
         lines.write_all(totals, seen, open_in)
     return 0
@@ -105,7 +99,7 @@ class _Record(NamedTuple):
     """What our own record has; `fault` says why it could not be read, empty where it could."""
 
     views: tuple[WorkstreamView, ...] = ()
-    commands: Commands = MappingProxyType({})
+    shapes: Sequence[Shape] = ()
     fault: str = ""
 
     @property
@@ -136,7 +130,7 @@ def _record(call: Call, around: Surroundings) -> _Record:
 
     async def use(project: Project) -> _Record:
         views = await project.workstreams()
-        return _Record(views, await project.resume_commands(shapes.roles_of(views)))
+        return _Record(views, await shapes.workstreams(project, views))
 
     try:
         return call.with_project(use)
@@ -358,6 +352,55 @@ class Lines(Struct):
             )
         return " · ".join(told)
 
+    # --- for programs ---------------------------------------------------------------------------
+
+    def shape(self, totals: Totals, look: Look, open_in: Mapping[str, int]) -> Shape:
+        """Return all that is told as JSON, what is here first."""
+        most = None if self.most is None else KEPT_MAX
+        return {
+            "agents": [
+                {
+                    "agent": agent,
+                    "here": totals.agents_here.get(agent, Numbers()).shape,
+                    "everywhere": everywhere.shape,
+                }
+                for agent, everywhere in totals.agents.items()
+            ],
+            "sessions": [self._session(each, open_in) for each in totals.sessions_here[:most]],
+            "sub_agents": [self._session(each, open_in) for each in totals.sub_agents_here[:most]],
+            "interrupted": sum(each.session_id not in open_in for each in totals.interrupted_here),
+            "elsewhere": [
+                {"directory": self.redact(directory), **numbers.shape}
+                for directory, numbers in totals.elsewhere.items()
+            ],
+            "deleted_soon": [
+                {"agent": agent, **members(soon, "sessions here first_at_ms")}
+                for agent, soon in totals.soon.items()
+            ],
+            "passed_over": [
+                {"agent": agent, "why": why, "files": number}
+                for (agent, why), number in look.passed_over.items()
+            ],
+            "foreign": dict(totals.foreign),
+            "is_cut_short": look.is_cut_short,
+        }
+
+    def _session(self, outline: SessionOutline, open_in: Mapping[str, int]) -> Shape:
+        """Return one session; its commands are null where it is open, or opened for nobody."""
+        opening, open_in_pid = opening_of(outline), open_in.get(outline.session_id)
+        is_opened = open_in_pid is None and not opening.is_by_main
+        return {
+            **outline_shape(outline, self.redact),
+            "parent_session_id": outline.parent_session_id or None,
+            "model": outline.model or None,
+            "cache": cache_state(outline.agent, idle_s=(self.now_ms - outline.used_at_ms) / 1000),
+            "version": outline.version or None,
+            **members(outline, "begun_at_ms tokens ending is_archived"),
+            "open_in_pid": open_in_pid,
+            "resume_command": opening.resume_command if is_opened else None,
+            "unarchive_command": opening.unarchive_command,
+        }
+
 
 _NOTHING: Final = (
     ("No sessions of Claude Code, OpenCode or Codex were found here.", "bold"),
@@ -382,67 +425,3 @@ def _numbers(numbers: Numbers) -> str:
     told = [counted(numbers.sessions, "session")] if numbers.sessions else []
     told += [counted(numbers.sub_agents, "sub-agent")] if numbers.sub_agents else []
     return ", ".join(told) or "none"
-
-
-def _shaped(
-    totals: Totals,
-    look: Look,
-    *,
-    here: str,
-    redact: Redact,
-    now_ms: int,
-    most: int | None,
-    open_in: Mapping[str, int],
-) -> dict[str, Any]:
-    """All that is told, here first."""
-    return {
-        "here": here,
-        "agents": [
-            {
-                "agent": agent,
-                "here": totals.agents_here.get(agent, Numbers()).shape,
-                "everywhere": everywhere.shape,
-            }
-            for agent, everywhere in totals.agents.items()
-        ],
-        "sessions": [
-            _session(each, redact, now_ms, open_in) for each in totals.sessions_here[:most]
-        ],
-        "sub_agents": [
-            _session(each, redact, now_ms, open_in) for each in totals.sub_agents_here[:most]
-        ],
-        "interrupted": sum(each.session_id not in open_in for each in totals.interrupted_here),
-        "elsewhere": [
-            {"directory": redact(directory), **numbers.shape}
-            for directory, numbers in totals.elsewhere.items()
-        ],
-        "deleted_soon": [
-            {"agent": agent, **members(soon, "sessions here first_at_ms")}
-            for agent, soon in totals.soon.items()
-        ],
-        "passed_over": [
-            {"agent": agent, "why": why, "files": number}
-            for (agent, why), number in look.passed_over.items()
-        ],
-        "foreign": dict(totals.foreign),
-        "is_cut_short": look.is_cut_short,
-    }
-
-
-def _session(
-    outline: SessionOutline, redact: Redact, now_ms: int, open_in: Mapping[str, int]
-) -> dict[str, Any]:
-    """One session; `resume_command` opens it in its agent's own interface, null where none does."""
-    opening, open_in_pid = opening_of(outline), open_in.get(outline.session_id)
-    is_opened = open_in_pid is None and not opening.is_by_main
-    return {
-        **outline_shape(outline, redact),
-        "parent_session_id": outline.parent_session_id or None,
-        "model": outline.model or None,
-        "cache": cache_state(outline.agent, idle_s=(now_ms - outline.used_at_ms) / 1000),
-        "version": outline.version or None,
-        **members(outline, "begun_at_ms tokens ending is_archived"),
-        "open_in_pid": open_in_pid,
-        "resume_command": opening.resume_command if is_opened else None,
-        "unarchive_command": opening.unarchive_command,
-    }

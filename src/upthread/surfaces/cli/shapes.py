@@ -6,27 +6,28 @@ Others rely on these keys: one may be added, none renamed or taken away without 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
 
 from upthread.client.parts import Commands
+from upthread.client.project import Project
 from upthread.client.why import Why
 from upthread.core import events
 from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
 from upthread.core.decision.words import Price, Tokens
-from upthread.core.events import AgentEvent, AnswerSuggested, Question, TurnParked
+from upthread.core.events import AgentEvent
 from upthread.core.runs.pipeline import RunView, VerdictView
 from upthread.core.runs.stops import shortfall
 from upthread.core.states import Standing
 from upthread.core.types import Conversation, Decision, Link, Outcome
-from upthread.runtime.record.turn_views import CutOffTurn, RecordedEffect, Unseen
+from upthread.runtime.record.turn_views import RecordedEffect, Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.runtime.turns.delegation import Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING
-from upthread.surfaces.cli.terminal.output import Shape, members
+from upthread.surfaces.cli.terminal.output import Shape, members, members_or_none
 
 PART_KINDS: Final[Mapping[type[AgentEvent], str]] = {
     events.TextReceived: "text",
@@ -45,12 +46,22 @@ PART_KINDS: Final[Mapping[type[AgentEvent], str]] = {
 }
 
 
-def roles_of(views: Iterable[WorkstreamView]) -> list[RoleView]:
-    """Return the roles of all workstreams."""
-    return [role for view in views for role in view.roles]
+_PARKED: Final = "reason detail reset_at_ms"
+_CUT_OFF: Final = "detail prompt actions"
+
+
+def turns_in(view: WorkstreamView) -> int:
+    """Return how many turns its roles have taken."""
+    return sum(role.turns for role in view.roles)
 
 
 # --- a workstream ------------------------------------------------------------------------------
+
+
+async def workstreams(project: Project, views: Sequence[WorkstreamView]) -> list[Shape]:
+    """How workstreams stand, with the commands that open their roles' sessions."""
+    commands = await project.resume_commands(role for view in views for role in view.roles)
+    return [workstream(view, commands) for view in views]
 
 
 def workstream(view: WorkstreamView, commands: Commands) -> Shape:
@@ -60,7 +71,7 @@ def workstream(view: WorkstreamView, commands: Commands) -> Shape:
         **members(view, "status state"),
         "standing": standing(view.standing),
         "base_name": view.workstream.base_name,
-        "open_questions": questions(view.open_questions, view.suggested),
+        "open_questions": _questions(view),
         "in_doubt": [effect(each) for each in view.in_doubt],
         "roles": [role(each, commands) for each in view.roles],
         "children": [
@@ -111,17 +122,17 @@ def chain(links: Sequence[Link]) -> list[Shape]:
     ]
 
 
-def questions(asked: Sequence[Question], suggested: Mapping[str, AnswerSuggested]) -> list[Shape]:
+def _questions(view: WorkstreamView | RunView) -> list[Shape]:
     """Questions only a human can answer, each with what a model would answer."""
     return [
         {
             "id": each.question_id,
             **members(each, "role text"),
             "suggested": {"text": by.text, "by": by.by.in_words}
-            if (by := suggested.get(each.question_id))
+            if (by := view.suggested.get(each.question_id))
             else None,
         }
-        for each in asked
+        for each in view.open_questions
     ]
 
 
@@ -133,15 +144,11 @@ def _last_turn(view: RoleView) -> Shape | None:
         "turn_id": view.last_turn_id,
         **members(last.intended, "decision reasons"),
         **members(last.ended, "outcome"),
-        "parked": _parked(last.parked if last.ended is None else None),
-        "cut_off": _cut_off(view.cut_off),
+        "parked": members_or_none(last.parked if last.ended is None else None, _PARKED),
+        "cut_off": members_or_none(view.cut_off, _CUT_OFF),
         "is_finished": view.ending.is_finished,
         "ending": view.ending.how,
     }
-
-
-def _cut_off(stopped: CutOffTurn | None) -> Shape | None:
-    return members(stopped, "detail prompt actions") if stopped else None
 
 
 def _verdict(verdict: VerdictView | None) -> Shape | None:
@@ -152,10 +159,6 @@ def _verdict(verdict: VerdictView | None) -> Shape | None:
         "tree_digest": verdict.tree_digest or None,
         **members(verdict, "is_current in_doubt evidence"),
     }
-
-
-def _parked(parked: TurnParked | None) -> Shape | None:
-    return members(parked, "reason detail reset_at_ms") if parked else None
 
 
 def effect(recorded: RecordedEffect) -> Shape:
@@ -191,7 +194,7 @@ def why(found: Why) -> Shape:
         "last": _decision(found.last) if found.last else None,
         "now": _decision(found.now),
         "inside": inside,
-        "cut_off": _cut_off(found.cut_off),
+        "cut_off": members_or_none(found.cut_off, _CUT_OFF),
         "reading": found.reading,
     }
 
@@ -211,7 +214,7 @@ def _decision(decision: Decision) -> Shape:
         "stale_files_total": found.changed_count,
         **tokens(price),
         "cache": price.cache,
-        "limit": members(limit, "reason until_ms") if limit else None,
+        "limit": members_or_none(limit, "reason until_ms"),
         "turns_lacking": turns_lacking,
         "not_compared": not_compared,
         "turns_gone": turns_gone,
@@ -335,7 +338,7 @@ def _became(result: TurnResult) -> Shape:
         **members(result, "turn_id turn_number decision reasons upstream_session_id"),
         "outcome": None if result.parked else result.outcome,
         **members(result, "detail reset_at_ms reply report"),
-        "parked": _parked(result.parked),
+        "parked": members_or_none(result.parked, _PARKED),
         "tokens_spent": result.spent.count,
         "tokens_spent_are_estimated": result.spent.is_estimate,
     }
@@ -347,8 +350,7 @@ def _total(total: Tokens) -> Shape:
 
 def waiting(workstream_name: str, view: RunView) -> Shape:
     """A run waits for a human."""
-    asked = questions(view.open_questions, view.suggested)
-    return {"type": "waiting", "workstream": workstream_name, "questions": asked}
+    return {"type": "waiting", "workstream": workstream_name, "questions": _questions(view)}
 
 
 def ran(
@@ -373,13 +375,12 @@ def ran(
 
 def run_state(workstream_name: str, view: RunView, *, next_commands: Sequence[str]) -> Shape:
     """How a run stands. `next` are the commands that take it on."""
-    parked = view.parked
     return {
         "workstream": workstream_name,
         "status": run_status(view),
         "iteration": view.iteration,
-        "open_questions": questions(view.open_questions, view.suggested),
-        "parked": members(parked, "reason detail role reset_at_ms") if parked else None,
+        "open_questions": _questions(view),
+        "parked": members_or_none(view.parked, "reason detail role reset_at_ms"),
         "evidence": view.ended.evidence if view.ended else [],
         "next": next_commands,
     }

@@ -20,7 +20,7 @@ from upthread.core.codec import text_at
 from upthread.core.runs.stops import stop_in_words
 from upthread.runtime.record.savings import delegations_of, savings_of
 from upthread.runtime.record.timeline import RunNode, Timeline
-from upthread.surfaces.cli.shapes import run_status
+from upthread.surfaces.cli.shapes import run_status, turns_in
 from upthread.surfaces.cli.terminal.phrases import counted, moment, spaced
 from upthread.surfaces.cli.verbs.savings import rows_of, sum_lines, ways_in_words
 from upthread.surfaces.formats import Asked
@@ -81,10 +81,10 @@ def _header(html: Html, timeline: Timeline) -> Iterator[Markup]:
     view = timeline.workstream
     base_name = view.workstream.base_name
     yield html('<h1>{} <span class="quiet">{}</span></h1>', timeline.name, base_name)
-    yield html("<p>{}</p>", standing(html, view.standing))
+    yield standing(html, view.standing)
     facts = (
         counted(len(view.roles), "role"),
-        counted(sum(role.turns for role in view.roles), "turn"),
+        counted(turns_in(view), "turn"),
         counted(len(view.children), "sub-agent"),
         counted(len(timeline.runs), "run"),
     )
@@ -107,7 +107,7 @@ def faults_piece(html: Html, timeline: Timeline) -> Markup | None:
         return None
     return html(
         '<p role="alert" class="note bad"><strong>Not what was recorded: </strong>{}</p>',
-        ", ".join(f"{each.key.address} from message {seq}" for each, seq in timeline.faults),
+        ", ".join(f"{each.address} from message {seq}" for each, seq in timeline.faults),
     )
 
 
@@ -176,7 +176,7 @@ def run_piece(html: Html, audited: RunNode) -> Markup:
         place,
         audited.number,
         None if stands else became,
-        html("<p>{}</p>", standing(html, stands)) if stands else None,
+        standing(html, stands) if stands else None,
         audited.run.run_id,
         moment(audited.run.opened_at_ms),
         _steps(html, audited),

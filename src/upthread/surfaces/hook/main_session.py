@@ -130,18 +130,15 @@ def guarded(
     return {"systemMessage": line, **_about_to_use(decision=decision, why=line)} if held else {}
 
 
-def _about_to_use(
-    *, decision: str = "", why: str = "", updated: Told | None = None
-) -> dict[str, Any]:
+def _about_to_use(*, decision: str, why: str = "", updated: Told | None = None) -> dict[str, Any]:
     """Return what a hook says of a call before it is made: deny, with why, or other arguments."""
-    said: dict[str, Any] = {"hookEventName": "PreToolUse"}
-    if decision:
-        said["permissionDecision"] = decision
-    if why:
-        said["permissionDecisionReason"] = why
-    if updated is not None:
-        said["updatedInput"] = updated
-    return {"hookSpecificOutput": said}
+    said = {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": decision,
+        "permissionDecisionReason": why,
+        "updatedInput": updated,
+    }
+    return {"hookSpecificOutput": {name: value for name, value in said.items() if value}}
 
 
 def _ago(at_ms: int) -> str:

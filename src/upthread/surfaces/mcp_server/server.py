@@ -123,9 +123,7 @@ def _add_looking(server: MCPServer[Any], current: CurrentProject) -> None:
         views = (
             await project.workstreams() if workstream is None else [await project.show(workstream)]
         )
-        commands = await project.resume_commands(shapes.roles_of(views))
-        listed = [shapes.workstream(view, commands) for view in views]
-        return _plain({"workstreams": listed})
+        return _plain({"workstreams": await shapes.workstreams(project, views)})
 
     @server.tool(annotations=READING)
     @_told

@@ -110,7 +110,7 @@ def branch_pieces(html: Html, branch: Branch, *, newest: Newest | None = None) -
 def _facts(html: Html, branch: Branch) -> Iterator[Markup]:
     conversation = branch.conversation
     if branch.standing is not None:
-        yield html("<p>{}</p>", standing(html, branch.standing))
+        yield standing(html, branch.standing)
     if branch.first_unverified_seq is not None:
         seq = branch.first_unverified_seq
         yield html('<p class="note bad">From message {} on it is not what was recorded.</p>', seq)
@@ -153,9 +153,9 @@ def act_piece(html: Html, act: RecordAct) -> Markup:
 
 
 def standing(html: Html, stands: Standing) -> Markup:
-    """Return a state, why, and since when."""
+    """Return a paragraph: a state, why, and since when."""
     return html(
-        '<span class="state {}">{}</span> {}{}<span class="quiet">{}{}</span>',
+        '<p><span class="state {}">{}</span> {}{}<span class="quiet">{}{}</span></p>',
         stands.state,
         stands.state,
         stands.reason,

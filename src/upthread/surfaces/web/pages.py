@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from upthread.core.types import Message, Speaker, TextPart, ToolCallPart
 from upthread.runtime.record.timeline import Branch, Timeline
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
+from upthread.surfaces.cli.shapes import turns_in
 from upthread.surfaces.cli.terminal.phrases import counted, moment
 from upthread.surfaces.cli.verbs.search import Hit
 from upthread.surfaces.formats.html import NOT_WHOLE, faults_piece, run_piece, sums_pieces
@@ -160,11 +161,6 @@ def workstream(html: SiteHtml, timeline: Timeline, roles: Sequence[Role]) -> Ite
     yield from sums_pieces(html, timeline)
 
 
-def turns_in(view: WorkstreamView) -> int:
-    """Return how many turns its roles have taken."""
-    return sum(role.turns for role in view.roles)
-
-
 def live(
     html: SiteHtml, view: WorkstreamView, roles: Sequence[Role], *, shown: int
 ) -> Iterator[Markup]:
@@ -172,7 +168,7 @@ def live(
 
     `shown` is how many turns stand below it.
     """
-    yield html("<p>{}</p>", standing(html, view.standing))
+    yield standing(html, view.standing)
     new = turns_in(view) - shown
     if new > 0:
         again = url("workstream", name=view.workstream.workstream)
@@ -182,7 +178,7 @@ def live(
         if not command and not tail:
             continue  # how it stands is said beside its turns
         yield html(
-            '<div class="now"><h2 class="label">{}</h2><p>{}</p>{}{}</div>',
+            '<div class="now"><h2 class="label">{}</h2>{}{}{}</div>',
             role.conversation.address,
             standing(html, role.standing),
             # Without scripts it can be marked and copied.

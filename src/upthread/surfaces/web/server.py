@@ -161,16 +161,14 @@ class Site:
 
     async def _listed(self, first: int) -> tuple[tuple[WorkstreamView, ...], int]:
         project = self._project
-        known = await project.read(lambda: project.store.workstreams(project.project_id))
-        names = [each.workstream for each in reversed(known)]
+        names = [*reversed(await project.names())]
         shown = names[first : first + pages.WORKSTREAMS_SHOWN]
-        views = [await self._project.show(name) for name in shown]
+        views = [await project.show(name) for name in shown]
         return tuple(views), len(names)
 
     async def _workstream(self, request: Request) -> Response:
         name = request.query_params.get("name", "")
-        view = await self._project.show(name)
-        roles = [await self._role(each) for each in view.roles]
+        _, roles = await self._stands(name)
 
         def made(timeline: Timeline) -> str:
             return "".join(
@@ -180,9 +178,12 @@ class Site:
         return _page([await self._project.with_audit(name, made)])
 
     async def _live(self, request: Request) -> Response:
-        view = await self._project.show(request.query_params.get("name", ""))
-        roles = [await self._role(each) for each in view.roles]
+        view, roles = await self._stands(request.query_params.get("name", ""))
         return _page(pages.live(self._html, view, roles, shown=_number(request, "turns")))
+
+    async def _stands(self, name: str) -> tuple[WorkstreamView, list[pages.Role]]:
+        view = await self._project.show(name)
+        return view, [await self._role(each) for each in view.roles]
 
     async def _role(self, view: RoleView) -> pages.Role:
         opened = await self._project.own_interface(view.link)

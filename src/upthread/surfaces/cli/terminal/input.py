@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 import anyio
-from click.exceptions import Exit
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 
 from upthread.agents.base import NOBODY, PermissionAnswer, PermissionRequest
 from upthread.boundary import files
@@ -28,17 +27,9 @@ from upthread.boundary.git.places import untrusted_around
 from upthread.boundary.programs import environments_above
 from upthread.core.agents import PERSON as A_PERSON
 from upthread.core.agents import PROGRAM, Actor, model_of
-from upthread.errors import SeveralAgentsError, UsageError
+from upthread.errors import UsageError
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import one_line
-
-if TYPE_CHECKING:
-    from upthread.client.project import Project
-    from upthread.runtime.permissions import AskPerson
-    from upthread.surfaces.cli.call import Call
-    from upthread.surfaces.cli.consent import Needs
-
-Result = TypeVar("Result")
 
 Choices: TypeAlias = dict[str, tuple[str, str]]
 """By what a person types, the kind of an answer and the id of its option."""
@@ -143,36 +134,7 @@ async def _read_line() -> str:
     return os.read(descriptor, ANSWER_CHARACTERS_MAX).decode("utf-8", "replace")
 
 
-def with_agent(
-    call: Call,
-    use: Callable[[Project, str | None], Awaitable[Result]],
-    agent: str | None,
-    *,
-    needs: Needs,
-    ask_person: AskPerson | None = None,
-) -> Result:
-    """Run `use` on the project with an agent's name, None for whichever is clear.
-
-    Where several agents are installed, a person is asked for one of them. Raises
-    SeveralAgentsError where nobody is there to ask.
-    """
-
-    def attempt(chosen: str | None) -> Result:
-        return call.with_project(
-            lambda project: use(project, chosen),
-            ask_person=ask_person,
-            needs=structs.replace(needs, agent=chosen),
-        )
-
-    try:
-        return attempt(agent)
-    except SeveralAgentsError as error:
-        if not can_ask(call.output):
-            raise
-        return attempt(_choose_agent(call.output, error.agents))
-
-
-def _choose_agent(output: Output, agents: tuple[str, ...]) -> str:
+def choose_agent(output: Output, agents: tuple[str, ...]) -> str:
     """Ask for one of the agents, by its number or its name. UsageError when nobody answers."""
     output.note("? several agents are installed", "yellow")
     by_answer: dict[str, str] = {}
@@ -197,16 +159,6 @@ def choose(output: Output, question: str, choices: Sequence[str], *, usual: str)
             return usual
         if said in choices:
             return said
-
-
-def confirm(
-    call: Call, question: str, *, hint: str = SEE_FIRST, declined: str = "nothing was changed"
-) -> None:
-    """Ask a person who did not type --yes. A no ends the verb, acknowledged with `declined`."""
-    if not call.is_yes and not is_agreed(call.output, question, hint=hint):
-        if declined:
-            call.output.note(declined)
-        raise Exit(DECLINED)
 
 
 def is_agreed(output: Output, question: str, *, hint: str = SEE_FIRST) -> bool:

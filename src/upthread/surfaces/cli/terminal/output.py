@@ -226,6 +226,11 @@ def members(value: object, *names: str) -> Shape:
     return {name: None if value is None else getattr(value, name) for name in each}
 
 
+def members_or_none(value: object, names: str) -> Shape | None:
+    """Return members of a value, None where there is no value."""
+    return None if value is None else members(value, names)
+
+
 def _bounded(pieces: Sequence[Styled]) -> list[Styled]:
     """The end of a line that is too long is left out, and that it is."""
     left = LINE_CHARACTERS_MAX

@@ -93,15 +93,16 @@ def write_doubts(
 
     `is_beside` writes them to standard error, beside an agent's reply.
     """
-    lines = [(f"  {doubts_in_words(len(doubts))}:", "")] if doubts else []
+    if not doubts:
+        return
+    lines = [(f"  {doubts_in_words(len(doubts))}:", "")]
     for doubt in doubts[:DOUBTS_SHOWN_MAX]:
         title = one_line(doubt.effect.title)[:LINE_CHARACTERS_MAX]
         lines.append((f"    {doubt.conversation.address}: {title}", ""))
         lines += [("      see what is there: ", look) for look in doubt.looks]
     if len(doubts) > DOUBTS_SHOWN_MAX:
         lines.append((f"    and {len(doubts) - DOUBTS_SHOWN_MAX} more", ""))
-    if doubts:
-        lines.append(("    ", effects_command(workstream)))
+    lines.append(("    ", effects_command(workstream)))
     for text, command in lines:
         if is_beside:
             output.remark(f"{text}{command}", "" if command else "yellow")

@@ -13,7 +13,6 @@ from upthread.store.sqlite.backup import change_key
 from upthread.store.sqlite.database import has_key
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
-from upthread.surfaces.cli.terminal.input import confirm
 
 
 @options.verb
@@ -48,7 +47,7 @@ def main(call: Call, *, is_removed: bool) -> None:
             f"Encrypt {path} with the key in {settings.encryption_key}? "
             "Without that key nobody can read it again, so keep a copy of it."
         )
-    confirm(call, question, hint="say --yes", declined="")
+    call.confirm(question, hint="say --yes", declined="")
     # Backups are under the old key, or under none. Removed first, so that none of them outlives a
     # kill, and again for one that was made meanwhile.
     remove_daily_backups(settings)

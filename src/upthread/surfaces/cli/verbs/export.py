@@ -123,9 +123,7 @@ class Exported(Struct):
     async def _names(self) -> Sequence[str]:
         if self.workstream is not None:
             return (self.workstream,)
-        project = self.project
-        known = await project.read(lambda: project.store.workstreams(project.project_id))
-        return tuple(each.workstream for each in known)
+        return await self.project.names()
 
     async def _new(self, name: str) -> tuple[WorkstreamView, Sequence[Span]]:
         view = await self.project.show(name)

@@ -26,8 +26,7 @@ from upthread.runtime.record.erasure import HeldWorkstream, Selection, summed
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import KEEPING, Needs
-from upthread.surfaces.cli.terminal.input import confirm
-from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.output import Output, members
 from upthread.surfaces.cli.terminal.phrases import counted, midnight_ms, one_line
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -113,23 +112,17 @@ def _require_role(project: Project, workstream: str, role: str) -> None:
 
 def forget_outlived(call: Call) -> None:
     """Erase what is older than the `[keep]` rules of the configuration allow."""
-    rules: list[Keep] = []
-
-    async def look(project: Project) -> tuple[_Found, Sequence[str]]:
-        rules.append(project.settings.keep)
-        await project.workstreams()  # as above
-        return await _outlived(project)
-
-    found, in_doubt = call.with_project(look, needs=Needs(tables=KEEPING))
+    found, in_doubt, rule = call.with_project(_outlived, needs=Needs(tables=KEEPING))
     for name in in_doubt:
         call.output.note(f"{one_line(name)} is kept until you have looked: {effects_command(name)}")
-    if rules[0] == Keep():
+    if rule == Keep():
         call.output.remark("nothing is configured: all is kept for ever ([keep] content_days = 90)")
     _carry_out(call, found, "Forget what is older?")
 
 
-async def _outlived(project: Project) -> tuple[_Found, Sequence[str]]:
-    """Return the older content, and the workstreams that stay because they are in doubt."""
+async def _outlived(project: Project) -> tuple[_Found, Sequence[str], Keep]:
+    """Return the older content, the workstreams that stay because they are in doubt, the rules."""
+    await project.workstreams()  # as above
     rule, now_ms = project.settings.keep, project.now_ms()
     held: list[HeldWorkstream] = []
     in_doubt: tuple[str, ...] = ()
@@ -148,7 +141,7 @@ async def _outlived(project: Project) -> tuple[_Found, Sequence[str]]:
     if rule.stderr_days is not None:
         old = await _logs_before(project, day_of(now_ms - rule.stderr_days * DAY_MS))
     outlived = tuple(filter(_has_content, held))
-    return _Found(selections=selections, workstreams=outlived, logs=old), in_doubt
+    return _Found(selections=selections, workstreams=outlived, logs=old), in_doubt, rule
 
 
 async def _logs_before(project: Project, day: str) -> tuple[Log, ...]:
@@ -161,11 +154,11 @@ def _has_content(held: HeldWorkstream) -> bool:
 
 
 def _carry_out(call: Call, found: _Found, question: str) -> None:
-    _show(call, found)
+    _show(call.output, found)
     if call.is_dry_run or found.is_nothing:
-        _tell(call, found, is_done=False)
+        _tell(call.output, found, is_done=False)
         return
-    confirm(call, question)
+    call.confirm(question)
 
     async def change(project: Project) -> None:
         for selection in found.selections:
@@ -173,33 +166,31 @@ def _carry_out(call: Call, found: _Found, question: str) -> None:
         await anyio.to_thread.run_sync(lambda: remove_logs(found.logs))
 
     call.with_project(change)
-    _tell(call, found, is_done=True)
+    _tell(call.output, found, is_done=True)
 
 
 # --- telling -----------------------------------------------------------------------------------
 
 
-def _show(call: Call, found: _Found) -> None:
+def _show(output: Output, found: _Found) -> None:
     for each in found.workstreams:
         total = summed(each.conversations)
         oldest = total.oldest_at_ms
         since = f", the oldest of {day_of(oldest)}" if oldest is not None else ""
-        call.output.line(
+        output.line(
             f"{each.workstream}: {counted(len(each.conversations), 'conversation')},"
             f" {counted(len(each.runs), 'run')}, {counted(total.parts, 'part')},"
             f" {total.content_bytes:,} bytes{since}"
         )
     if found.logs:
         size = sum(log.size_bytes for log in found.logs)
-        call.output.line(
-            f"agents' stderr: {counted(len(found.logs), 'log')}, {size:,} bytes, whoever's"
-        )
+        output.line(f"agents' stderr: {counted(len(found.logs), 'log')}, {size:,} bytes, whoever's")
     if found.is_nothing:
-        call.output.line("there is nothing to forget", "green")
+        output.line("there is nothing to forget", "green")
 
 
-def _tell(call: Call, found: _Found, *, is_done: bool) -> None:
-    call.output.json(
+def _tell(output: Output, found: _Found, *, is_done: bool) -> None:
+    output.json(
         {
             "is_done": is_done,
             "workstreams": [
@@ -216,12 +207,12 @@ def _tell(call: Call, found: _Found, *, is_done: bool) -> None:
         }
     )
     if is_done:
-        call.output.line("FORGOTTEN: what was said is in no file of upthread's", "green")
+        output.line("FORGOTTEN: what was said is in no file of upthread's", "green")
         if found.workstreams:
-            call.output.remark("that it was, under which name and when, stays in the record", "dim")
+            output.remark("that it was, under which name and when, stays in the record", "dim")
     for each in found.elsewhere:
         where = each.path or "its own store"
-        call.output.remark(
+        output.remark(
             f"{each.agent} may still hold {each.upstream_session_id}, in {where}:"
             " remove it with the agent's own commands",
             "yellow",

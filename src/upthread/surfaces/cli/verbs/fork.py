@@ -10,7 +10,6 @@ import click
 from upthread.client.fork import Fork, ForkPlan
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, one_line
 
@@ -43,7 +42,7 @@ def main(call: Call, *, address: str, into: str, at_message: int | None) -> None
     if call.is_dry_run:
         _tell(call, plan, None)
         return
-    confirm(call, f"Fork {plan.source.address}?")
+    call.confirm(f"Fork {plan.source.address}?")
     made = call.with_project(lambda project: project.fork(address, into, at_message=at_message))
     _tell(call, plan, made)
 

@@ -17,7 +17,7 @@ from upthread.client.project import Project
 from upthread.client.project_opener import Surroundings
 from upthread.client.stores import conversations_in
 from upthread.core.names import parse_address
-from upthread.core.types import UpstreamSessionId
+from upthread.core.types import Link, UpstreamSessionId
 from upthread.errors import NotFoundError, UpthreadError, UsageError
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options
@@ -30,7 +30,7 @@ from upthread.surfaces.cli.sessions import (
     outline_shape,
     outlines_here,
 )
-from upthread.surfaces.cli.terminal.input import can_ask, with_agent
+from upthread.surfaces.cli.terminal.input import can_ask
 from upthread.surfaces.cli.terminal.output import Shape, members
 from upthread.surfaces.cli.terminal.phrases import command as quoted
 from upthread.surfaces.cli.terminal.phrases import conversation_name, one_line, since
@@ -48,9 +48,6 @@ class Candidate(Struct, frozen=True, kw_only=True):
     outline: SessionOutline
     address: str
     fault: str = ""
-
-
-Act = Callable[[Candidate], Awaitable[object]]
 
 
 @options.verb
@@ -136,12 +133,9 @@ def _keep(
         if call.is_dry_run:
             return len(held), chosen
 
-        async def keep(each: Candidate) -> None:
-            await project.keep(each.address, each.outline.session_id, agent=each.outline.agent)
-
         # Newer messages too, because the agent may delete them before the conversation continues.
         grown = [done async for done in _caught_up(project, held)]
-        kept = [await _done_to(each, keep, is_named=address is not None) for each in chosen]
+        kept = [await _done_to(each, project.keep, is_named=address is not None) for each in chosen]
         return len(held) - len(grown), [*grown, *kept]
 
     held, kept = call.with_project(use, needs=Needs(tables=STARTING))
@@ -179,7 +173,7 @@ def _adopt(call: Call, address: str, session: str, agent: str | None) -> int:
         await project.adopt(address, session, agent=chosen)
         return before, await project.role(address)
 
-    before, after = with_agent(call, use, agent, needs=Needs(tables=STARTING))
+    before, after = call.with_agent(use, agent, needs=Needs(tables=STARTING))
     link = open_link(after.conversation, after.link)
     held = before.link if before else None
     replaced = held.upstream_session_id if held and held.seq != link.seq else None
@@ -215,10 +209,7 @@ def _pick(call: Call, agent: str | None) -> int:
     chosen = found if call.is_yes or not is_done else _asked(found, around)
 
     async def use(project: Project) -> list[Candidate]:
-        async def adopt(each: Candidate) -> None:
-            await project.adopt(each.address, each.outline.session_id, agent=each.outline.agent)
-
-        return [await _done_to(each, adopt) for each in chosen]
+        return [await _done_to(each, project.adopt) for each in chosen]
 
     if not chosen and not output.is_json:
         output.note("none was chosen", "dim")
@@ -277,13 +268,13 @@ def _candidates(
     Blocking.
     """
     store, project_id = project.store, project.project_id
-    taken = {each.key.address for each in conversations_in(store, project_id)}
+    taken = {each.address for each in conversations_in(store, project_id)}
     held: list[Candidate] = []
     new: list[Candidate] = []
     for outline in outlines:
         owner = store.owner(project_id, UpstreamSessionId(outline.session_id))
         if owner is not None:
-            held.append(Candidate(outline=outline, address=owner.key.address))
+            held.append(Candidate(outline=outline, address=owner.address))
             continue
         address = free_address(project, outline, taken)
         taken.add(address)
@@ -291,14 +282,17 @@ def _candidates(
     return held, new
 
 
-async def _done_to(candidate: Candidate, act: Act, *, is_named: bool = False) -> Candidate:
-    """Do it to one session. What its agent or its file lacks is told with the others.
+async def _done_to(
+    candidate: Candidate, act: Callable[..., Awaitable[Link]], *, is_named: bool = False
+) -> Candidate:
+    """Keep or adopt one session. What its agent or its file lacks is told with the others.
 
     Raises UsageError where a person has named the address, and named it wrongly; one that was
     suggested may have been taken by another process meanwhile.
     """
     try:
-        await act(candidate)
+        outline = candidate.outline
+        await act(candidate.address, outline.session_id, agent=outline.agent)
     except UpthreadError as error:  # one must not cost the rest
         is_wrong = isinstance(error, UsageError) and not isinstance(error, NotFoundError)
         if is_named and is_wrong:

@@ -48,9 +48,7 @@ def main(call: Call, *, workstream: str | None, is_watching: bool, shows_workers
             if views != shown:
                 shown = views
                 if call.output.is_json:
-                    commands = await project.resume_commands(shapes.roles_of(views))
-                    listed = [shapes.workstream(view, commands) for view in views]
-                    call.output.json({"workstreams": listed})
+                    call.output.json({"workstreams": await shapes.workstreams(project, views)})
                 else:
                     is_one = workstream is not None
                     _write_list(call.output, views, is_one=is_one, is_again=is_watching)
@@ -80,7 +78,7 @@ def _write_list(
 def _workstream_row(view: WorkstreamView) -> Row:
     roles = ", ".join(role.conversation.address.rpartition("/")[2] for role in view.roles)
     asked = str(len(view.open_questions)) if view.open_questions else ""
-    turns = str(sum(role.turns for role in view.roles))
+    turns = str(shapes.turns_in(view))
     known, standing = view.workstream, view.standing
     when, by = since(standing.since_ms), standing.agent or NEVER
     return (known.workstream, known.base_name, view.state, when, by, asked, turns, roles)

@@ -18,7 +18,6 @@ from upthread.errors import UsageError
 from upthread.store.kinds import KINDS, PARTS
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
-from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.output import Output, Shape, StatusLine
 from upthread.surfaces.cli.terminal.phrases import counted
 
@@ -66,7 +65,7 @@ def main(call: Call, *, source: str | None, target: str | None, is_all: bool) ->
     if call.is_dry_run:
         _tell(call.output, plan, is_done=False)
         return
-    confirm(call, f"Move to {plan.target}?", declined="nothing was moved")
+    call.confirm(f"Move to {plan.target}?", declined="nothing was moved")
     progress = _Progress(call.output, sum(project.left for project in plan.projects))
     try:
         done = make_move(request, on_entries=progress.add)

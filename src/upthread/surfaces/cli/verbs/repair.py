@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 import anyio
-import anyio.to_thread
 import click
 from msgspec import Struct
 

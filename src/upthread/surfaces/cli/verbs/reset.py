@@ -7,7 +7,6 @@ from upthread.core.types import Conversation
 from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
-from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted
 
@@ -37,7 +36,7 @@ def main(call: Call, *, address: str, is_turn: bool) -> None:
     if call.is_dry_run:
         _tell(call, view, None)
         return
-    confirm(call, f"Reset {view.conversation.address}?")
+    call.confirm(f"Reset {view.conversation.address}?")
     _tell(call, view, call.with_project(change))
 
 

@@ -13,7 +13,6 @@ from upthread.client.database_files import Restored, restore
 from upthread.errors import UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
-from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.output import Output, members
 from upthread.surfaces.cli.terminal.phrases import command, conversation_name, counted, one_line
 
@@ -42,7 +41,7 @@ def main(call: Call, *, source: str | None, is_settling: bool) -> None:
         if call.is_dry_run:
             _told(call.output, plan, is_done=False)
             return
-        confirm(call, f"Put {plan.backup} in the place of {plan.database}?")
+        call.confirm(f"Put {plan.backup} in the place of {plan.database}?")
     done = restore(settings, file)
     if call.is_yes:
         _show(call.output, done)

@@ -21,7 +21,7 @@ from upthread.store.address import is_postgres
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import RUN, Needs
-from upthread.surfaces.cli.terminal.input import read_prompt, read_specification, with_agent
+from upthread.surfaces.cli.terminal.input import read_prompt, read_specification
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import (
     counted,
@@ -123,12 +123,11 @@ def main(
 
     needs = Needs(tables=RUN, is_run=True, notice=listener.notice)
     with screen.ended_by_signals():
-        ended = with_agent(call, use, everyone, needs=needs, ask_person=screen.ask_person)
-    _end(workstream, ended, output, is_detached=is_detached)
+        ended = call.with_agent(use, everyone, needs=needs, ask_person=screen.ask_person)
+    code = _end(workstream, ended, output, is_detached=is_detached)
     if tokens_max is not None:
         output.remark(spent_line(workstream, ended.total, tokens_max))
-    is_in_doubt = bool(ended.stands.in_doubt)
-    return shapes.run_exit_code(shapes.run_status(ended.view), is_in_doubt=is_in_doubt)
+    return code
 
 
 def _agents_by_role(given: Sequence[str]) -> tuple[str | None, dict[str, str]]:
@@ -208,25 +207,26 @@ def step_in_words(result: TurnResult) -> tuple[str, str]:
 # --- at the end --------------------------------------------------------------------------------
 
 
-def _end(workstream: str, ended: Ran, output: Output, *, is_detached: bool) -> None:
-    view = ended.view
+def _end(workstream: str, ended: Ran, output: Output, *, is_detached: bool) -> int:
+    """Tell how the run ended or stands; returns the exit code."""
+    view, doubts = ended.view, ended.stands.in_doubt
     if view.open_questions:
         output.json(shapes.waiting(workstream, view))
-    settling = [effects_command(workstream)] if ended.stands.in_doubt else []
+    settling = [effects_command(workstream)] if doubts else []
     commands = [*settling, *next_commands(workstream, view)]
     output.json(
         shapes.ran(workstream, view, ended.total, next_commands=commands, stands=ended.stands)
     )
     status = shapes.run_status(view)
-    is_in_doubt = bool(ended.stands.in_doubt)
-    style = "yellow" if is_in_doubt else _STATUS_STYLES.get(status, "")
-    said = spaced(status) + (", but in doubt" if is_in_doubt else "")
+    style = "yellow" if doubts else _STATUS_STYLES.get(status, "")
+    said = spaced(status) + (", but in doubt" if doubts else "")
     output.row((f"{workstream}: ", "bold"), (said, style))
     if view.ended:
         for evidence in view.ended.evidence:
             output.line(f"  {one_line(evidence)}")
-    write_doubts(output, workstream, ended.stands.in_doubt)
+    write_doubts(output, workstream, doubts)
     if is_detached and status == "running":
         output.line("  left to the workers: upthread ls --workers", "dim")
     else:
         write_next(workstream, view, output)
+    return shapes.run_exit_code(status, is_in_doubt=bool(doubts))

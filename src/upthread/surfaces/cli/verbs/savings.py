@@ -49,10 +49,7 @@ def main(call: Call, *, workstream: str | None, prices: str | None) -> None:
     paid = read_prices(prices) if prices is not None else None
 
     async def use(project: Project) -> list[Delegation]:
-        if workstream is not None:
-            names = [workstream]
-        else:
-            names = [view.workstream.workstream for view in await project.workstreams()]
+        names = [workstream] if workstream is not None else await project.names()
         found: list[Delegation] = []
         for name in names:
             found += await project.with_audit(name, delegations_of)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -66,12 +67,12 @@ class Hit(Struct, frozen=True, kw_only=True):
     speaker: str
     at_ms: int
     text: str
-    directory: str = ""
-    role: str = ""
+    directory: str
+    role: str
     title: str = ""
     address: str = ""
     message: int | None = None
-    resume_command: Command | None = None
+    resume_command: Command | None
     unarchive_command: Command | None = None
 
 
@@ -135,9 +136,15 @@ def main(
     if search.is_full or search.has_left_out:
         call.output.note("there may be more: --all, or more words", "dim")
     passed_over = sum(seen.passed_over.values())
-    result = {"hits": search.told, "passed_over": passed_over}
-    result["is_cut_short"] = seen.is_cut_short
-    call.output.json({"type": "result", "status": "done", **result})
+    call.output.json(
+        {
+            "type": "result",
+            "status": "done",
+            "hits": search.told,
+            "passed_over": passed_over,
+            "is_cut_short": seen.is_cut_short,
+        }
+    )
     if not search.told:
         call.output.remark("nothing was found; all words have to be in one message", "dim")
     if passed_over:
@@ -276,11 +283,12 @@ def own_hits(project: Project, words: Words, forgotten: set[str]) -> Iterator[Hi
 
 def _newest_first(project: Project) -> list[Conversation]:
     store = project.store
-    used: list[tuple[int, int, Conversation]] = []
-    for each in conversations_in(store, project.project_id):
-        for newest in store.messages(each.conversation_id, newest=1):
-            used.append((-newest.recorded_at_ms, len(used), each))
-    return [each for _, _, each in sorted(used)]
+    used = [
+        (newest.recorded_at_ms, each)
+        for each in conversations_in(store, project.project_id)
+        for newest in store.messages(each.conversation_id, newest=1)
+    ]
+    return [each for _, each in sorted(used, key=itemgetter(0), reverse=True)]
 
 
 def _backwards(store: Store, conversation: Conversation, words: Words) -> Iterator[Message]:

@@ -12,7 +12,7 @@ import click
 
 from upthread.agents.registry import seen_way, version_here, version_warning
 from upthread.boundary.own_files import home_directory, persons_home
-from upthread.config import PROJECT_FILE, Settings, read_config, roles_of_agent
+from upthread.config import PROJECT_FILE, read_config, roles_of_agent
 from upthread.core.agents import AGENTS, NATIVE, Agent, name_of
 from upthread.core.decision.handshake import Continuity
 from upthread.core.names import BECAUSE, did_you_mean
@@ -25,13 +25,12 @@ from upthread.surfaces.cli.setup import claude_code, codex, launcher, opencode
 from upthread.surfaces.cli.setup.changes import (
     Change,
     Changes,
-    Environment,
     Installed,
     block_of,
     read_file,
     with_block,
 )
-from upthread.surfaces.cli.terminal.input import can_ask, choose, confirm
+from upthread.surfaces.cli.terminal.input import can_ask, choose
 from upthread.surfaces.cli.terminal.phrases import short_path
 
 TARGETS: Final = {
@@ -101,7 +100,7 @@ def main(
         return
     question = f"{'Change these back' if is_removing else 'Make these changes'}?"
     if needed:
-        confirm(call, question)
+        call.confirm(question)
     _carry_out(agent, home, kept, needed, is_removing=is_removing)
     _tell(call, agent, needed, is_done=True)
     if not is_removing:
@@ -137,10 +136,19 @@ def _show_what_happens(call: Call, agent: str) -> None:
         output.note(TARGETS[agent].then, "yellow")
     if output.is_json:
         return
-    names, unusable = continued_roles(call.trusted_settings(), name_of(agent), os.environ)
+    settings = call.trusted_settings()
+    of_agent = roles_of_agent(name_of(agent), Path(settings.working_directory), os.environ)
+    roles = [role for _, role in of_agent]
+    kept = settings.continued_roles
+    # The roles in the agent's own files, and those that a person turned on.
+    named = {role.name for role in roles if isinstance(role, Role)} - BUILT_IN_ROLES
+    named |= BUILT_IN_ROLES & kept.keys()
+    is_on = (name for name in named if name not in settings.native_roles or name in kept)
+    names = sorted(n for n in is_on if n not in kept or kept[n].continuity != "fresh")
     output.line(f"continued here: {', '.join(names) or 'no role yet'}")
-    for why in unusable:
-        output.line(f"not continued: {why}", "yellow")
+    for role in roles:
+        if isinstance(role, ConfigError) and "role" in role.ids:
+            output.line(f"not continued: {role}", "yellow")
     where = f"in {found.workstream}: {BECAUSE[found.because]}"
     if found.workstream is None:
         where = f"within one session of {agent}; across sessions: upthread use NAME"
@@ -206,36 +214,6 @@ USUAL: Final = "resume"
 """What is offered for a role whose file says nothing: to continue is what people set up for."""
 
 
-def undecided(settings: Settings, before: bytes | None) -> tuple[str, ...]:
-    """Return the roles of this project's own files of which nothing was said yet."""
-    tables = read_config(before or b"", source=PROJECT_FILE).roles
-    said = {name for name, table in tables.items() if table.continuity is not None}
-    return tuple(
-        name
-        for name, role in sorted(settings.native_roles.items())
-        # A shipped role has its continuity from us: a person is asked of their own alone.
-        if role.continuity == "auto" and name not in said and Path(role.source).is_file()
-    )
-
-
-def continued_roles(
-    settings: Settings, agent: str, environment: Environment
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the roles that an agent's calls continue here, and why its other roles are not.
-
-    They are the roles in its own files, and those that a person turned on.
-    """
-    tree = Path(settings.working_directory)
-    found = [role for _, role in roles_of_agent(agent, tree, environment)]
-    named = {role.name for role in found if isinstance(role, Role)} - BUILT_IN_ROLES
-    kept = settings.continued_roles
-    named |= BUILT_IN_ROLES & kept.keys()
-    is_on = (name for name in named if name not in settings.native_roles or name in kept)
-    names = (n for n in is_on if n not in kept or kept[n].continuity != "fresh")
-    unusable = (str(e) for e in found if isinstance(e, ConfigError) and "role" in e.ids)
-    return tuple(sorted(names)), tuple(unusable)
-
-
 def parsed_roles(said: Iterable[str]) -> Mapping[str, str]:
     """Return what `--role NAME=HOW` said, by role. Raises UsageError."""
     found: dict[str, str] = {}
@@ -260,8 +238,13 @@ def role_changes(call: Call, said: Mapping[str, str], *, is_asked: bool) -> Chan
         like = did_you_mean(unknown[0], settings.native_roles)
         raise UsageError(f"there is no role {unknown[0]!r}{like}", hint=f"known roles: {known}")
     told = dict(said)
-    for name in undecided(settings, before):
-        if name not in said:
+    tables = read_config(before or b"", source=PROJECT_FILE).roles
+    # The roles of this project's own files of which nothing was said yet. A shipped role has its
+    # continuity from us: a person is asked of their own alone.
+    for name, role in sorted(settings.native_roles.items()):
+        is_own = role.continuity == "auto" and Path(role.source).is_file()
+        is_said = name in said or (name in tables and tables[name].continuity is not None)
+        if is_own and not is_said:
             told[name] = USUAL  # `--yes` takes what is offered, as Enter does
             if is_asked:
                 question = f"{name}: go on in its earlier session?"

@@ -14,7 +14,7 @@ from upthread.runtime.turns.delegation import TellOptions, TurnResult
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import TURN, Needs
-from upthread.surfaces.cli.terminal.input import read_prompt, with_agent
+from upthread.surfaces.cli.terminal.input import read_prompt
 from upthread.surfaces.cli.terminal.phrases import command, spent_line
 from upthread.surfaces.cli.terminal.screen import Screen
 from upthread.surfaces.cli.terminal.state_lines import write_doubts
@@ -88,13 +88,14 @@ def main(
 
     needs = Needs(tables=TURN, address=address, notice=listener.notice)
     with screen.ended_by_signals():
-        result, total, doubts = with_agent(
-            call, use, agent, needs=needs, ask_person=screen.ask_person
+        result, total, doubts = call.with_agent(
+            use, agent, needs=needs, ask_person=screen.ask_person
         )
     output.json(shapes.turn_ended(result))
     output.json(shapes.told(result, total, in_doubt=doubts))
     screen.end(result)
-    write_doubts(output, result.conversation.key.workstream, doubts, is_beside=True)
+    if doubts:
+        write_doubts(output, result.conversation.key.workstream, doubts, is_beside=True)
     if tokens_max is not None:
         output.remark(spent_line(result.conversation.address, total, tokens_max))
     return shapes.told_exit_code(result, doubts)

@@ -17,8 +17,8 @@ from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import change_of, decide_now, show
 from upthread.surfaces.cli.failures import EXIT_WAITING
-from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, confirm, is_agreed, who_acts
-from upthread.surfaces.cli.terminal.output import members
+from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, is_agreed, who_acts
+from upthread.surfaces.cli.terminal.output import members, members_or_none
 from upthread.surfaces.cli.terminal.phrases import counted, one_line
 
 QUESTION = "Agree to this, exactly as it stands here?"
@@ -77,7 +77,7 @@ def _remove(call: Call) -> int:
     settings = call.trusted_settings()
     decided = decided_of(settings)
     if not call.is_dry_run and decided:
-        confirm(call, "Take all of it back?", declined="")
+        call.confirm("Take all of it back?", declined="")
         take_back(settings, by=who_acts())
     code = _list(call, settings, decided)
     if decided and not call.is_dry_run:
@@ -101,7 +101,7 @@ def _list(call: Call, settings: Settings, decided: Sequence[Consent]) -> int:
     shapes = [
         {
             **members(each, "kind name sha256 is_given decided_at_ms"),
-            "by": members(each.by, "kind name") if each.by else None,
+            "by": members_or_none(each.by, "kind name"),
         }
         for each in decided
     ]

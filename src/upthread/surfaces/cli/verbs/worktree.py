@@ -10,7 +10,6 @@ from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.working_tree.repository import Worktree
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.input import confirm
 from upthread.surfaces.cli.terminal.output import Shape, members
 from upthread.surfaces.cli.terminal.phrases import command
 from upthread.surfaces.cli.terminal.state_lines import write_table
@@ -55,7 +54,7 @@ def _remove(call: Call, workstream: str) -> None:
     branch = f"; its branch {found.branch} stays" if found.branch else ""
     output.line(f"{found.path} is removed with what git ignores there{branch}")
     if not call.is_dry_run:
-        confirm(call, "Remove it?", declined=UNDONE)
+        call.confirm("Remove it?", declined=UNDONE)
         call.with_project(lambda project: project.worktrees.remove(workstream))
     output.json({**_shape(parse_workstream(workstream), found), "is_done": not call.is_dry_run})
     if call.is_dry_run:
