@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
 import re2
-from msgspec import Struct, field
+from msgspec import Struct
 
 from upthread.agent_stores.base import Look, SessionOutline, VendorHistory
 from upthread.agent_stores.lines import (
@@ -268,7 +268,7 @@ class FileWalk(Struct, frozen=True):
 
     agent: str
     look: Look
-    counted: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    counted: set[tuple[str, str]] = set()
 
     def files(self, top: Path, *levels: str, is_ordinary: bool = True) -> Iterator[LineFile]:
         """Yield the files whose names fit a pattern for each level, as `walked` has them."""
@@ -433,10 +433,10 @@ class Plan(Struct):
     """What is to be done, by call id, and what has been met on the way."""
 
     open_calls: set[str]
-    made: set[str] = field(default_factory=set[str])
-    answered: set[str] = field(default_factory=set[str])
-    parents: dict[str, str] = field(default_factory=dict[str, str])
-    edits: list[Edit] = field(default_factory=list[Edit])
+    made: set[str] = set()
+    answered: set[str] = set()
+    parents: dict[str, str] = {}
+    edits: list[Edit] = []
 
     def takes(self, call_id: str) -> bool:
         """Whether a result belongs to a call before it, and is the first."""

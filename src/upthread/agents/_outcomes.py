@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from upthread.agents.base import PromptResult
+from upthread.core.names import rows_by_name
 from upthread.core.types import Outcome
 from upthread.errors import UpstreamError
 
@@ -27,7 +27,7 @@ def words_of_error(message: str, data: object) -> str:
 
 
 _SERVER_ERRORS: Final = range(500, 600)
-_OF_STATUS: Final[Mapping[int, Outcome]] = {
+_OF_STATUS: Final = {
     401: Outcome.AUTH,
     402: Outcome.CREDIT_EXHAUSTED,
     403: Outcome.AUTH,
@@ -62,17 +62,13 @@ _UNPAIRED: Final = re.compile(UNPAIRED_CALL, re.IGNORECASE)
 _INVALID_REQUEST: Final = 400
 _TOO_MANY_REQUESTS: Final = 429
 
-OF_ERROR_KIND: Final[Mapping[str, Outcome]] = {
-    "rate_limit": Outcome.RATE_LIMITED,
-    "billing_error": Outcome.CREDIT_EXHAUSTED,
-    "overloaded": Outcome.TRANSIENT,
-    "server_error": Outcome.TRANSIENT,
-    "authentication_failed": Outcome.AUTH,
-    "oauth_org_not_allowed": Outcome.AUTH,
-    "account_on_hold": Outcome.AUTH,
-    "verification_required": Outcome.AUTH,
-    "cloud_credential_error": Outcome.AUTH,
-}
+OF_ERROR_KIND: Final = rows_by_name(
+    ("rate_limit", Outcome.RATE_LIMITED),
+    ("billing_error", Outcome.CREDIT_EXHAUSTED),
+    ("overloaded server_error", Outcome.TRANSIENT),
+    ("authentication_failed oauth_org_not_allowed account_on_hold", Outcome.AUTH),
+    ("verification_required cloud_credential_error", Outcome.AUTH),
+)
 """What Claude Code calls an error (2.1.330), natively and over ACP."""
 
 ENDED_ITSELF_MAX: Final = 128

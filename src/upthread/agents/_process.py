@@ -34,7 +34,7 @@ from typing import IO, Final, Self, TypeAlias
 
 import anyio
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from upthread.agent_stores.homes import agent_environment
 from upthread.agents._guard import (
@@ -81,7 +81,7 @@ class ChildStart(Struct, frozen=True, kw_only=True):
     working_directory: str
     stderr_path: str | None
     redactor: Redactor | None
-    environment: Environment = field(default_factory=dict[str, str])
+    environment: Environment = {}
     ends_at_eof: bool = True
     starts_in: str = ""
 

@@ -61,7 +61,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from upthread.core.events import AgentEvent, Events
 from upthread.core.roles.limits import NO_LIMITS, RoleLimits
@@ -196,7 +196,7 @@ class OpenRequest(Struct, frozen=True, kw_only=True):
     stderr_path: str | None
     answer_permission: AnswerPermission = nobody_answers
     hold_call: HoldCall | None = None
-    environment: Environment = field(default_factory=dict[str, str])
+    environment: Environment = {}
     start_timeout_s: float = START_TIMEOUT_S
     prompt_timeout_s: float = 3600.0
     cancel_timeout_s: float = 10.0

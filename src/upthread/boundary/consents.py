@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
@@ -327,6 +326,4 @@ CONTENT_BYTES_MAX: Final = 64 * 1024 * 1024
 """Claude Code keeps what it knows of every project in that file."""
 
 _Reader = Callable[[Iterable[Path], Mapping[str, str]], bool]
-_READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
-    {"claude-code": _claude_code, "codex": _codex}
-)
+_READERS: Final = {"claude-code": _claude_code, "codex": _codex}

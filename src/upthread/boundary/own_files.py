@@ -11,10 +11,10 @@ import os
 import sys
 
 from upthread.boundary import files as opener
-from upthread.core.types import Environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
     from typing import Any
 
@@ -22,7 +22,7 @@ _OF_MACOS = "Library/Application Support"
 _NONE = "/nonexistent"  # as Debian writes it down for users without a home
 
 
-def home_path(environment: Environment) -> str:
+def home_path(environment: Mapping[str, str]) -> str:
     """Return where upthread keeps its files: UPTHREAD_HOME, else the platform's data directory.
 
     Raises ConfigError where the person has no home, or UPTHREAD_HOME is not absolute.
@@ -30,7 +30,7 @@ def home_path(environment: Environment) -> str:
     return _chosen(environment, "XDG_DATA_HOME", ".local/share")
 
 
-def configuration_path(environment: Environment) -> str:
+def configuration_path(environment: Mapping[str, str]) -> str:
     """Return the directory of the person's own `config.toml`, as `home_path` does."""
     return _chosen(environment, "XDG_CONFIG_HOME", ".config")
 
@@ -40,7 +40,7 @@ def installed_path(home: Path) -> str:
     return os.path.join(str(home), "hooks", "installed.json")
 
 
-def home_of_hooks(environment: Environment, set_up: str) -> str:
+def home_of_hooks(environment: Mapping[str, str], set_up: str) -> str:
     """Return where upthread's files are for what an agent runs: where `set_up` says, unless told.
 
     What is not absolute is passed over: in here it would be a place in whichever repository the
@@ -50,14 +50,14 @@ def home_of_hooks(environment: Environment, set_up: str) -> str:
     return told if os.path.isabs(told) else set_up
 
 
-def home_directory(environment: Environment) -> Path:
+def home_directory(environment: Mapping[str, str]) -> Path:
     """Return `home_path` as a Path."""
     from pathlib import Path  # see the module
 
     return Path(home_path(environment))
 
 
-def _chosen(environment: Environment, variable: str, usual: str) -> str:
+def _chosen(environment: Mapping[str, str], variable: str, usual: str) -> str:
     if chosen := environment.get("UPTHREAD_HOME"):
         if os.path.isabs(chosen):
             return chosen
@@ -74,7 +74,7 @@ def _chosen(environment: Environment, variable: str, usual: str) -> str:
     return os.path.join(of_all, "upthread")
 
 
-def agents_home(environment: Environment) -> Path:
+def agents_home(environment: Mapping[str, str]) -> Path:
     """Return the home below which agents have their files; one that is not there for none."""
     from pathlib import Path  # see the module
 
@@ -86,7 +86,7 @@ def agents_home(environment: Environment) -> Path:
         return Path(_NONE)
 
 
-def persons_home(environment: Environment) -> str:
+def persons_home(environment: Mapping[str, str]) -> str:
     """Return the person's home directory. Raises ConfigError for a user without one."""
     for home in (environment.get("HOME", ""), os.environ.get("HOME", "")):
         if os.path.isabs(home):

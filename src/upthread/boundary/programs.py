@@ -19,7 +19,6 @@ from contextvars import ContextVar
 
 from upthread.boundary.files import FileRefusedError, read_start
 from upthread.boundary.git.files import GitFileError, common_of, named_in
-from upthread.core.types import Environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def own_file(path: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", path, *arguments)
 
 
-def own_environment(environment: Environment) -> dict[str, str]:
+def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return what a process of our own is given of an environment that is an agent's."""
     kept = {
         name: value
@@ -70,7 +69,7 @@ def own_environment(environment: Environment) -> dict[str, str]:
     return {**kept, "PATH": search_path(environment)}
 
 
-def search_path(environment: Environment, trees: Sequence[str] = ()) -> str:
+def search_path(environment: Mapping[str, str], trees: Sequence[str] = ()) -> str:
     """Return PATH without its relative and its empty entries: those mean the working directory.
 
     Entries in any of `trees` are left out as well.
@@ -80,7 +79,9 @@ def search_path(environment: Environment, trees: Sequence[str] = ()) -> str:
     return os.pathsep.join(kept)
 
 
-def absolute_program(name: str, environment: Environment, *, outside: Sequence[str]) -> str | None:
+def absolute_program(
+    name: str, environment: Mapping[str, str], *, outside: Sequence[str]
+) -> str | None:
     """Return where a program is, None if nowhere; never one in the repositories of `outside`.
 
     `outside` are the directories that are worked in. A program named by its absolute path is the
@@ -95,7 +96,7 @@ def absolute_program(name: str, environment: Environment, *, outside: Sequence[s
     return program_outside(name, environment, trees)
 
 
-def program_outside(name: str, environment: Environment, trees: Sequence[str]) -> str | None:
+def program_outside(name: str, environment: Mapping[str, str], trees: Sequence[str]) -> str | None:
     """Return where a program of a plain name is, None if nowhere but in one of `trees`."""
     for entry in search_path(environment).split(os.pathsep):
         found = os.path.join(entry, name)
@@ -105,7 +106,7 @@ def program_outside(name: str, environment: Environment, trees: Sequence[str]) -
 
 
 def absolute_command(
-    command: Sequence[str], environment: Environment, *, outside: Sequence[str]
+    command: Sequence[str], environment: Mapping[str, str], *, outside: Sequence[str]
 ) -> list[str] | None:
     """Return a command with its program's absolute path, and its interpreter's; None: not found.
 
@@ -316,7 +317,7 @@ def _identity(file: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def environment_of(pid: int) -> Environment:
+def environment_of(pid: int) -> Mapping[str, str]:
     """Return what a process was started with; empty where the system does not tell."""
     raw = _read(f"/proc/{pid}/environ", ENVIRONMENT_BYTES_MAX)
     pairs = (each.partition(b"=") for each in raw.split(b"\0"))

@@ -13,8 +13,7 @@ library.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -282,9 +281,7 @@ _GEMINI: Final = Agent(
     provider="gcp.gemini",
 )
 
-AGENTS: Final = MappingProxyType(
-    {row.name: row for row in (_CLAUDE_CODE, _OPENCODE, _CODEX, _GEMINI)}
-)
+AGENTS: Final = {row.name: row for row in (_CLAUDE_CODE, _OPENCODE, _CODEX, _GEMINI)}
 """Every agent this release knows by name, in the order in which people are shown them."""
 
 
@@ -323,7 +320,7 @@ ActorKind: TypeAlias = Literal["person", "model", "program"]
 
 NAME_CHARACTERS_MAX: Final = 60
 
-MARKS: Final[Mapping[str, str]] = {
+MARKS: Final = {
     **{variable: row.name for row in AGENTS.values() for variable in row.marks},
     "CURSOR_AGENT": "cursor",
     "UPTHREAD_PROCESS_MARK": "an agent that upthread started",
@@ -331,7 +328,7 @@ MARKS: Final[Mapping[str, str]] = {
 }
 """Variables that agents give to what they start, and whose they are."""
 
-_IN_WORDS: Final[dict[ActorKind, str]] = {
+_IN_WORDS: Final = {
     "person": "a person at a terminal",
     "model": "a model",
     "program": "a program, with nobody at a terminal",

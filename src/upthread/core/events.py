@@ -399,8 +399,8 @@ class RunStarted(StoredEvent, frozen=True, kw_only=True):
     specification: str
     pipeline: JsonValue
     iteration: int = 1
-    told: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    agents: Mapping[str, str] = field(default_factory=dict[str, str])
+    told: Mapping[str, tuple[str, ...]] = {}
+    agents: Mapping[str, str] = {}
 
 
 class StepStarted(StoredEvent, frozen=True, kw_only=True):

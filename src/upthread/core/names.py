@@ -20,12 +20,15 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TypeVar
 
 from msgspec import Struct
 
 from upthread.core.types import MAIN_SLOT, ConversationKey, Environment, ProjectId, ProjectIdentity
 from upthread.errors import UsageError
+
+Row = TypeVar("Row")
 
 WORKSTREAM_BYTES_MAX = 200
 ROLE_CHARACTERS_MAX = 64
@@ -408,3 +411,8 @@ def _only(candidates: set[ProjectId], path: str) -> ProjectId | None:
             path=path,
         )
     return next(iter(candidates), None)
+
+
+def rows_by_name(*tables: tuple[str, Row]) -> Mapping[str, Row]:
+    """Return rows by the names they are for: ("scp rsync", ROW) is a row for each of the two."""
+    return {name: row for names, row in tables for name in names.split()}

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, get_args
 
 from msgspec import structs
 
@@ -33,6 +32,8 @@ if TYPE_CHECKING:  # a store loads this module, and no redaction
 NO_EDIT: Final[dict[str, types.JsonValue]] = {}
 """What is left of a person's edit of a briefing."""
 
+Texts: TypeAlias = Mapping[type[Any], tuple[str, ...]]
+"""The names of fields, by the type of what has them."""
 Event = TypeVar("Event", bound=events.TurnEvent | events.RunEvent)
 Kept = TypeVar("Kept")
 Id = TypeVar("Id", bound=str)
@@ -123,34 +124,32 @@ def _is_of(event: events.RunEvent, role: str, asked: set[str]) -> bool:
 # --- records: what of each is ours ---------------------------------------------------------------
 
 
-_OURS: Final[Mapping[type[Any], frozenset[str]]] = MappingProxyType(
-    {
-        types.TextPart: frozenset(),
-        types.ContextPart: frozenset(),
-        types.ReasoningPart: frozenset(),
-        types.ToolCallPart: frozenset(),
-        types.ToolResultPart: frozenset({"child_conversation_id"}),
-        types.FilePart: frozenset(),
-        types.UnknownPart: frozenset(),
-        types.ErasedPart: frozenset({"digest"}),
-        types.Conversation: frozenset(
-            {"conversation_id", "key", "base_name", "parent_conversation_id"}
-        ),
-        types.Link: frozenset({"conversation_id", "agent", "working_directory", "agent_profile"}),
-        Actor: frozenset({"kind"}),
-        ExaminedFile: frozenset({"how", "state", "digest"}),
-        events.Question: frozenset({"question_id", "role"}),
-        events.AgentsCall: frozenset({"agent", "because"}),
-        commands.OpenLink: frozenset(),
-        commands.EndLink: frozenset({"conversation_id"}),
-        commands.RecordQuarantine: frozenset({"turn_id"}),
-        commands.RecordDecision: frozenset({"conversation_id", "decision", "reasons"}),
-        commands.RecordExamined: frozenset({"conversation_id", "turn_id"}),
-        commands.RecordBriefingEdit: frozenset({"conversation_id"}),
-        commands.RecordOnce: frozenset({"project_id", "key", "attempt_id", "state"}),
-        commands.RecordAct: frozenset({"what", "conversation_id", "run_id"}),
-    }
-)
+_OURS: Final[Mapping[type[Any], frozenset[str]]] = {
+    types.TextPart: frozenset(),
+    types.ContextPart: frozenset(),
+    types.ReasoningPart: frozenset(),
+    types.ToolCallPart: frozenset(),
+    types.ToolResultPart: frozenset({"child_conversation_id"}),
+    types.FilePart: frozenset(),
+    types.UnknownPart: frozenset(),
+    types.ErasedPart: frozenset({"digest"}),
+    types.Conversation: frozenset(
+        {"conversation_id", "key", "base_name", "parent_conversation_id"}
+    ),
+    types.Link: frozenset({"conversation_id", "agent", "working_directory", "agent_profile"}),
+    Actor: frozenset({"kind"}),
+    ExaminedFile: frozenset({"how", "state", "digest"}),
+    events.Question: frozenset({"question_id", "role"}),
+    events.AgentsCall: frozenset({"agent", "because"}),
+    commands.OpenLink: frozenset(),
+    commands.EndLink: frozenset({"conversation_id"}),
+    commands.RecordQuarantine: frozenset({"turn_id"}),
+    commands.RecordDecision: frozenset({"conversation_id", "decision", "reasons"}),
+    commands.RecordExamined: frozenset({"conversation_id", "turn_id"}),
+    commands.RecordBriefingEdit: frozenset({"conversation_id"}),
+    commands.RecordOnce: frozenset({"project_id", "key", "attempt_id", "state"}),
+    commands.RecordAct: frozenset({"what", "conversation_id", "run_id"}),
+}
 """Ids, codes and digests that we made, and names that people gave; they stay as they are.
 
 Every other field is a text, and loses its secrets. It is this way round because a field that
@@ -158,12 +157,10 @@ nobody thought of must not be the one that is stored with a secret in it.
 """
 
 
-_TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
-    {
-        record: tuple(name for name in record.__struct_fields__ if name not in ours)
-        for record, ours in _OURS.items()
-    }
-)
+_TEXTS: Final[Texts] = {
+    record: tuple(name for name in record.__struct_fields__ if name not in ours)
+    for record, ours in _OURS.items()
+}
 
 
 def _redacted_record(record: Kept, redactor: Redactor) -> Kept:
@@ -285,61 +282,51 @@ def _outline(report: types.JsonValue) -> types.JsonValue:
     }
 
 
-FIELDS_WITH_TEXT: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
-    {
-        events.AttachFailed: ("detail",),
-        events.RecoveryStarted: ("detail",),
-        events.TurnEnded: ("report", "detail"),
-        events.TurnParked: ("detail",),
-        events.RunStarted: ("specification",),
-        events.StepEnded: ("report", "report_error"),
-        events.QuestionsAsked: ("questions",),
-        events.QuestionAnswered: ("text",),
-        events.AnswerSuggested: ("text",),
-        events.RunParked: ("detail",),
-        events.RunResumed: ("because",),
-        events.RunEnded: ("evidence",),
-    }
-)
+FIELDS_WITH_TEXT: Final[Texts] = {
+    events.AttachFailed: ("detail",),
+    events.RecoveryStarted: ("detail",),
+    events.TurnEnded: ("report", "detail"),
+    events.TurnParked: ("detail",),
+    events.RunStarted: ("specification",),
+    events.StepEnded: ("report", "report_error"),
+    events.QuestionsAsked: ("questions",),
+    events.QuestionAnswered: ("text",),
+    events.AnswerSuggested: ("text",),
+    events.RunParked: ("detail",),
+    events.RunResumed: ("because",),
+    events.RunEnded: ("evidence",),
+}
 """Where events hold what somebody said."""
 
-_CONFIGURED: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
-    {events.RunStarted: ("pipeline",)}
-)
+_CONFIGURED: Final[Texts] = {events.RunStarted: ("pipeline",)}
 """Where they hold configuration: no secret belongs there, and nothing that is to be forgotten.
 """
 
-_GIVEN: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
-    {
-        events.TurnIntended: ("inputs", "call"),
-        events.SessionAttached: ("upstream_session_id",),
-        events.AttachFailed: ("upstream_session_id",),
-        events.TurnEnded: ("surroundings",),
-        events.QuestionAnswered: ("answered_by",),
-        events.AnswerSuggested: ("by",),
-    }
-)
+_GIVEN: Final[Texts] = {
+    events.TurnIntended: ("inputs", "call"),
+    events.SessionAttached: ("upstream_session_id",),
+    events.AttachFailed: ("upstream_session_id",),
+    events.TurnEnded: ("surroundings",),
+    events.QuestionAnswered: ("answered_by",),
+    events.AnswerSuggested: ("by",),
+}
 """Where they hold what an agent, or a client of MCP, calls itself and its sessions."""
 
-_NAMES_OF_TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
-    {
-        kind: (*FIELDS_WITH_TEXT.get(kind, ()), *_CONFIGURED.get(kind, ()), *_GIVEN.get(kind, ()))
-        for kind in (*FIELDS_WITH_TEXT, *_CONFIGURED, *_GIVEN)
-    }
-)
+_NAMES_OF_TEXTS: Final[Texts] = {
+    kind: (*FIELDS_WITH_TEXT.get(kind, ()), *_CONFIGURED.get(kind, ()), *_GIVEN.get(kind, ()))
+    for kind in (*FIELDS_WITH_TEXT, *_CONFIGURED, *_GIVEN)
+}
 
 
 # --- what belongs to no message ----------------------------------------------------------------
 
 
-_IN_INDEX: Final[Mapping[type[Any], dict[str, Any]]] = MappingProxyType(
-    {
-        commands.RecordQuarantine: {"raw": None},
-        # A path is a tool's argument.
-        commands.RecordExamined: {"files": ()},
-        commands.RecordBriefingEdit: {"edit": NO_EDIT},
-    }
-)
+_IN_INDEX: Final[Mapping[type[Any], dict[str, Any]]] = {
+    commands.RecordQuarantine: {"raw": None},
+    # A path is a tool's argument.
+    commands.RecordExamined: {"files": ()},
+    commands.RecordBriefingEdit: {"edit": NO_EDIT},
+}
 """What `index` has in place of what it does not keep."""
 
 
@@ -366,21 +353,17 @@ def _keep_conversation(
     return _with(write, conversation=kept_one)
 
 
-_KEEPERS: Final[Mapping[type[Any], Callable[[Any, types.RecordMode, Redactor], commands.Write]]] = (
-    MappingProxyType(
-        {
-            commands.RecordParts: _keep_parts,
-            commands.RecordTurnEvent: _keep_event,
-            commands.RecordRunEvent: _keep_event,
-            commands.RecordQuarantine: _keep_record,
-            commands.RecordDecision: _keep_record,
-            commands.RecordExamined: _keep_record,
-            commands.RecordBriefingEdit: _keep_record,
-            commands.RecordOnce: _keep_record,
-            commands.OpenConversation: _keep_conversation,
-            commands.OpenLink: _keep_record,
-            commands.EndLink: _keep_record,
-            commands.RecordAct: _keep_record,
-        }
-    )
-)
+_KEEPERS: Final[Mapping[type[Any], Callable[[Any, types.RecordMode, Redactor], commands.Write]]] = {
+    commands.RecordParts: _keep_parts,
+    commands.RecordTurnEvent: _keep_event,
+    commands.RecordRunEvent: _keep_event,
+    commands.RecordQuarantine: _keep_record,
+    commands.RecordDecision: _keep_record,
+    commands.RecordExamined: _keep_record,
+    commands.RecordBriefingEdit: _keep_record,
+    commands.RecordOnce: _keep_record,
+    commands.OpenConversation: _keep_conversation,
+    commands.OpenLink: _keep_record,
+    commands.EndLink: _keep_record,
+    commands.RecordAct: _keep_record,
+}

@@ -9,7 +9,7 @@ strangers are in `detail` alone, and no time is in any of the words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -43,7 +43,7 @@ class State(StrEnum):
     IDLE = "idle"
 
 
-MEANINGS: Final[Mapping[State, str]] = {
+MEANINGS: Final = {
     State.RUNNING: "a living process holds it, and a turn or a run is under way",
     State.WAITING: "it has asked a question that only a person can answer, and nobody has",
     State.PARKED: "it stopped until something has happened outside of it: a limit has passed, "

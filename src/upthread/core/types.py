@@ -11,7 +11,7 @@ from enum import IntEnum, StrEnum
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, NewType, TypeAlias, TypeVar
 
-from msgspec import Struct, field, json
+from msgspec import Struct, json
 
 # --- the nouns ------------------------------------------------------------------------------------
 
@@ -362,7 +362,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     decision: str
     reasons: tuple[str, ...]
     hint: str = ""
-    inputs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    inputs: Mapping[str, JsonValue] = {}
 
 
 # --- reading them ---------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from upthread.agents._outcomes import (
     DETAIL_CHARACTERS_MAX,
@@ -437,8 +437,8 @@ class Quirk(Struct, frozen=True, kw_only=True):
     recognised_by: str
     versions_seen: str
     errors: tuple[ErrorMeaning, ...] = ()
-    environment: Environment = field(default_factory=dict[str, str])
-    client_meta: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    environment: Environment = {}
+    client_meta: Mapping[str, JsonValue] = {}
     has_silent_children: bool = False
     attaches_what_is_gone: bool = False
     store: str = ""
@@ -560,11 +560,11 @@ CONTEXT_NEARLY_FULL: Final = 0.9
 what is kept free for their answer."""
 
 
-_OUTCOME_OF_CODE: Final[Mapping[int, Outcome]] = {
+_OUTCOME_OF_CODE: Final = {
     CODE_NOT_FOUND: Outcome.MISSING,
     CODE_AUTH_REQUIRED: Outcome.AUTH,
 }
-_OUTCOME_OF_KIND: Final[Mapping[str, Outcome]] = {
+_OUTCOME_OF_KIND: Final = {
     # `data.errorKind` of claude-agent-acp 0.100.0 is Claude Code's own kind.
     **OF_ERROR_KIND,
     # Of other agents, and of the rehearsal agent.
@@ -596,7 +596,7 @@ _INVALID_REQUEST: Final = "invalid_request"
 _STATUS_MEMBERS: Final = ("status", "statusCode", "httpStatusCode")
 """Where agents put the provider's HTTP status, beside the error's code itself."""
 
-_OF_STOP_REASON: Final[Mapping[str, tuple[Outcome, str]]] = {
+_OF_STOP_REASON: Final = {
     "end_turn": (Outcome.OK, ""),
     "cancelled": (Outcome.CANCELLED, ""),
     "refusal": (Outcome.OK, f"{REFUSAL}it ended the turn"),

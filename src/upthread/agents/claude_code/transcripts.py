@@ -22,7 +22,7 @@ from pathlib import Path, PurePath
 from sys import maxsize
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from upthread.agent_stores.base import Unreadable, look, outlined
 from upthread.agent_stores.homes import size_of
@@ -191,7 +191,7 @@ class Entry(Struct, kw_only=True):
     is_synthetic: bool = False
     is_beginning: bool = False
     ends: bool = False
-    usage: JsonObject = field(default_factory=dict[str, JsonValue])
+    usage: JsonObject = {}
 
     @property
     def place(self) -> str:
@@ -205,9 +205,9 @@ class Transcript(Struct):
     `pointer` is the entry that the newest `last-prompt` line names, and `pointer_number` that line.
     """
 
-    entries: list[Entry] = field(default_factory=list[Entry])
-    unreadable: list[Unreadable] = field(default_factory=list[Unreadable])
-    last: JsonObject = field(default_factory=dict[str, JsonValue])
+    entries: list[Entry] = []
+    unreadable: list[Unreadable] = []
+    last: JsonObject = {}
     pointer: str = ""
     pointer_number: int = 0
 
@@ -290,10 +290,10 @@ class Branch(Struct):
     another process wrote meanwhile to a branch of its own. `faults` has both as reports.
     """
 
-    sent: list[Entry] = field(default_factory=list[Entry])
-    joined: dict[str, str] = field(default_factory=dict[str, str])
-    beside: set[str] = field(default_factory=set[str])
-    faults: list[Unreadable] = field(default_factory=list[Unreadable])
+    sent: list[Entry] = []
+    joined: dict[str, str] = {}
+    beside: set[str] = set()
+    faults: list[Unreadable] = []
 
 
 def branch_of(read: Transcript) -> Branch:

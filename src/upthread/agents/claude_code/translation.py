@@ -29,7 +29,7 @@ from upthread.agents.base import ALLOW_OR_REJECT, PermissionRequest, PromptResul
 from upthread.core import events
 from upthread.core.codec import AnyJson, member, number_at, object_at, objects_at, text_at, texts_at
 from upthread.core.events import Events, UsageReported, of_session
-from upthread.core.names import ROLE_UNKNOWN
+from upthread.core.names import ROLE_UNKNOWN, rows_by_name
 from upthread.core.quotas import TITLE_CHARACTERS_MAX, Unreadable, unknown
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.text import one_line
@@ -41,15 +41,15 @@ SUBAGENTS: Final = "subagents"
 ENDS: Final = {"completed": "ok", "killed": "cancelled", "stopped": "cancelled"}
 """What the status of a sub-agent that is over means, as outcomes; every other one is unknown."""
 
-_KINDS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("Read", "LS", "NotebookRead"), "read"),
-    **dict.fromkeys(("Edit", "MultiEdit", "Write", "NotebookEdit"), "edit"),
-    **dict.fromkeys(("Bash", "PowerShell", "KillShell"), "execute"),
-    **dict.fromkeys(("Glob", "Grep"), "search"),
-    **dict.fromkeys(("WebFetch", "WebSearch"), "fetch"),
+_KINDS: Final = rows_by_name(
+    ("Read LS NotebookRead", "read"),
+    ("Edit MultiEdit Write NotebookEdit", "edit"),
+    ("Bash PowerShell KillShell", "execute"),
+    ("Glob Grep", "search"),
+    ("WebFetch WebSearch", "fetch"),
     # What a sub-agent does is announced as its own calls.
-    **dict.fromkeys(("Task", "Agent", "TodoWrite"), "think"),
-}
+    ("Task Agent TodoWrite", "think"),
+)
 _PATHS: Final = ("file_path", "notebook_path", "path")
 _TELLING: Final = ("command", *_PATHS, "pattern", "url", "query", "description")
 """The argument a title is made of, the first there is."""
@@ -115,7 +115,7 @@ def request_of(request: AnyJson, session: UpstreamSessionId) -> PermissionReques
 # --- how a turn ended, as an outcome --------------------------------------------------------------
 
 
-_OF_REASON: Final[Mapping[str, Outcome]] = {
+_OF_REASON: Final = {
     "prompt_too_long": Outcome.CONTEXT_FULL,
     # Its own guards against a window that is too full, by their names in 2.1.330; neither could be
     # brought about.

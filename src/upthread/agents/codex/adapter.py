@@ -161,7 +161,7 @@ def _elicited(_told: AnyJson) -> Mapping[str, AnyJson]:
     }
 
 
-_REQUESTS: Final[Mapping[str, _Kind]] = {
+_REQUESTS: Final = {
     "item/commandExecution/requestApproval": _Kind(
         tool_kind="execute",
         title=lambda told: text_at(told, "command") or "a command",

@@ -8,7 +8,6 @@ is completed. Shapes are those of the server's own description (`codex app-serve
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from upthread.agents._outcomes import (
@@ -23,6 +22,7 @@ from upthread.agents.base import PromptResult
 from upthread.core import events
 from upthread.core.codec import AnyJson, member, number_at, object_at, objects_at, text_at, texts_at
 from upthread.core.events import Events
+from upthread.core.names import rows_by_name
 from upthread.core.quotas import TITLE_CHARACTERS_MAX, unknown
 from upthread.core.text import one_line
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
@@ -34,32 +34,29 @@ GIVES_WORK: Final = frozenset({"spawnAgent", "sendInput", "resumeAgent", "follow
 SILENT_ITEMS: Final = frozenset({ACTIVITY, "hookPrompt", "enteredReviewMode", "exitedReviewMode"})
 """Items about Codex's own bookkeeping, not about the conversation: no event."""
 
-KINDS: Final[Mapping[str, str]] = {
-    "commandExecution": "execute",
-    "fileChange": "edit",
-    "mcpToolCall": "other",
-    "dynamicToolCall": "other",
+KINDS: Final = rows_by_name(
+    ("commandExecution", "execute"),
+    ("fileChange", "edit"),
     # It reaches out of the machine; ACP's `search` is one in files.
-    "webSearch": "fetch",
-    "imageView": "read",
-    "imageGeneration": "other",
-    "sleep": "other",
+    ("webSearch", "fetch"),
+    ("imageView", "read"),
+    ("mcpToolCall dynamicToolCall imageGeneration sleep", "other"),
     # What a sub-agent does is announced as its own calls.
-    CALL: "think",
-}
+    (CALL, "think"),
+)
 """ACP's kind of each item that is a call."""
 
-_ACTIONS: Final[Mapping[str, str]] = {"read": "read", "listFiles": "search", "search": "search"}
+_ACTIONS: Final = {"read": "read", "listFiles": "search", "search": "search"}
 """ACP's kind of a command all of whose parts Codex recognised as one of these."""
 
-_STATUSES: Final[Mapping[str, str]] = {
+_STATUSES: Final = {
     "inProgress": "in_progress",
     "completed": "completed",
     "failed": "failed",
     "declined": "failed",
     "interrupted": "failed",
 }
-_PLAN: Final[Mapping[str, str]] = {"inProgress": "in_progress"}
+_PLAN: Final = {"inProgress": "in_progress"}
 
 
 def children_named(item: AnyJson) -> tuple[UpstreamSessionId, ...]:
@@ -132,7 +129,7 @@ def _arguments(item: AnyJson) -> JsonValue:
     return kept or None
 
 
-_ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
+_ARGUMENTS: Final = {
     "commandExecution": ("command", "cwd"),
     "fileChange": ("changes",),
     "mcpToolCall": ("server", "tool", "arguments"),
@@ -239,7 +236,7 @@ def compacted(_item: AnyJson) -> Events:
     return (events.ContextCompacted(),)
 
 
-_STORED: Final[Mapping[str, Callable[[AnyJson], Events]]] = {
+_STORED: Final = {
     "userMessage": user_text,
     "agentMessage": _said_whole,
     "plan": _said_whole,
@@ -256,22 +253,17 @@ _STORED: Final[Mapping[str, Callable[[AnyJson], Events]]] = {
 
 FULL_PERCENT: Final = 100
 
-_OF_KIND: Final[Mapping[str, Outcome]] = {
-    "contextWindowExceeded": Outcome.CONTEXT_FULL,
-    "usageLimitExceeded": Outcome.RATE_LIMITED,
-    "rateLimitExceeded": Outcome.RATE_LIMITED,
+_OF_KIND: Final = rows_by_name(
+    ("contextWindowExceeded", Outcome.CONTEXT_FULL),
+    ("usageLimitExceeded rateLimitExceeded", Outcome.RATE_LIMITED),
     # What a person or their organisation allowed a session to cost: no waiting fills it again.
-    "sessionBudgetExceeded": Outcome.CREDIT_EXHAUSTED,
-    "unauthorized": Outcome.AUTH,
-    "serverOverloaded": Outcome.TRANSIENT,
-    "internalServerError": Outcome.TRANSIENT,
-    "flexUnavailable": Outcome.TRANSIENT,
-    "policyCapacityUnavailable": Outcome.TRANSIENT,
-    "responseStreamDisconnected": Outcome.TRANSIENT,
-    "responseStreamConnectionFailed": Outcome.TRANSIENT,
-    "httpConnectionFailed": Outcome.TRANSIENT,
-    "responseTooManyFailedAttempts": Outcome.TRANSIENT,
-}
+    ("sessionBudgetExceeded", Outcome.CREDIT_EXHAUSTED),
+    ("unauthorized", Outcome.AUTH),
+    ("serverOverloaded internalServerError flexUnavailable", Outcome.TRANSIENT),
+    ("policyCapacityUnavailable responseStreamDisconnected", Outcome.TRANSIENT),
+    ("responseStreamConnectionFailed httpConnectionFailed", Outcome.TRANSIENT),
+    ("responseTooManyFailedAttempts", Outcome.TRANSIENT),
+)
 _REFUSED_BY_PROVIDER: Final = "other"
 """The kind of what the provider says of a request with status 400 (codex 0.169)."""
 

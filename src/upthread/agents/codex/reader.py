@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Final
 
 from upthread.agent_stores.base import (
-    Ending,
     Look,
     SessionOutline,
     Unreadable,
@@ -103,7 +102,7 @@ SPAWN: Final = "spawn_agent"
 UNNAMED_ROLE: Final = "default"
 """How Codex calls a sub-agent whose type the model did not name."""
 
-_ENDINGS: Final[Mapping[str, Ending]] = {
+_ENDINGS: Final = {
     "task_complete": "ended",
     "turn_complete": "ended",
     "task_started": "interrupted",

@@ -37,6 +37,7 @@ from upthread.core.events import (
     ToolCallUpdated,
     UserTextReplayed,
 )
+from upthread.core.names import rows_by_name
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.turns.agent_history import StoredFailure
@@ -274,13 +275,13 @@ def output_text(output: JsonValue) -> str:
 # tells it whole. A call without either end was cut off.
 
 
-_KINDS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("exec_command", "shell", "write_stdin"), "execute"),
-    **dict.fromkeys(("apply_patch",), "edit"),
-    **dict.fromkeys(("view_image",), "read"),
+_KINDS: Final = rows_by_name(
+    ("exec_command shell write_stdin", "execute"),
+    ("apply_patch", "edit"),
+    ("view_image", "read"),
     # What a sub-agent does is announced as its own calls.
-    **dict.fromkeys(("update_plan", "spawn_agent", "send_input", "wait_agent"), "think"),
-}
+    ("update_plan spawn_agent send_input wait_agent", "think"),
+)
 """ACP's kind of a tool that is known by its name alone, since its call never ended."""
 
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)

@@ -57,7 +57,7 @@ from upthread.core.quotas import HISTORY, unknown
 from upthread.core.types import RETRY, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
-_ENDS: Final[Mapping[str, Outcome]] = {
+_ENDS: Final = {
     "completed": Outcome.OK,
     "interrupted": Outcome.CANCELLED,
 }

@@ -50,6 +50,7 @@ from upthread.core.events import (
     UsageReported,
     of_session,
 )
+from upthread.core.names import rows_by_name
 from upthread.core.quotas import TITLE_CHARACTERS_MAX, unknown
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.text import one_line
@@ -61,17 +62,17 @@ SILENT_PARTS: Final = frozenset({"step-start", "step-finish", "snapshot", "patch
 _READ: Final = (("input",), ("cache", "read"), ("cache", "write"))
 """The tokens that a message's request read; `input` has none that a cache held."""
 
-TOOL_KINDS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("read",), "read"),
-    **dict.fromkeys(("edit", "write", "multiedit", "patch", "apply_patch"), "edit"),
-    **dict.fromkeys(("bash",), "execute"),
-    **dict.fromkeys(("grep", "glob", "list", "ls", "codesearch"), "search"),
-    **dict.fromkeys(("webfetch", "websearch"), "fetch"),
-    **dict.fromkeys(("question", "skill", "task", "todoread", "todowrite"), "think"),
-}
+TOOL_KINDS: Final = rows_by_name(
+    ("read", "read"),
+    ("edit write multiedit patch apply_patch", "edit"),
+    ("bash", "execute"),
+    ("grep glob list ls codesearch", "search"),
+    ("webfetch websearch", "fetch"),
+    ("question skill task todoread todowrite", "think"),
+)
 """ACP's kind of each built-in tool and permission; what is not here is `other`."""
 
-STATUSES: Final[Mapping[str, str]] = {
+STATUSES: Final = {
     "pending": "pending",
     "running": "in_progress",
     "completed": "completed",
@@ -275,7 +276,7 @@ RETRY_WAIT_MAX_S: Final = 15.0
 _DECLINED: Final = "ContentFilterError"
 """The model declined to go on; the session is well."""
 
-_OF_NAME: Final[Mapping[str, Outcome]] = {
+_OF_NAME: Final = {
     "ProviderAuthError": Outcome.AUTH,
     "ContextOverflowError": Outcome.CONTEXT_FULL,
     "MessageAbortedError": Outcome.CANCELLED,

@@ -299,7 +299,7 @@ def _is_file_inside(cwd: Path, path: str) -> bool:
         return False
 
 
-ROLES: Final[dict[str, Play]] = {
+ROLES: Final = {
     "clarifier": _clarify,
     "planner": _plan,
     "auditor": _audit,

@@ -21,7 +21,6 @@ from msgspec import Struct
 from upthread.boundary import programs
 from upthread.boundary.git.files import Configuration
 from upthread.boundary.programs import POLL_S, GivenUpError, is_given_up
-from upthread.core.types import Environment
 from upthread.errors import UsageError
 
 TIMEOUT_S = 30.0
@@ -40,7 +39,7 @@ _READ_BYTES = 1 << 20
 
 _INHERITED = ("DEVELOPER_DIR", "HOME", "TMPDIR", "XDG_CONFIG_HOME")
 
-CLOSED: Final[Mapping[str, str]] = {
+CLOSED: Final = {
     "GIT_ALLOW_PROTOCOL": "none",  # a list of protocols with nothing real on it
     "GIT_ASKPASS": "false",
     "GIT_ATTR_NOSYSTEM": "1",
@@ -56,7 +55,7 @@ CLOSED: Final[Mapping[str, str]] = {
 }
 """What git is told in every call: no transports, programs or prompts."""
 
-UNCONFIGURED: Final[Mapping[str, str]] = {
+UNCONFIGURED: Final = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
 }
@@ -89,7 +88,7 @@ def run_git(
     *,
     directory: str,
     outside: Sequence[str],
-    environment: Environment,
+    environment: Mapping[str, str],
     given: bytes = b"",
     until_s: float,
 ) -> Done:

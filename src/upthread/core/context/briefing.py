@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise, takewhile
 from typing import Final
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.core.decision.freshness import CHANGED, NO_CHANGES
 from upthread.core.roles.reports import Report, without_report
@@ -372,7 +372,7 @@ class EditedSection(Struct, frozen=True, kw_only=True):
 class BriefingEdit(Struct, frozen=True, kw_only=True):
     """All that persons have made of a conversation's briefing."""
 
-    sections: Mapping[str, EditedSection] = field(default_factory=dict[str, EditedSection])
+    sections: Mapping[str, EditedSection] = {}
     note: str = ""
 
 

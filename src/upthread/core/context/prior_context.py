@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, islice, zip_longest
 from typing import Final, Literal, TypeAlias, cast
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.core.text import one_line, quoted, shortened
 from upthread.core.types import (
@@ -55,7 +55,7 @@ class Work(Struct, frozen=True, kw_only=True):
     A plan is (entry, status).
     """
 
-    calls: Mapping[TurnId, Sequence[str]] = field(default_factory=dict[TurnId, Sequence[str]])
+    calls: Mapping[TurnId, Sequence[str]] = {}
     plan: Sequence[tuple[str, str]] = ()
 
 

@@ -18,11 +18,11 @@ import functools
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
+from upthread.core.names import rows_by_name
 from upthread.core.outward.calls import commands_of
 from upthread.core.shell.reads import files_read, is_reading_known
 from upthread.core.text import code, item, one_line
@@ -63,25 +63,17 @@ class Examination(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...]
 
 
-_HOW_OF_KIND: Final[Mapping[str, How]] = MappingProxyType(
-    {"read": "read", "edit": "wrote", "delete": "wrote", "move": "wrote"}
+_HOW_OF_KIND: Final[Mapping[str, How]] = rows_by_name(
+    ("read", "read"), ("edit delete move", "wrote")
 )
 """ACP's kinds of tools that examine or change files by name."""
 
-_HOW_OF_TOOL: Final[Mapping[str, How]] = MappingProxyType(
-    {
-        "read": "read",
-        "read_file": "read",
-        "notebookread": "read",
-        "edit": "wrote",
-        "multiedit": "wrote",
-        "notebookedit": "wrote",
-        "write": "wrote",
-        "write_file": "wrote",
-        "replace": "wrote",
-        "apply_patch": "wrote",
-        "patch": "wrote",
-    }
+_HOW_OF_TOOL: Final[Mapping[str, How]] = rows_by_name(
+    ("read read_file notebookread", "read"),
+    (
+        "edit multiedit notebookedit write write_file replace apply_patch patch",
+        "wrote",
+    ),
 )
 """The agents' own tools by name, lower case, where no kind is given: Claude Code 2.1, OpenCode
 1.18, Codex 0.169, Gemini CLI 0.61."""
@@ -92,7 +84,7 @@ PATH_ARGUMENTS: Final = ("file_path", "filePath", "path", "absolute_path", "note
 _DIRECTORY_ARGUMENTS: Final = ("workdir", "cwd", "working_directory", "dir_path")
 """Where tools that run commands have the directory."""
 
-_RANK: Final[Mapping[How, int]] = MappingProxyType({"shown": 0, "read": 1, "wrote": 2, "ran": 2})
+_RANK: Final = {"shown": 0, "read": 1, "wrote": 2, "ran": 2}
 
 RUNNING_KINDS: Final = frozenset({"execute", "other"})
 """Kinds of tools that may change files they do not name."""

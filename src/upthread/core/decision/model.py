@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Member = TypeVar("Member")
 
 
-DECISIONS: Final[dict[str, tuple[str, str]]] = {
+DECISIONS: Final = {
     FIRST: ("new", "role, task"),
     RESUME: ("the current one", "none"),
     RESUME_WITH_UPDATE: ("the current one", "which files changed, new instructions"),

@@ -8,7 +8,7 @@ recovered at most once.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -40,7 +40,7 @@ class RolloverRow(Struct, frozen=True, kw_only=True):
     afterwards: Recovery = Recovery.NONE
 
 
-ROLLOVER: Final[Mapping[Outcome, RolloverRow]] = {
+ROLLOVER: Final = {
     Outcome.OK: RolloverRow(recovery=Recovery.NONE, keeps_session=True, says="it went well"),
     Outcome.MISSING: RolloverRow(
         recovery=Recovery.ROLL_OVER,

@@ -13,12 +13,11 @@ of pydantic-ai's repair (docs/message-history.md, seen 2026-11).
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import dropwhile, groupby
-from types import MappingProxyType
 from typing import Final, TypeAlias, cast
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.core import types
 from upthread.core.events import INTERRUPTED
@@ -60,7 +59,7 @@ class _Item(Struct, kw_only=True):
 class _Work(Struct, kw_only=True):
     """What a rule works on besides the items."""
 
-    changes: list[Change] = field(default_factory=list[Change])
+    changes: list[Change] = []
 
     def note(self, rule: str, item: _Item, what: str) -> None:
         self.changes.append(Change(rule=rule, place=item.place, what=what))
@@ -233,17 +232,15 @@ def _the_user_begins(items: _Items, work: _Work) -> _Items:
     ]
 
 
-RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
-    {
-        "text_is_unicode": _text_is_unicode,
-        # Before all rules that know a call by its id: under one id two calls would share a result.
-        "call_ids_differ": _call_ids_differ,
-        "results_have_their_call": _results_have_their_call,
-        "calls_have_their_result": _calls_have_their_result,
-        "results_stand_after_their_calls": _results_stand_after_their_calls,
-        "the_user_begins": _the_user_begins,
-    }
-)
+RULES: Final = {
+    "text_is_unicode": _text_is_unicode,
+    # Before all rules that know a call by its id: under one id two calls would share a result.
+    "call_ids_differ": _call_ids_differ,
+    "results_have_their_call": _results_have_their_call,
+    "calls_have_their_result": _calls_have_their_result,
+    "results_stand_after_their_calls": _results_stand_after_their_calls,
+    "the_user_begins": _the_user_begins,
+}
 """Every rule of repair, in the order they are applied."""
 
 # Not of a change of form: a model that is told of one looks for a fault that is none.

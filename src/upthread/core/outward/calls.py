@@ -27,9 +27,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from upthread.core.names import folded
+from upthread.core.names import folded, rows_by_name
 from upthread.core.outward.shell_commands import (
     SHELLS,
     ShellCommand,
@@ -37,7 +37,6 @@ from upthread.core.outward.shell_commands import (
     Words,
     commands_in,
     name_of,
-    rows_by_name,
 )
 from upthread.core.shell.call_commands import COMMAND_KEYS
 from upthread.core.text import command
@@ -141,8 +140,8 @@ class Line(Struct, kw_only=True):
     """
 
     name: str
-    operands: list[Word] = field(default_factory=list[Word])
-    options: dict[str, Word] = field(default_factory=dict[str, Word])
+    operands: list[Word] = []
+    options: dict[str, Word] = {}
     directory: str | None = None
 
     def has(self, *names: str) -> bool:
@@ -226,12 +225,12 @@ def _started(words: list[Word]) -> list[Word]:
     return words
 
 
-_STARTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("python", "python3", "py", "pypy3"), ("",)),
-    **dict.fromkeys(("uv", "pdm", "hatch", "pipenv", "rye", "poetry"), ("run",)),
-    **dict.fromkeys(("npx", "bunx", "uvx", "pipx"), ("run", "")),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun", "bundle", "mise"), ("exec", "dlx", "x")),
-}
+_STARTED_BY: Final = rows_by_name(
+    ("python python3 py pypy3", ("",)),
+    ("uv pdm hatch pipenv rye poetry", ("run",)),
+    ("npx bunx uvx pipx", ("run", "")),
+    ("npm pnpm yarn bun bundle mise", ("exec", "dlx", "x")),
+)
 """Programs that only start another one, and after which verbs; empty where none is needed."""
 
 
@@ -280,15 +279,13 @@ _ROWS: Final = [
         line.partition(": ") for line in _TABLE.strip().replace("\n ", " ").splitlines()
     )
 ]
-_NAMES: Final[Mapping[str, str]] = {
+_NAMES: Final = {
     name: spelled.split("/")[0]
     for names, _ in _ROWS
     for spelled in names
     for name in spelled.split("/")
 }
-_VERBS: Final[Mapping[str, frozenset[str]]] = {
-    spelled.split("/")[0]: verbs for names, verbs in _ROWS for spelled in names
-}
+_VERBS: Final = {spelled.split("/")[0]: verbs for names, verbs in _ROWS for spelled in names}
 _LOOKS: Final = (
     r"(alias|auth|browse|checkout|checks|co|completion|config|configure|clone|describe|diff"
     r"|download|explain|extension|get|head|help|history|info|init|list|login|logs?|ls|plan|preview"
@@ -506,7 +503,7 @@ def _by_name(line: Line) -> Actions:
     return (line.action(f"script {name_of(told)}", words[words.index(told) + 1 :]),)
 
 
-_READERS: Final[Mapping[str, Read]] = rows_by_name(
+_READERS: Final = rows_by_name(
     ("git", _git),
     ("gh glab hub tea", _forge),
     ("docker", _docker),
@@ -542,7 +539,7 @@ rsync: -e --rsh --backup-dir --exclude --include --log-file
 """
 """The options of each program that take the next word; another one's words are operands."""
 
-_TAKING: Final[Mapping[str, frozenset[str]]] = {
+_TAKING: Final = {
     name: frozenset(options.split())
     for names, _, options in (
         line.partition(": ") for line in _TAKING_WORDS.replace("\n ", " ").splitlines()

@@ -16,6 +16,7 @@ from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from upthread.core.names import rows_by_name
 from upthread.core.outward.shell_commands import (
     ASSIGNED,
     EVALUATED,
@@ -25,7 +26,6 @@ from upthread.core.outward.shell_commands import (
     commands_written,
     name_of,
     program_of,
-    rows_by_name,
     source_of,
     tree_of,
     without,
@@ -171,11 +171,9 @@ _HARMFUL_VARIABLE: Final = (
     r"|.*(BROWSER|COMMAND|EDITOR|OPT|OPTIONS|PAGER|RUNNER|WRAPPER)|PYTHON(STARTUP|HOME|INSPECT)"
     r"|CC|CXX|RUSTC|GOFLAGS|npm_config_.*|.*_PLUGINS|PS4"
 )
-_STARTERS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("uv", "pdm", "pipenv", "poetry", "rye"), "run"),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bundle"), "exec"),
-    **dict.fromkeys(("npx", "bunx", "uvx"), ""),
-}
+_STARTERS: Final = rows_by_name(
+    ("uv pdm pipenv poetry rye", "run"), ("npm pnpm yarn bundle", "exec"), ("npx bunx uvx", "")
+)
 """Programs that start another one, and after which verb."""
 _PYTHON: Final = r"python[\d.]*"
 _STARTERS_FLAGS: Final = frozenset({"--frozen", "--locked", "--no-sync", "--yes", "-y", "-q", "--"})
@@ -393,7 +391,7 @@ _GIT_CHANGES: Final = {
 _GIT_SENDS_NOTHING: Final = without(
     *("--exec", "--upload-pack", "--output", "--ext-diff", "--open-files-in-pager", "-O")
 )
-_GIT_SECOND: Final[Mapping[Word, frozenset[str]]] = {
+_GIT_SECOND: Final = {
     "config": frozenset({"--get", "--get-all", "--get-regexp", "--list", "-l", "get", "list"}),
     "remote": frozenset({"", "-v", "--verbose", "get-url", "show"}),
     "submodule": frozenset({"", "status"}),

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 Word: TypeAlias = str | None
 Words: TypeAlias = Sequence[Word]
-Row = TypeVar("Row")
 
 SHELLS: Final = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
 
@@ -120,11 +119,6 @@ _ACTING: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 def _first_known(words: Words) -> str:
     """Return the first word, a hole where it is not known, empty where there is none."""
     return "".join(HOLE if word is None else word for word in words[:1])
-
-
-def rows_by_name(*tables: tuple[str, Row]) -> Mapping[str, Row]:
-    """Return rows by the names they are for: ("scp rsync", ROW) is a row for each of the two."""
-    return {name: row for names, row in tables for name in names.split()}
 
 
 def without(*options: str) -> Callable[[Sequence[str]], bool]:
@@ -374,7 +368,7 @@ def _ansi(node: Node) -> Word:
     return re.sub(_ESCAPED, lambda found: _ANSI.get(found[1] or "", ""), source_of(node)[2:-1])
 
 
-_READERS: Final[dict[str, Callable[[Node], Word]]] = {
+_READERS: Final = {
     "word": _plain,
     "number": _plain,
     "raw_string": _raw,

@@ -469,7 +469,7 @@ def painted(pattern: str) -> str:
     return rf"{flags}(?:\b|\\[nrt]|\[[0-9;]{{1,12}}m){secret}"
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final = (
     *(Rule(family=family, pattern=painted(form), check=is_no_example) for family, form in FORMS),
     Rule(family="private-key", pattern=KEY_BLOCK, check=anything, find=key_blocks),
     Rule(family="private-key", pattern=KEY_BODY, check=anything, find=key_middles),

@@ -9,14 +9,13 @@ list only ever takes away: what a file allows is not given, it is only not denie
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from upthread.core.names import folded
+from upthread.core.names import folded, rows_by_name
 from upthread.core.shell.call_commands import CHANGING, EXECUTE, OTHER, STRICTNESS, Rule
 
 Sandbox: TypeAlias = Literal["", "read-only", "workspace-write"]
@@ -29,32 +28,31 @@ BEYOND: Final = "external_directory"
 EDIT_BEYOND: Final = "external_edit"
 """What a call is as well that reaches out of the working tree, or changes something there."""
 
-KINDS_OF_TOOLS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        BASH: EXECUTE,
-        READ: "read",
-        **dict.fromkeys(EDITING, "edit"),
-        **dict.fromkeys(("glob", "grep", "list"), "search"),
-        **dict.fromkeys(("webfetch", "websearch"), "fetch"),
-        **dict.fromkeys(("task", "todowrite"), "think"),
-        **dict.fromkeys(("lsp", "question", "skill"), OTHER),
-    }
+KINDS_OF_TOOLS: Final = rows_by_name(
+    (BASH, EXECUTE),
+    (READ, "read"),
+    (" ".join(EDITING), "edit"),
+    ("glob grep list", "search"),
+    ("webfetch websearch", "fetch"),
+    ("task todowrite", "think"),
+    ("lsp question skill", OTHER),
 )
 """ACP's kind of each tool by the name it has in all files here, which is OpenCode's."""
 
-_ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
+_ALIKE: Final = {
     **{name: (name,) for name in KINDS_OF_TOOLS},
-    **dict.fromkeys(("execcommand", "killbash", "killshell", "localshell", "monitor"), (BASH,)),
-    **dict.fromkeys(("powershell", "shell", "writestdin"), (BASH,)),
-    **dict.fromkeys(("notebookread", "viewimage"), (READ,)),
-    # A patch may make a file as well as change one: either rule holds.
-    **dict.fromkeys(("applypatch", "patch"), EDITING),
-    **dict.fromkeys(("multiedit", "notebookedit"), ("edit",)),
-    **dict.fromkeys(("agent", "spawnagent"), ("task",)),
-    **dict.fromkeys(("todoread", "updateplan"), ("todowrite",)),
-    **dict.fromkeys(("askuserquestion", "requestuserinput"), ("question",)),
-    "codesearch": ("grep",),
-    "ls": ("list",),
+    **rows_by_name(
+        ("execcommand killbash killshell localshell monitor powershell shell writestdin", (BASH,)),
+        ("notebookread viewimage", (READ,)),
+        # A patch may make a file as well as change one: either rule holds.
+        ("applypatch patch", EDITING),
+        ("multiedit notebookedit", ("edit",)),
+        ("agent spawnagent", ("task",)),
+        ("todoread updateplan", ("todowrite",)),
+        ("askuserquestion requestuserinput", ("question",)),
+        ("codesearch", ("grep",)),
+        ("ls", ("list",)),
+    ),
 }
 
 
@@ -117,12 +115,12 @@ def denying(*tools: str, said: tuple[str, ...] = ()) -> RoleLimits:
 NO_LIMITS: Final = RoleLimits()
 
 (_NO_EDITS,) = denying(*EDITING).lists
-_SANDBOXED: Final[Mapping[Sandbox, RuleList]] = {
+_SANDBOXED: Final = {
     "": (),
     "read-only": _NO_EDITS,
     "workspace-write": (),
 }
-_UNSANDBOXED: Final[Mapping[Sandbox, RuleList]] = {
+_UNSANDBOXED: Final = {
     "": (),
     "read-only": (*_NO_EDITS, ToolRule(tool=BASH, word="deny")),
     "workspace-write": (ToolRule(tool=EDIT_BEYOND, word="deny"),),

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct, structs
 
-from upthread.core.names import folded, parse_role, shown
+from upthread.core.names import folded, parse_role, rows_by_name, shown
 from upthread.core.roles.limits import (
     ANY,
     BASH,
@@ -267,9 +267,10 @@ _MARKDOWN_KEYS: Final = frozenset(
 )
 _CODEX_KEYS: Final = frozenset({"approval_policy", "model", "sandbox_mode"})
 _NEARLY: Final = frozenset(
-    {"allowedtools", "approvalpolicy", "deniedtools", "disabledtools", "disallowedtools"}
-    | {"model", "permission", "permissionmode", "permissions", "sandbox", "sandboxmode", "tool"}
-    | {"tools"}
+    """
+    allowedtools approvalpolicy deniedtools disabledtools disallowedtools model permission
+    permissionmode permissions sandbox sandboxmode tool tools
+    """.split()
 )
 """Keys that are, or are meant for, one of a limit; compared without case and marks."""
 
@@ -285,7 +286,7 @@ _BETWEEN: Final = r",(?![^()]*\))|\n"
 """Between two tools of a list in one text; a comma in brackets is part of one."""
 
 _LOOSENS: Final = RoleLimits(not_given=("",))
-_SAID_BY_A_WORD: Final[Mapping[str, Mapping[str, RoleLimits]]] = {
+_SAID_BY_A_WORD: Final = {
     "mode": {
         "primary": NO_LIMITS,
         "all": NO_LIMITS,
@@ -293,8 +294,9 @@ _SAID_BY_A_WORD: Final[Mapping[str, Mapping[str, RoleLimits]]] = {
         "subagent": denying("task", "todowrite", said=("so no task and no todowrite",)),
     },
     "permissionMode": {
-        **dict.fromkeys(("acceptEdits", "auto", "bypassPermissions"), _LOOSENS),
-        **dict.fromkeys(("default", "manual"), NO_LIMITS),
+        **rows_by_name(
+            ("acceptEdits auto bypassPermissions", _LOOSENS), ("default manual", NO_LIMITS)
+        ),
         "dontAsk": RoleLimits(asks_nobody=True),
         # Its own plan mode is not used: it changes what the model is told, and waits for a person.
         "plan": denying(*EDITING, BASH),
@@ -306,7 +308,8 @@ _SAID_BY_A_WORD: Final[Mapping[str, Mapping[str, RoleLimits]]] = {
     },
     "approval_policy": {
         "untrusted": RoleLimits(lists=((ToolRule(tool=BASH, word="ask"),),)),
-        **dict.fromkeys(("on-request", "on-failure"), NO_LIMITS),
+        "on-request": NO_LIMITS,
+        "on-failure": NO_LIMITS,
         "never": _LOOSENS,
     },
 }

@@ -152,15 +152,15 @@ class RunView(Struct, frozen=True, kw_only=True):
     asked_in_vain: int = 0
     is_resumed: bool = False
     asked_next: str = ""
-    handed: Mapping[str, Handed] = field(default_factory=dict[str, Handed])
-    told: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    agents: Mapping[str, str] = field(default_factory=dict[str, str])
+    handed: Mapping[str, Handed] = {}
+    told: Mapping[str, tuple[str, ...]] = {}
+    agents: Mapping[str, str] = {}
     questions: tuple[Question, ...] = ()
-    answers: Mapping[str, str] = field(default_factory=dict[str, str])
-    answered_by: Mapping[str, Actor | None] = field(default_factory=dict[str, "Actor | None"])
-    suggested: Mapping[str, AnswerSuggested] = field(default_factory=dict[str, AnswerSuggested])
+    answers: Mapping[str, str] = {}
+    answered_by: Mapping[str, Actor | None] = {}
+    suggested: Mapping[str, AnswerSuggested] = {}
     suggestions: int = 0
-    rejections: Mapping[str, int] = field(default_factory=dict[str, int])
+    rejections: Mapping[str, int] = {}
     parked: RunParked | None = None
     ended: RunEnded | None = None
 

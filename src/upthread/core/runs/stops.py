@@ -10,7 +10,6 @@ last prompt, whatever came after it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -87,7 +86,7 @@ _ELSE_OF_TEXT: Final = (
     f"{_ELSE}; if a text in the conversation is what is refused, upthread reset begins without it"
 )
 
-_STOPS: Final[Mapping[str, tuple[str, str]]] = {
+_STOPS: Final = {
     Outcome.OK: ("it ended well", ""),
     Outcome.MISSING: ("the agent lost the session during the turn", "tell it again"),
     Outcome.EXPIRED: ("the session has expired", "tell it again"),
@@ -236,7 +235,7 @@ class Ending(Struct, frozen=True, kw_only=True):
 NO_TURN: Final = Ending(is_finished=None, how="no turn yet")
 UNDER_WAY: Final = Ending(is_finished=None, how="under way")
 
-_REPORTED: Final[Mapping[str, str]] = {
+_REPORTED: Final = {
     "done": "finished: done",
     "needs_input": "finished: it asks",
     "blocked": "finished: it is blocked",

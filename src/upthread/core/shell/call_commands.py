@@ -27,7 +27,7 @@ KINDS: Final = frozenset(
 CHANGING: Final = frozenset({"edit", "delete", "move"})
 """The kinds that change files by name."""
 
-STRICTNESS: Final[Mapping[Rule, int]] = {"allow": 0, "ask": 1, "deny": 2}
+STRICTNESS: Final = {"allow": 0, "ask": 1, "deny": 2}
 
 
 # --- whether what an agent said of a call holds a command, wherever it put it ---------------------

@@ -279,7 +279,7 @@ def _laid_together(arguments: Sequence[JsonValue]) -> JsonValue:
 # read but run no commands.
 
 
-_NAMED_BY: Final[Mapping[str, tuple[str, ...]]] = {
+_NAMED_BY: Final = {
     "skill": ("name", "skill"),
     "task": ("subagent_type", "agent_type"),
     "webfetch": ("url",),

@@ -11,7 +11,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -32,11 +31,10 @@ READ_MAX: Final = 64
 class _Reader(Struct, frozen=True, kw_only=True):
     """How a program names what it reads.
 
-    The first `leading` operands are none, unless one of `instead` gave it; each of `taking` takes
-    the next word, and with one of `writing` the program changes what it names.
+    Each of `taking` takes the next word, and with one of `writing` the program changes what it
+    names. Where there is an `instead`, the first operand is a pattern, unless one of these gave it.
     """
 
-    leading: int = 0
     taking: frozenset[str] = frozenset()
     instead: frozenset[str] = frozenset()
     writing: frozenset[str] = frozenset()
@@ -113,7 +111,7 @@ def _after_python(words: Words) -> Words:
 def _operands(words: Words, reader: _Reader) -> list[Word]:
     """Return the words that name what is read; empty where the program changes it."""
     operands: list[Word] = []
-    leading = reader.leading
+    leading = 1 if reader.instead else 0
     waiting = list(words)
     while waiting:
         word = waiting.pop(0)
@@ -135,87 +133,53 @@ def _operands(words: Words, reader: _Reader) -> list[Word]:
     return operands[leading:]
 
 
-_SEARCHING: Final = _Reader(
-    leading=1,
-    instead=frozenset({"-e", "-f", "--regexp", "--file", "--files"}),
-    taking=frozenset(
-        {"-e", "-f", "-m", "-A", "-B", "-C", "-g", "-t", "-T", "-M", "-j", "-r", "-E", "-d", "-D"}
-        | {"--regexp", "--file", "--max-count", "--after-context", "--before-context", "--context"}
-        | {"--glob", "--type", "--type-not", "--include", "--exclude", "--exclude-dir", "--color"}
-        | {"--max-columns", "--threads", "--replace", "--sort", "--iglob", "--max-depth"}
-    ),
-)
-_GREP: Final = _Reader(
-    leading=1,
-    instead=frozenset({"-e", "-f", "--regexp", "--file"}),
-    taking=_SEARCHING.taking - {"-r", "-E", "-g", "-t", "-T", "-M", "-j"},
-)
-_AWK: Final = _Reader(
-    leading=1, instead=frozenset({"-f", "--file"}), taking=frozenset({"-F", "-v", "-f", "--file"})
-)
-_HEAD: Final = _Reader(taking=frozenset({"-n", "-c", "-s", "--lines", "--bytes", "--pid"}))
-_READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
-    {
-        # Each with its own: what takes no word and is held to take one hides a file that was read.
-        **dict.fromkeys(
-            (
-                *("cat", "rev", "less", "more", "most", "zcat", "wc", "comm", "sum", "cksum"),
-                *("md5sum", "sha1sum", "sha256sum", "json.tool", "tokenize", "ast", "csvlook"),
-                "gron",
-            ),
-            _Reader(),
-        ),
-        "tac": _Reader(taking=frozenset({"-s", "--separator"})),
-        "nl": _Reader(
-            taking=frozenset({"-b", "-d", "-f", "-h", "-i", "-l", "-n", "-s", "-v", "-w"})
-        ),
-        "strings": _Reader(taking=frozenset({"-n", "-t", "-e"})),
-        **dict.fromkeys(("expand", "unexpand"), _Reader(taking=frozenset({"-t", "--tabs"}))),
-        "cmp": _Reader(taking=frozenset({"-i", "-n", "--ignore-initial", "--bytes"})),
-        "base64": _Reader(taking=frozenset({"-w", "--wrap"})),
-        **dict.fromkeys(("head", "tail"), _HEAD),
-        **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep"), _GREP),
-        **dict.fromkeys(("rg", "ag", "ack", "ugrep"), _SEARCHING),
-        **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _AWK),
-        "sed": _Reader(
-            leading=1,
-            instead=frozenset({"-e", "-f", "--expression", "--file"}),
-            taking=frozenset({"-e", "-f", "-l", "--expression", "--file"}),
-            writing=frozenset({"-i", "--in-place", "-ni", "-Ei", "-ri"}),
-        ),
-        "perl": _Reader(
-            leading=0,
-            taking=frozenset({"-e", "-ne", "-pe", "-lne", "-E", "-nE", "-M", "-I"}),
-            writing=frozenset({"-i", "-pi", "-ni", "-0pi"}),
-        ),
-        **dict.fromkeys(
-            ("jq", "yq", "xq", "tomlq"),
-            _Reader(
-                leading=1,
-                instead=frozenset({"-f", "--from-file"}),
-                taking=frozenset({"-f", "--from-file", "--indent", "--arg", "--argjson"}),
-                writing=frozenset({"-i", "--inplace"}),
-            ),
-        ),
-        **dict.fromkeys(
-            ("bat", "batcat"),
-            _Reader(taking=frozenset({"-r", "--line-range", "-l", "--language", "--style", "-H"})),
-        ),
-        "cut": _Reader(taking=frozenset({"-d", "-f", "-c", "-b", "--delimiter", "--fields"})),
-        "sort": _Reader(
-            taking=frozenset({"-k", "-t", "-S", "-T", "--key"}), writing=frozenset({"-o"})
-        ),
-        "uniq": _Reader(taking=frozenset({"-f", "-s", "-w"})),
-        "column": _Reader(taking=frozenset({"-s", "-c", "-o", "-N"})),
-        "paste": _Reader(taking=frozenset({"-d"})),
-        "fold": _Reader(taking=frozenset({"-w"})),
-        "fmt": _Reader(taking=frozenset({"-w"})),
-        "pr": _Reader(taking=frozenset({"-l", "-w", "-h"})),
-        "od": _Reader(taking=frozenset({"-A", "-t", "-N", "-j", "-w"})),
-        "xxd": _Reader(taking=frozenset({"-l", "-s", "-c", "-g"}), writing=frozenset({"-r"})),
-        "hexdump": _Reader(taking=frozenset({"-n", "-s", "-e", "-f"})),
-        **dict.fromkeys(("diff", "sdiff", "colordiff"), _Reader(taking=frozenset({"-U", "-x"}))),
-    }
+def _read_readers(rows: str) -> Iterator[tuple[str, _Reader]]:
+    for row in re.split(r"\n(?! )", rows.strip()):
+        names, _, said = row.partition(":")
+        options = (each.split() for each in said.split(";") if each)
+        reader = _Reader(**{name: frozenset(words) for name, *words in options})
+        yield from ((name, reader) for name in names.split())
+
+
+# Each with its own: what takes no word and is held to take one hides a file that was read.
+_READERS: Final = dict(
+    _read_readers("""
+ast cat cksum comm csvlook gron json.tool less md5sum more most rev sha1sum sha256sum sum
+tokenize wc zcat
+tac: taking -s --separator
+nl: taking -b -d -f -h -i -l -n -s -v -w
+strings: taking -n -t -e
+expand unexpand: taking -t --tabs
+cmp: taking -i -n --ignore-initial --bytes
+base64: taking -w --wrap
+head tail: taking -n -c -s --lines --bytes --pid
+grep egrep fgrep zgrep: instead -e -f --regexp --file;
+  taking -e -f -m -A -B -C -d -D --regexp --file --max-count --after-context --before-context
+  --context --glob --type --type-not --include --exclude --exclude-dir --color --max-columns
+  --threads --replace --sort --iglob --max-depth
+rg ag ack ugrep: instead -e -f --regexp --file --files;
+  taking -e -f -m -A -B -C -g -t -T -M -j -r -E -d -D --regexp --file --max-count --after-context
+  --before-context --context --glob --type --type-not --include --exclude --exclude-dir --color
+  --max-columns --threads --replace --sort --iglob --max-depth
+awk gawk mawk nawk: instead -f --file; taking -F -v -f --file
+sed: instead -e -f --expression --file; taking -e -f -l --expression --file;
+  writing -i --in-place -ni -Ei -ri
+perl: taking -e -ne -pe -lne -E -nE -M -I; writing -i -pi -ni -0pi
+jq yq xq tomlq: instead -f --from-file; taking -f --from-file --indent --arg --argjson;
+  writing -i --inplace
+bat batcat: taking -r --line-range -l --language --style -H
+cut: taking -d -f -c -b --delimiter --fields
+sort: taking -k -t -S -T --key; writing -o
+uniq: taking -f -s -w
+column: taking -s -c -o -N
+paste: taking -d
+fold fmt: taking -w
+pr: taking -l -w -h
+od: taking -A -t -N -j -w
+xxd: taking -l -s -c -g; writing -r
+hexdump: taking -n -s -e -f
+diff sdiff colordiff: taking -U -x
+""")
 )
 """The programs that show what is in files, by name. What is not here reads none that is known."""
 
@@ -243,9 +207,7 @@ def _by_source(words: Words) -> list[Word]:
     return [*words[1:2]]
 
 
-_NAMED_BY: Final[Mapping[str, Callable[[Words], list[Word]]]] = MappingProxyType(
-    {"git": _by_git, "dd": _by_dd, "source": _by_source, ".": _by_source}
-)
+_NAMED_BY: Final = {"git": _by_git, "dd": _by_dd, "source": _by_source, ".": _by_source}
 """The programs that name what they read in a way of their own."""
 
 
@@ -270,11 +232,11 @@ def _only_finds(words: Words) -> bool:
 
 
 def _searches_what_is_named(words: Words) -> bool:
-    return "--files" in words or _are_told(_operands(words[1:], _SEARCHING))
+    return "--files" in words or _are_told(_operands(words[1:], _READERS["rg"]))
 
 
 def _greps_what_is_named(words: Words) -> bool:
-    operands = _operands(words[1:], _GREP)
+    operands = _operands(words[1:], _READERS["grep"])
     options = (word for word in words[1:] if word and word.startswith("-"))
     is_deep = any(re.match(_DEEP, each) for each in options)
     return _are_told(operands) if is_deep else None not in operands
@@ -298,28 +260,27 @@ _DEEP: Final = r"-[a-zA-Z]*[rR]|--(?:dereference-)?recursive|-d"
 _READING_MORE: Final = r"getline|system|ARGV"
 _GIT_PATCHES: Final = frozenset({"-p", "-u", "--patch", "-v", "--verbose", "--cc", "-c", "-L"})
 _GIT_VERBS: Final = frozenset(
-    {"add", "branch", "checkout", "clone", "commit", "fetch", "init", "log", "ls-files", "merge"}
-    | {"mv", "pull", "push", "rebase", "remote", "reset", "restore", "rev-parse", "rm", "status"}
-    | {"switch", "tag", "worktree"}
+    """
+    add branch checkout clone commit fetch init log ls-files merge mv pull push rebase remote reset
+    restore rev-parse rm status switch tag worktree
+    """.split()
 )
-_TOLD_BY: Final[Mapping[str, _Tells]] = MappingProxyType(
-    {
-        **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _computes_from_what_is_named),
-        **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep"), _greps_what_is_named),
-        **dict.fromkeys(("rg", "ag", "ack", "ugrep"), _searches_what_is_named),
-        "cd": _goes_to_a_place_that_is_told,
-        "find": _only_finds,
-        "git": _shows_no_content,
-        "perl": lambda _words: False,
-    }
-)
+_TOLD_BY: Final[Mapping[str, _Tells]] = {
+    **dict.fromkeys("awk gawk mawk nawk".split(), _computes_from_what_is_named),
+    **dict.fromkeys("grep egrep fgrep zgrep".split(), _greps_what_is_named),
+    **dict.fromkeys("rg ag ack ugrep".split(), _searches_what_is_named),
+    "cd": _goes_to_a_place_that_is_told,
+    "find": _only_finds,
+    "git": _shows_no_content,
+    "perl": lambda _words: False,
+}
 """The programs whose words have to be looked at: what they may read beside what they name."""
 _READING_NONE: Final = frozenset(
-    {":", "[", "apply_patch", "basename", "break", "chmod", "chown", "continue", "cp", "date", "df"}
-    | {"dirname", "du", "echo", "exit", "export", "false", "kill", "ln", "local", "ls", "mapfile"}
-    | {"mkdir", "mktemp", "mv", "printf", "pwd", "read", "readlink", "realpath", "return", "rm"}
-    | {"rmdir", "seq", "set", "shift", "sleep", "stat", "tee", "test", "touch", "tr", "true"}
-    | {"type", "uname", "unset", "wait", "which", "whoami", "yes"}
+    """
+    : [ apply_patch basename break chmod chown continue cp date df dirname du echo exit export false
+    kill ln local ls mapfile mkdir mktemp mv printf pwd read readlink realpath return rm rmdir seq
+    set shift sleep stat tee test touch tr true type uname unset wait which whoami yes
+    """.split()
 )
 """The programs that show nothing of what is in a file they name."""
 
@@ -327,9 +288,7 @@ _READING_NONE: Final = frozenset(
 # --- by code: in another language, in a loop, in `$(< file)` --------------------------------------
 
 
-LANGUAGES: Final = frozenset(
-    {"python", "python3", "node", "nodejs", "deno", "bun", "ruby", "perl", "php", "lua"}
-)
+LANGUAGES: Final = frozenset("bun deno lua node nodejs perl php python python3 ruby".split())
 
 _OPENED: Final = r"""(?x)
     \b(?:open|Path|read_text|read_bytes|readFile(?:Sync)?|file_get_contents|slurp

@@ -16,10 +16,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.core.codec import objects_at, text_at
 from upthread.core.commands import (
@@ -91,7 +90,7 @@ class Sheet(Struct, kw_only=True):
     turn_id: TurnId
     call_durability: Durability = Durability.PROCESS
     now_ms: int = 0
-    writes: list[Write] = field(default_factory=list[Write])
+    writes: list[Write] = []
 
 
 class OpenCall(Struct, kw_only=True):
@@ -411,14 +410,12 @@ PARALLEL: Final = "parallel"
 UNMATCHED_END: Final = "unmatched_end"
 OPEN_AT_END: Final = "open_at_end"
 
-ALARMS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        NESTED: "a sub-agent called one of its own",
-        PARALLEL: "a sub-agent began while another one ran",
-        UNMATCHED_END: "a sub-agent ended that had not begun",
-        OPEN_AT_END: "the turn ended while a sub-agent ran",
-    }
-)
+ALARMS: Final = {
+    NESTED: "a sub-agent called one of its own",
+    PARALLEL: "a sub-agent began while another one ran",
+    UNMATCHED_END: "a sub-agent ended that had not begun",
+    OPEN_AT_END: "the turn ended while a sub-agent ran",
+}
 """Every alarm, in words."""
 
 _IDLE = TextReceived | UsageReported | TitleChanged | UserTextReplayed

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 import anyio
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from upthread.agents.base import (
     START_TIMEOUT_S,
@@ -56,9 +56,9 @@ class AgentUnderTest(Struct, frozen=True, kw_only=True):
     plain: str = "Say hello."
     unknown_session: str = "ses_0000000000000000000000"
     start_timeout_s: float = START_TIMEOUT_S
-    bad_starts: Mapping[str, AgentAdapter] = field(default_factory=dict[str, AgentAdapter])
-    opaque: Mapping[str, str] = field(default_factory=dict[str, str])
-    outcomes: Mapping[Outcome, str] = field(default_factory=dict[Outcome, str])
+    bad_starts: Mapping[str, AgentAdapter] = {}
+    opaque: Mapping[str, str] = {}
+    outcomes: Mapping[Outcome, str] = {}
     pieces: tuple[str, str] | None = None
     odd_text: tuple[str, str] | None = None
     hang: str | None = None

@@ -22,7 +22,6 @@ from upthread.testing.rehearsal_model.protocol import (
     JsonValue,
     ModelProtocol,
     Reply,
-    Rule,
     Said,
     Speaker,
     as_list,
@@ -189,7 +188,7 @@ def text_is_unicode(body: JsonObject) -> Findings:
             )
 
 
-CHAT_COMPLETIONS_RULES: Final[tuple[Rule, ...]] = (
+CHAT_COMPLETIONS_RULES: Final = (
     there_is_a_message,
     text_is_unicode,
     roles_are_known,

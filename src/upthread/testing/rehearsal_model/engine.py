@@ -65,9 +65,7 @@ class RecordedRequest(Struct, frozen=True, kw_only=True):
 MODEL_ID: Final = "rehearsal-1"
 NOT_JSON: Final = "The body is not a JSON object."
 MODELS_PATH: Final = "/v1/models"
-PROTOCOLS: Final[Mapping[str, ModelProtocol]] = {
-    protocol.path: protocol for protocol in (MESSAGES, CHAT_COMPLETIONS, RESPONSES)
-}
+PROTOCOLS: Final = {protocol.path: protocol for protocol in (MESSAGES, CHAT_COMPLETIONS, RESPONSES)}
 """One entry per protocol; a further one is a module with a `ModelProtocol` and its line here."""
 
 

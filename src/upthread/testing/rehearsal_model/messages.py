@@ -25,7 +25,6 @@ from upthread.testing.rehearsal_model.protocol import (
     JsonValue,
     ModelProtocol,
     Reply,
-    Rule,
     Said,
     as_list,
     as_object,
@@ -81,7 +80,7 @@ def there_is_a_message(body: JsonObject) -> Findings:
 def roles_are_known(body: JsonObject) -> Findings:
     """Roles are `user` and `assistant`; current models take `system` too (API reference, guide)."""
     takes_system = _TAKES_SYSTEM_MESSAGES.fullmatch(as_text(body.get("model")))
-    for index, message in enumerate(objects_in(body.get("messages"))):
+    for index, message in _messages(body):
         role = as_text(message.get("role"))
         if role == "system" and not takes_system:
             yield Found(index, "role 'system' is not supported on this model")
@@ -91,7 +90,7 @@ def roles_are_known(body: JsonObject) -> Findings:
 
 def system_messages_have_content(body: JsonObject) -> Findings:
     """A `system` message holds text or changes of tools, or nothing beside a directive (guide)."""
-    for index, message in enumerate(objects_in(body.get("messages"))):
+    for index, message in _messages(body):
         if message.get("role") != "system" or _is_directive(message):
             continue
         if not message.get("content"):
@@ -188,39 +187,27 @@ def each_tool_use_is_answered_once(body: JsonObject) -> Findings:
 def tool_use_ids_are_unique(body: JsonObject) -> Findings:
     """A `tool_use` id occurs once in the whole history (error text in public issues)."""
     seen: set[str] = set()
-    for turn in _turns(body):
-        for place, block in _of_type(turn, "tool_use"):
-            id_ = as_text(block.get("id"))
-            if id_ in seen:
-                yield Found(
-                    turn.index,
-                    f"messages.{turn.index}.content.{place}: `tool_use` ids must be unique",
-                )
-            seen.add(id_)
+    for index, where, block in _blocks_with(body, "tool_use"):
+        id_ = as_text(block.get("id"))
+        if id_ in seen:
+            yield Found(index, f"{where}: `tool_use` ids must be unique")
+        seen.add(id_)
 
 
 def tool_use_ids_match_the_pattern(body: JsonObject) -> Findings:
     """A `tool_use` id is a-z A-Z 0-9 _ - (error text in public issues)."""
-    for turn in _turns(body):
-        for place, block in _of_type(turn, "tool_use"):
-            if not _ID.fullmatch(as_text(block.get("id"))):
-                yield Found(
-                    turn.index,
-                    f"messages.{turn.index}.content.{place}.tool_use.id: String should match "
-                    "pattern '^[a-zA-Z0-9_-]+$'",
-                )
+    for index, where, block in _blocks_with(body, "tool_use"):
+        if not _ID.fullmatch(as_text(block.get("id"))):
+            yield Found(
+                index, f"{where}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
+            )
 
 
 def tool_input_is_an_object(body: JsonObject) -> Findings:
     """`tool_use.input` is an object, never text (API reference)."""
-    for turn in _turns(body):
-        for place, block in _of_type(turn, "tool_use"):
-            if not isinstance(block.get("input"), dict):
-                yield Found(
-                    turn.index,
-                    f"messages.{turn.index}.content.{place}.tool_use.input: Input should be a "
-                    "valid dictionary",
-                )
+    for index, where, block in _blocks_with(body, "tool_use"):
+        if not isinstance(block.get("input"), dict):
+            yield Found(index, f"{where}.tool_use.input: Input should be a valid dictionary")
 
 
 def tools_are_offered_where_used(body: JsonObject) -> Findings:
@@ -235,15 +222,12 @@ def tools_are_offered_where_used(body: JsonObject) -> Findings:
 
 def text_is_not_empty(body: JsonObject) -> Findings:
     """A text block says something (error texts in public issues)."""
-    for turn in _turns(body):
-        for _place, block in _of_type(turn, "text"):
-            text = as_text(block.get("text"))
-            if not text:
-                yield Found(turn.index, "messages: text content blocks must be non-empty")
-            elif not text.strip():
-                yield Found(
-                    turn.index, "messages: text content blocks must contain non-whitespace text"
-                )
+    for index, _where, block in _blocks_with(body, "text"):
+        text = as_text(block.get("text"))
+        if not text:
+            yield Found(index, "messages: text content blocks must be non-empty")
+        elif not text.strip():
+            yield Found(index, "messages: text content blocks must contain non-whitespace text")
 
 
 def content_is_not_empty(body: JsonObject) -> Findings:
@@ -275,10 +259,7 @@ def final_answer_has_no_trailing_space(body: JsonObject) -> Findings:
 def no_begun_answer_with_thinking(body: JsonObject) -> Findings:
     """With thinking on, the conversation ends with the user (extended thinking guide)."""
     turns = _turns(body)
-    is_on = as_text(as_object(body.get("thinking")).get("type")) in {
-        "enabled",
-        "adaptive",
-    }
+    is_on = as_text(as_object(body.get("thinking")).get("type")) in {"enabled", "adaptive"}
     if is_on and turns and turns[-1].role == "assistant":
         yield Found(
             turns[-1].index,
@@ -289,14 +270,12 @@ def no_begun_answer_with_thinking(body: JsonObject) -> Findings:
 
 def thinking_is_signed_and_unchanged(body: JsonObject) -> Findings:
     """A thinking block comes back with its signature and not one letter changed (guide)."""
-    for turn in _turns(body):
-        for place, block in _of_type(turn, "thinking"):
-            signature = block.get("signature")
-            where = f"messages.{turn.index}.content.{place}"
-            if not isinstance(signature, str) or not signature:
-                yield Found(turn.index, f"{where}.thinking.signature: Field required")
-            elif signature != sign_thinking(as_text(block.get("thinking"))):
-                yield Found(turn.index, f"{where}: Invalid `signature` in `thinking` block")
+    for index, where, block in _blocks_with(body, "thinking"):
+        signature = as_text(block.get("signature"))
+        if not signature:
+            yield Found(index, f"{where}.thinking.signature: Field required")
+        elif signature != sign_thinking(as_text(block.get("thinking"))):
+            yield Found(index, f"{where}: Invalid `signature` in `thinking` block")
 
 
 def thinking_comes_before_tool_use(body: JsonObject) -> Findings:
@@ -304,7 +283,7 @@ def thinking_comes_before_tool_use(body: JsonObject) -> Findings:
 
     Only answers that stand alone are judged: joined ones may think again after a tool use.
     """
-    for index, message in enumerate(objects_in(body.get("messages"))):
+    for index, message in _messages(body):
         kinds = [as_text(block.get("type")) for block in objects_in(message.get("content"))]
         uses = [place for place, kind in enumerate(kinds) if kind == "tool_use"]
         if uses and any(kind in _THINKING for kind in kinds[uses[0] :]):
@@ -332,30 +311,27 @@ def server_tool_pairs_stay_together(body: JsonObject) -> Findings:
 
 def images_have_a_known_type(body: JsonObject) -> Findings:
     """Images are JPEG, PNG, GIF or WebP (vision guide)."""
-    for turn in _turns(body):
-        for place, block in _of_type(turn, "image"):
-            source = as_object(block.get("source"))
-            if (
-                source.get("type") == "base64"
-                and as_text(source.get("media_type")) not in IMAGE_TYPES
-            ):
-                yield Found(
-                    turn.index,
-                    f"messages.{turn.index}.content.{place}.image.source.base64.media_type: Input "
-                    "should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'",
-                )
+    for index, where, block in _blocks_with(body, "image"):
+        source = as_object(block.get("source"))
+        is_known = as_text(source.get("media_type")) in IMAGE_TYPES
+        if source.get("type") == "base64" and not is_known:
+            yield Found(
+                index,
+                f"{where}.image.source.base64.media_type: Input should be 'image/jpeg', "
+                "'image/png', 'image/gif' or 'image/webp'",
+            )
 
 
 def text_is_unicode(body: JsonObject) -> Findings:
     """No lone surrogate: it has no UTF-8 form (error text in anthropics/claude-code issues)."""
-    for index, message in enumerate(objects_in(body.get("messages"))):
+    for index, message in _messages(body):
         if holds_lone_surrogate(message):
             yield Found(
                 index, "The request body is not valid JSON: no low surrogate in string: line 1"
             )
 
 
-MESSAGES_RULES: Final[tuple[Rule, ...]] = (
+MESSAGES_RULES: Final = (
     there_is_a_message,
     text_is_unicode,
     roles_are_known,
@@ -383,7 +359,7 @@ MESSAGES_RULES: Final[tuple[Rule, ...]] = (
 
 def _turns(body: JsonObject) -> list[_Turn]:
     turns: list[_Turn] = []
-    for index, message in enumerate(objects_in(body.get("messages"))):
+    for index, message in _messages(body):
         role = as_text(message.get("role"))
         if _is_directive(message):
             continue  # The model sees nothing of it, so that its neighbours are joined.
@@ -392,6 +368,17 @@ def _turns(body: JsonObject) -> list[_Turn]:
         else:
             turns.append(_Turn(index, role, _blocks_of(message)))
     return turns
+
+
+def _messages(body: JsonObject) -> Iterator[tuple[int, JsonObject]]:
+    return enumerate(objects_in(body.get("messages")))
+
+
+def _blocks_with(body: JsonObject, kind: str) -> Iterator[tuple[int, str, JsonObject]]:
+    """Yield each block of a kind, with the position of its message and the words for its own."""
+    for turn in _turns(body):
+        for place, block in _of_type(turn, kind):
+            yield turn.index, f"messages.{turn.index}.content.{place}", block
 
 
 def _is_directive(message: JsonObject) -> bool:

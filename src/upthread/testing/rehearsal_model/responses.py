@@ -22,7 +22,6 @@ from upthread.testing.rehearsal_model.protocol import (
     JsonValue,
     ModelProtocol,
     Reply,
-    Rule,
     Said,
     ToolCall,
     as_text,
@@ -47,6 +46,7 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ID_LENGTHS: Final = range(1, 65)
 _CALL: Final = re.compile(r"(function|custom_tool|computer|local_shell|shell|apply_patch)_call")
 _OUTPUT: Final = re.compile(_CALL.pattern + "_output")
+_PAIRED: Final = re.compile(_CALL.pattern + "(_output)?")
 
 
 def there_is_an_item(body: JsonObject) -> Findings:
@@ -70,7 +70,7 @@ def each_output_has_its_call(body: JsonObject) -> Findings:
     if body.get("previous_response_id"):
         return
     made: list[tuple[str, JsonValue]] = []
-    for index, item in enumerate(objects_in(body.get("input"))):
+    for index, item in _numbered(body):
         if _CALL.fullmatch(_type(item)):
             made.append((_type(item), item.get("call_id")))
         elif _OUTPUT.fullmatch(_type(item)) and _as_call(item) not in made:
@@ -83,11 +83,10 @@ def each_output_has_its_call(body: JsonObject) -> Findings:
 def ids_are_used_once(body: JsonObject) -> Findings:
     """No call, no output and no item comes twice (API reference, `input`)."""
     seen: set[tuple[str, str]] = set()
-    for index, item in enumerate(objects_in(body.get("input"))):
+    for index, item in _numbered(body):
         kind = _type(item)
-        is_paired = _CALL.fullmatch(kind) or _OUTPUT.fullmatch(kind)
         role = "output" if _OUTPUT.fullmatch(kind) else "call"
-        named = [(role, as_text(item.get("call_id")))] if is_paired else []
+        named = [(role, as_text(item.get("call_id")))] if _PAIRED.fullmatch(kind) else []
         named += [("item", as_text(item.get("id")))] if item.get("id") else []
         for what, id_ in named:
             if (what, id_) in seen:
@@ -97,10 +96,9 @@ def ids_are_used_once(body: JsonObject) -> Findings:
 
 def call_ids_have_a_length(body: JsonObject) -> Findings:
     """A `call_id` is 1 to 64 characters long (API reference, function tool call)."""
-    for index, item in enumerate(objects_in(body.get("input"))):
-        is_paired = _CALL.fullmatch(_type(item)) or _OUTPUT.fullmatch(_type(item))
+    for index, item in _numbered(body):
         length = len(as_text(item.get("call_id")))
-        if is_paired and length not in _ID_LENGTHS:
+        if _PAIRED.fullmatch(_type(item)) and length not in _ID_LENGTHS:
             yield Found(
                 index,
                 f"Invalid 'input[{index}].call_id': expected a string with length 1 to 64, "
@@ -126,14 +124,14 @@ def reasoning_has_its_item(body: JsonObject) -> Findings:
 
 def arguments_are_json_text(body: JsonObject) -> Findings:
     """`arguments` is text that holds a JSON object (API reference, function tool call)."""
-    for index, item in enumerate(objects_in(body.get("input"))):
+    for index, item in _numbered(body):
         if _type(item) == "function_call" and not holds_json_object(as_text(item.get("arguments"))):
             yield Found(index, f"Invalid 'input[{index}].arguments': not a JSON object.")
 
 
 def names_match_the_pattern(body: JsonObject) -> Findings:
     """A function's name is 1 to 64 of a-z A-Z 0-9 _ - (API reference, `tools`)."""
-    for index, item in enumerate(objects_in(body.get("input"))):
+    for index, item in _numbered(body):
         name = as_text(item.get("name"))
         if _type(item) == "function_call" and not _NAME.fullmatch(name):
             yield Found(
@@ -145,7 +143,7 @@ def names_match_the_pattern(body: JsonObject) -> Findings:
 
 def messages_say_something(body: JsonObject) -> Findings:
     """A message has one of four roles, and content (API reference, input message)."""
-    for index, item in enumerate(objects_in(body.get("input"))):
+    for index, item in _numbered(body):
         if _type(item) != "message":
             continue
         if as_text(item.get("role")) not in {"user", "assistant", "system", "developer"}:
@@ -156,12 +154,12 @@ def messages_say_something(body: JsonObject) -> Findings:
 
 def text_is_unicode(body: JsonObject) -> Findings:
     """No lone surrogate: it has no UTF-8 form, and the body is refused as no JSON."""
-    for index, item in enumerate(objects_in(body.get("input"))):
+    for index, item in _numbered(body):
         if holds_lone_surrogate(item):
             yield Found(index, "We could not parse the JSON body of your request.")
 
 
-RESPONSES_RULES: Final[tuple[Rule, ...]] = (
+RESPONSES_RULES: Final = (
     there_is_an_item,
     text_is_unicode,
     each_call_has_its_output,
@@ -173,6 +171,10 @@ RESPONSES_RULES: Final[tuple[Rule, ...]] = (
     names_match_the_pattern,
     messages_say_something,
 )
+
+
+def _numbered(body: JsonObject) -> Iterator[tuple[int, JsonObject]]:
+    return enumerate(objects_in(body.get("input")))
 
 
 def _type(item: JsonObject) -> str:
