@@ -137,7 +137,12 @@ class Leases(Struct, frozen=True):
                     # Here and not later: another task of this process would take it for left over.
                     _HELD_HERE.add((ours.name, ours.token))
                     taken.append(ours)
-                    self._look_under(request, _fence_of(ours))
+                    try:
+                        if request.on_taken is not None:
+                            request.on_taken(_fence_of(ours))
+                    except BaseException:
+                        self._give_back(_fence_of(ours))
+                        raise
                     return ours, True
 
         taken: list[Lease] = []
@@ -146,15 +151,6 @@ class Leases(Struct, frozen=True):
         except BaseException:
             # Taken, and the caller gave up: unknown here it counts as left over, and can be taken.
             _HELD_HERE.difference_update((lease.name, lease.token) for lease in taken)
-            raise
-
-    def _look_under(self, request: LeaseRequest, fence: Fence) -> None:
-        """Look at what is to be looked at under a lease, which is given back where that fails."""
-        try:
-            if request.on_taken is not None:
-                request.on_taken(fence)
-        except BaseException:
-            self._give_back(fence)
             raise
 
     async def _beat(self, fence: Fence) -> None:

@@ -422,7 +422,7 @@ def _is_in(
     return is_own or not own.isdisjoint(homes)
 
 
-# --- the proof that a stream is what was recorded ---------------------------------------------------
+# --- the proof that a stream is what was recorded -------------------------------------------------
 # A read proves the entries that it returns; here a whole stream is proved, its chain, its head and
 # its tags (S9, S33). It is read in pages: it may be larger than memory should hold.
 

@@ -342,8 +342,7 @@ def _verdict(
     if run is None or handed is None or handed.report.verdict is None:
         return None
     # A verdict on reports alone holds whatever the tree is, and asks no git.
-    is_tree_asked = tree is not None and bool(handed.tree_digest)
-    tree_digest = tree() if tree is not None and is_tree_asked else handed.tree_digest
+    tree_digest = tree() if tree is not None and handed.tree_digest else handed.tree_digest
     return VerdictView(
         outcome=handed.report.verdict.result,
         input_digest=handed.input_digest,

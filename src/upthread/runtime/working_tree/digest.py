@@ -65,9 +65,7 @@ def changed_paths(place: GitDirectories) -> list[bytes]:
 
     Raises UsageError and OSError where it cannot be told.
     """
-    tree = _Tree(place, time.monotonic() + DIGEST_TIMEOUT_S)
-    with tree_of(place, tree.commit, timeout_s=DIGEST_TIMEOUT_S) as git:
-        return tree.changed(git, tree.committed(git))
+    return _Tree(place, time.monotonic() + DIGEST_TIMEOUT_S).all_changed()
 
 
 def left_out(directory: str, paths: Iterable[str]) -> frozenset[str]:
