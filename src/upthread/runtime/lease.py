@@ -92,7 +92,9 @@ class Leases(Struct, frozen=True):
         while True:
             # An agent's process shows no heartbeat: only its death frees what it holds (ADR 10).
             is_beating = seen is not None and (seen.holder is None or seen.holder.call is None)
-            stale = seen if is_beating and self._is_stale(seen_at_s) else None
+            stood_still_s = self.system.monotonic_s() - seen_at_s
+            is_stale = is_beating and stood_still_s >= self.times.stale_after_s
+            stale = seen if is_stale else None
             lease, is_ours = await self._try(request, stale)
             if is_ours:
                 return _fence_of(lease)
@@ -110,9 +112,6 @@ class Leases(Struct, frozen=True):
                 request.on_wait(lease)
                 told = True
             await self.system.sleep(self.times.watch_s)
-
-    def _is_stale(self, seen_at_s: float) -> bool:
-        return self.system.monotonic_s() - seen_at_s >= self.times.stale_after_s
 
     async def _try(self, request: LeaseRequest, stale: Lease | None) -> tuple[Lease, bool]:
         """Return the lease, and whether it is ours now."""
@@ -232,12 +231,10 @@ def _one_fenced_error() -> Generator[None]:
         fenced, others = group.split(FencedError)
         if fenced is None or others is not None:
             raise
-        raise _first(fenced) from group
-
-
-def _first(group: BaseExceptionGroup[FencedError]) -> FencedError:
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+        first: BaseException = fenced
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from group
 
 
 def _same(stale: Lease, current: Lease) -> bool:

@@ -189,8 +189,7 @@ def briefing_edit(store: Store, conversation_id: ConversationId) -> tuple[int, B
 
 
 def _first_words(store: Store, conversation_id: ConversationId) -> str:
-    first = store.messages(conversation_id, first=1)
-    return first[0].text if first else ""
+    return next((each.text for each in store.messages(conversation_id, first=1)), "")
 
 
 def _asked(
@@ -260,5 +259,5 @@ def _paths(files: Iterable[ExaminedFile], how: set[str]) -> list[str]:
 
 
 def _last_reply(messages: Sequence[Message]) -> str:
-    replies = [m.text for m in messages if m.speaker is Speaker.ASSISTANT and m.text.strip()]
-    return replies[-1] if replies else ""
+    newest = (m.text for m in reversed(messages) if m.speaker is Speaker.ASSISTANT)
+    return next((text for text in newest if text.strip()), "")

@@ -252,7 +252,7 @@ class EntryLog:
         new = self._minted(old.generation + 1, old.base_name)
         mark_turn, mark_opening = self._turn_in(old.conversation_id, last)
         mark = (NewEntry(value=_REPLACED),)
-        turn_id, turn = _turn(self._system, new.conversation_id, 0)
+        turn_id, turn = self._turn_in(new.conversation_id, 0)
         writes: tuple[Write, ...] = (
             *mark_opening,
             *self._said(old.conversation_id, mark_turn, last, mark),
@@ -267,10 +267,17 @@ class EntryLog:
     def _turn_in(
         self, conversation_id: ConversationId, last: int
     ) -> tuple[TurnId, tuple[Write, ...]]:
-        """Return the turn of this process in a conversation, and what opens it the first time."""
+        """Return the turn of this process in a conversation, and what opens it the first time.
+
+        It is over as soon as it is open: upthread has nothing to go on with.
+        """
         if self._turn is not None and self._turn[0] == conversation_id:
             return self._turn[1], ()
-        return _turn(self._system, conversation_id, last)
+        turn_id, now_ms = TurnId(self._system.new_id("trn")), self._system.now_ms()
+        intended = TurnIntended(decision=FRAMEWORK, reasons=(FRAMEWORK,), prompt_seq=last + 1)
+        ended = TurnEnded(outcome=Outcome.OK, detail="driven by a framework")
+        opened = OpenTurn(turn_id=turn_id, conversation_id=conversation_id, opened_at_ms=now_ms)
+        return turn_id, (opened, *opened.with_events(intended, ended))
 
     def _said(
         self, conversation_id: ConversationId, turn_id: TurnId, last: int, new: Sequence[NewEntry]
@@ -366,17 +373,6 @@ def append_together(appends: Sequence[Append]) -> None:
             for each, (_, turn) in zip(wanted, prepared, strict=True):
                 each.log.follow(turn)
             return
-
-
-def _turn(
-    system: System, conversation_id: ConversationId, last: int
-) -> tuple[TurnId, tuple[Write, ...]]:
-    """Return a turn that is over as soon as it is open: upthread has nothing to go on with."""
-    turn_id, now_ms = TurnId(system.new_id("trn")), system.now_ms()
-    intended = TurnIntended(decision=FRAMEWORK, reasons=(FRAMEWORK,), prompt_seq=last + 1)
-    ended = TurnEnded(outcome=Outcome.OK, detail="driven by a framework")
-    opened = OpenTurn(turn_id=turn_id, conversation_id=conversation_id, opened_at_ms=now_ms)
-    return turn_id, (opened, *opened.with_events(intended, ended))
 
 
 def _name(kind: str) -> str:

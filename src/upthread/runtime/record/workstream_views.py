@@ -229,8 +229,7 @@ class Overview(Struct, frozen=True):
         tree: Callable[[], str] | None,
     ) -> RoleView:
         conversation_id, key = conversation.conversation_id, conversation.key
-        found = self.store.turns(conversation_id, newest=1)
-        turn = found[0] if found else None
+        turn = next(iter(self.store.turns(conversation_id, newest=1)), None)
         events = self.store.turn_events(conversation_id, turn.turn_id) if turn else ()
         last = turns.fold(each.event for each in events) if turn else None
         holder = self._holder(lease_name_of(conversation))

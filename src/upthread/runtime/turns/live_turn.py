@@ -52,7 +52,6 @@ from upthread.core.types import (
     Decision,
     Durability,
     Fence,
-    JsonValue,
     LeaseClaim,
     Link,
     Message,
@@ -563,6 +562,19 @@ def ended_event(live: LiveTurn, result: PromptResult, *, late_events: int = 0) -
     Blocking: asks git.
     """
     recorder, report, fixed = live.recorder, _report(live), _fixed(live)
+    here = surroundings(
+        working_directory=live.working_directory,
+        agent=live.agent,
+        agent_version=live.agent_version,
+        role=live.request.role,
+        at_ms=live.now_ms(),
+    )
+    digest = ""
+    if live.request.is_tree_judged:
+        # Starts git, so that only a role that judges a tree loads it.
+        from upthread.runtime.working_tree.digest import tree_digest  # noqa: PLC0415
+
+        digest = tree_digest(Path(live.working_directory))
     ended = TurnEnded(
         outcome=result.outcome,
         report=msgspec.to_builtins(report) if report else None,
@@ -572,8 +584,8 @@ def ended_event(live: LiveTurn, result: PromptResult, *, late_events: int = 0) -
         tokens_window=recorder.own.tokens_window if recorder else None,
         was_compacted=recorder is not None and recorder.own.was_compacted,
         late_events=late_events,
-        surroundings=_surroundings(live),
-        tree_digest=_tree_digest(live),
+        surroundings=msgspec.to_builtins(here),
+        tree_digest=digest,
         calls_open=calls_open(live.pending),
         tokens_fixed=fixed.count if fixed else None,
         is_fixed_estimated=fixed is not None and fixed.is_estimate,
@@ -670,27 +682,3 @@ def _fixed(live: LiveTurn) -> Tokens | None:
         is_new=view.attached is not None and view.attached.how == "new" and view.sends == 1,
         reply_characters=len(live.reply),
     )
-
-
-def _surroundings(live: LiveTurn) -> JsonValue:
-    """Return what the session works in, as plain data. Blocking."""
-    claim = live.request
-    here = surroundings(
-        working_directory=live.working_directory,
-        agent=claim.agent,
-        agent_version=live.agent_version,
-        role=claim.role,
-        at_ms=live.now_ms(),
-    )
-    data: JsonValue = msgspec.to_builtins(here)
-    return data
-
-
-def _tree_digest(live: LiveTurn) -> str:
-    """Return the digest of what was judged, empty for a turn that judges no tree. Blocking."""
-    if not live.request.is_tree_judged:
-        return ""
-    # Starts git, so that only a role that judges a tree loads it.
-    from upthread.runtime.working_tree.digest import tree_digest  # noqa: PLC0415
-
-    return tree_digest(Path(live.working_directory))

@@ -212,9 +212,7 @@ def recognised_replay(
     for a prompt that arrived and for one that did not.
     """
     message = _prompt_of_session(live)
-    found = NOTHING_RECOGNISED
-    if history is not None:
-        found = _judged(live, message, history)
+    found = NOTHING_RECOGNISED if history is None else _judged(live, message, history)
     if found.recognition is Recognition.UNDECIDABLE and live.view.is_person_asked:
         found = structs.replace(found, recognition=Recognition.INCOMPLETE)
     return message, found
@@ -385,8 +383,7 @@ def earlier_prompts(live: LiveTurn) -> tuple[list[EarlierPrompt], bool]:
 
     With it whether there may be more that is not read.
     """
-    assert live.view.sent is not None
-    last = live.view.sent.prompt_seq
+    last = _sent(live).prompt_seq
     found = live.store.messages(live.conversation_id, newest=EARLIER_MESSAGES_MAX)
     asked = {m.seq: m for m in found if m.speaker is Speaker.USER and m.seq < last}
     prompts: list[EarlierPrompt] = []
@@ -396,8 +393,10 @@ def earlier_prompts(live: LiveTurn) -> tuple[list[EarlierPrompt], bool]:
         ended = turns.fold(events).ended
         was_answered = ended is not None and ended.outcome is Outcome.OK
         # A prompt that is sent again has its number twice, and only the last one was answered.
-        prompts += [EarlierPrompt(asked[seq].sent_text) for seq in sent[:-1]]
-        prompts += [EarlierPrompt(asked[seq].sent_text, was_answered) for seq in sent[-1:]]
+        prompts += [
+            EarlierPrompt(asked[seq].sent_text, was_answered and at == len(sent))
+            for at, seq in enumerate(sent, start=1)
+        ]
     return prompts, len(found) == EARLIER_MESSAGES_MAX
 
 
