@@ -184,8 +184,8 @@ class Savings(Struct, frozen=True, kw_only=True):
     files_again: int
     questions_again: int
     errors: tuple[float, ...]
-    cost: Decimal | None = None
-    cost_told: int = 0
+    cost: Decimal | None
+    cost_told: int
 
     @property
     def median_error(self) -> float | None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from upthread.core.commands import EnqueueTransition, RecordProject
 from upthread.core.types import (
@@ -49,9 +49,9 @@ class ToMove(Struct, frozen=True, kw_only=True):
 
     project_id: ProjectId
     identities: tuple[ProjectIdentity, ...]
-    entries: Counter[str] = field(default_factory=Counter[str])
-    streams: tuple[Head, ...] = ()
-    there: int = 0
+    entries: Counter[str]
+    streams: tuple[Head, ...]
+    there: int
 
     @property
     def left(self) -> int:

@@ -133,7 +133,7 @@ class Decided(Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...]
     price: Price
     changes: tuple[str, ...]
-    was_refused: bool = False
+    was_refused: bool
 
     @property
     def done(self) -> str:

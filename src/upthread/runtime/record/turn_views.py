@@ -316,9 +316,9 @@ class Unseen(Struct, frozen=True, kw_only=True):
     call of theirs is on record; `calls` are on record without what they were.
     """
 
-    turns: int = 0
-    agents: tuple[str, ...] = ()
-    calls: int = 0
+    turns: int
+    agents: tuple[str, ...]
+    calls: int
 
     @property
     def in_words(self) -> str:

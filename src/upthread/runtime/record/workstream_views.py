@@ -79,8 +79,8 @@ class RoleView(Struct, frozen=True, kw_only=True):
     report: Report | None
     verdict: VerdictView | None
     ending: Ending
-    cut_off: CutOffTurn | None = None
-    is_step: bool = False
+    cut_off: CutOffTurn | None
+    is_step: bool
     in_doubt: tuple[RecordedEffect, ...] = ()
 
     @property

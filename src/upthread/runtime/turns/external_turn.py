@@ -86,7 +86,6 @@ from upthread.runtime.turns.delegation import (
     Conversations,
     TellRequest,
     TurnStarted,
-    opening,
 )
 from upthread.runtime.turns.live_turn import CANCELLED, LiveTurn, end_here, end_with, parked_event
 from upthread.runtime.turns.recovery import (
@@ -240,7 +239,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         key = ConversationKey(
             project_id=self.project_id, workstream=workstream, role=MAIN_ROLE, slot=CHILD_SLOT
         )
-        return opening(self.store, key, main_id, now_ms=self.system.now_ms())
+        return self.conversations.opening(key, main_id)
 
     def held_calls(self) -> Iterator[tuple[Lease, Holder, TurnId]]:
         """Yield the leases that agents' processes hold, each with its holder and call's turn."""

@@ -516,7 +516,14 @@ class Database:
             # Synced: the key beside the file is made after the schema. Were the power to take the
             # schema and leave the key, the file would be refused as the remains of a database.
             with self.transaction(is_synced=True):
-                self._make_schema()
+                # Asked again under the lock: another process may have been here.
+                if not self.schema_version():
+                    connection.execute(_SCHEMA.read_text("utf-8"))
+                    connection.execute("INSERT INTO meta (name, value) VALUES ('synced', 0)")
+                    # On the file's first page, so in the transaction: a kill leaves it with its
+                    # schema.
+                    connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+                    connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
 
     def schema_version(self) -> int:
         """Return the version of the file's schema and of its heads, 0 for a file without one."""
@@ -562,15 +569,6 @@ class Database:
                     hint="name a place on a local disk",
                 )
             return
-
-    def _make_schema(self) -> None:
-        """Make the schema. Asked again under the lock: another process may have been here."""
-        if not self.schema_version():
-            self.connection.execute(_SCHEMA.read_text("utf-8"))
-            self.connection.execute("INSERT INTO meta (name, value) VALUES ('synced', 0)")
-            # On the file's first page, so in the transaction: a kill leaves it with its schema.
-            self.connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-            self.connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
 
 
 def end(rows: apsw.Cursor) -> None:
