@@ -91,7 +91,9 @@ def briefing_inputs(
     reports = _reports(store, newest, role, messages)
     is_told = bool(reports) and not is_independent
     return BriefingInputs(
-        goal=run.specification if run else goal_of(_first_words(store, conversation_id)),
+        goal=run.specification
+        if run
+        else goal_of(next((m.text for m in store.messages(conversation_id, first=1)), "")),
         asked=() if is_independent else _asked(store, conversation_id, newest, before_seq),
         reports=reports,
         summary=reports[-1].report.summary if is_told else "",
@@ -186,10 +188,6 @@ def briefing_edit(store: Store, conversation_id: ConversationId) -> tuple[int, B
     if kept is None:
         return 0, BriefingEdit()
     return kept.seq, msgspec.convert(kept.edit, ready(BriefingEdit))
-
-
-def _first_words(store: Store, conversation_id: ConversationId) -> str:
-    return next((each.text for each in store.messages(conversation_id, first=1)), "")
 
 
 def _asked(

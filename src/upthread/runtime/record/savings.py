@@ -297,18 +297,13 @@ def _files_again(branch: Branch) -> Mapping[TurnId, Mapping[str, None]]:
 
 def _questions_again(turn: TurnNode, role: str, asked: set[tuple[str, str]]) -> Iterator[str]:
     """Yield the questions that the role had asked before, word for word but for white space."""
-    for text in _questions(turn):
-        question = (role, " ".join(text.casefold().split()))
-        if question in asked:
-            yield text
-        asked.add(question)
-
-
-def _questions(turn: TurnNode) -> Iterator[str]:
     ended = turn.view.ended
     report = ended.report if ended else None
     questions = report.get("questions") if isinstance(report, Mapping) else None
     for each in questions if isinstance(questions, Sequence) else ():
         text = each.get("text") if isinstance(each, Mapping) else None
         if isinstance(text, str) and text.strip():
-            yield text
+            question = (role, " ".join(text.casefold().split()))
+            if question in asked:
+                yield text
+            asked.add(question)

@@ -234,11 +234,6 @@ class LiveTurn:
         # Of the session that was claimed: one that this turn has made since is on this host.
         return self.inputs.other_host is not None and self.holds_claimed_link
 
-    @property
-    def has_moved(self) -> bool:
-        """Whether the session was opened in another directory than the turn's."""
-        return self.require_link().working_directory != self.working_directory
-
     def open_request(self) -> OpenRequest:
         """Return how to start the agent, with this turn answering for permissions."""
         plain = self.request.open

@@ -535,13 +535,11 @@ class Recording:
                 self._pending.clear()
                 self._is_dirty = False
                 if batch:
-                    await self._system.in_thread(lambda: self._write(batch))
-
-    def _write(self, batch: tuple[Write, ...]) -> None:
-        """Commit a batch, and in the same commit the files it says were examined. Blocking."""
-        # With what names them: a crash between two commits
-        # would leave files read and never examined.
-        self._store.commit((*batch, *self.examined()), fences=self._fences)
+                    # With what names the files that were examined: a crash between two commits
+                    # would leave files read and never examined.
+                    await self._system.in_thread(
+                        lambda: self._store.commit((*batch, *self.examined()), fences=self._fences)
+                    )
 
 
 def held_elsewhere(session: UpstreamSessionId, named_as: str, holder: str = "") -> UpstreamError:

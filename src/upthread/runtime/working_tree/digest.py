@@ -129,11 +129,8 @@ class _Tree:
         links = [path for path, entry in committed.items() if entry.startswith(_GITLINK)]
         # Git compares the commit of such a one alone: what is not committed there, we look for.
         clean = set(links).difference(told)
-        return told + [path for path in links if path in clean and self._is_changed_within(path)]
-
-    def _is_changed_within(self, path: bytes) -> bool:
-        within = self._within(path)
-        return within is not None and bool(within.all_changed())
+        within = {path: self._within(path) for path in links if path in clean}
+        return told + [path for path, tree in within.items() if tree and tree.all_changed()]
 
     def all_changed(self) -> list[bytes]:
         left_s = self._until_s - time.monotonic()

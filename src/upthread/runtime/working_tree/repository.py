@@ -264,7 +264,8 @@ def _facts(place: GitDirectories) -> GitFacts:
     except GitFileError as error:
         fault = f"git cannot read HEAD of {repository}: {error}"
         return GitFacts(repository=repository, fault=fault)
-    branch = _branch_of(head.reference) if head.reference else None
+    named = head.reference or ""
+    branch = named.removeprefix(_HEADS) if named.startswith(_HEADS) else None
     return GitFacts(repository=repository, branch=branch, commit=head.commit)
 
 
@@ -302,10 +303,6 @@ def default_branch(directory: Path) -> str | None:
     except GitFileError as error:
         raise UsageError(str(error), hint=_CURE) from error
     return None
-
-
-def _branch_of(reference: str) -> str | None:
-    return reference.removeprefix(_HEADS) if reference.startswith(_HEADS) else None
 
 
 # --- working trees of their own -------------------------------------------------------------------

@@ -385,7 +385,9 @@ class Database:
         connection = self.connection
         with self.worded("write"):
             try:
-                self._set_synced(is_synced)
+                if self._is_synced is not is_synced:
+                    connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
+                    self._is_synced = is_synced
                 self._queue.enter()
                 connection.execute("BEGIN IMMEDIATE")
                 try:
@@ -465,11 +467,6 @@ class Database:
         with self.worded("close"):
             self.connection.close()
         self._queue.close()
-
-    def _set_synced(self, is_synced: bool) -> None:  # noqa: FBT001  # a setting, not a choice
-        if self._is_synced is not is_synced:
-            self.connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
-            self._is_synced = is_synced
 
     def _suspended_holder(self) -> int | None:
         # SQLite's locks are on the file itself and on the index of its log.
