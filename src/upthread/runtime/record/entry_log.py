@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
@@ -42,7 +42,6 @@ from upthread.core.types import (
     ConversationId,
     ConversationKey,
     Durability,
-    JsonValue,
     Message,
     Outcome,
     Part,
@@ -61,7 +60,7 @@ TEXT_CHARACTERS_MAX: Final = 20_000
 
 ENTRIES_AT_ONCE: Final = 500
 
-_REPLACED: Final[JsonValue] = {"replaced": True}
+_REPLACED: Final = {"replaced": True}
 """Ends a generation. Whoever appends to it in this moment conflicts with it, and looks again."""
 
 
@@ -70,9 +69,12 @@ OwnTurn: TypeAlias = tuple[ConversationId, TurnId]
 
 
 class NewEntry(Struct, frozen=True, kw_only=True):
-    """A value to append. `text` is what was said in it, empty where it says nothing to a person."""
+    """A value to append, which is JSON that its framework alone understands.
 
-    value: JsonValue
+    `text` is what was said in it, empty where it says nothing to a person.
+    """
+
+    value: Any
     text: str = ""
     speaker: Speaker = Speaker.TOOL
 
@@ -85,7 +87,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     """
 
     seq: int
-    value: JsonValue
+    value: Any
     speaker: Speaker = Speaker.TOOL
     told: str = ""
 
