@@ -376,10 +376,10 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         elements = elements_of(self._dumped(value))
         return elements or [self._dumped(each) for each in cast("list[object]", value)]
 
-    def _loaded(self, stored: Typed | list[Typed]) -> object:
+    def _loaded(self, stored: Stored) -> object:
         whole = list_of(stored) if isinstance(stored, list) else stored
         if whole is None:
-            return list(map(self.serde.loads_typed, cast("list[Typed]", stored)))
+            return list(map(self.serde.loads_typed, cast("Sequence[Typed]", stored)))
         return self.serde.loads_typed(whole)
 
     def _said(
