@@ -34,6 +34,7 @@ from upthread.core.decision.words import (
     RESUME_WITH_REPLAY,
     START_FRESH,
     Tokens,
+    fixed_part,
 )
 from upthread.core.events import RecoveryStarted, TurnEnded, TurnEvent, TurnIntended, TurnParked
 from upthread.core.redaction.values import has_placeholder
@@ -671,9 +672,17 @@ def _silence(live: LiveTurn, outcome: Outcome) -> str:
 
 
 def _fixed(live: LiveTurn) -> Tokens | None:
-    view = live.view
-    return live.account.fixed(
-        known=price_in(live.intended.inputs).fixed,
-        is_new=view.attached is not None and view.attached.how == "new" and view.sends == 1,
-        reply_characters=len(live.reply),
+    """Return what the agent reads before our words: seen in a new session, else as it was known."""
+    view, recorder = live.view, live.recorder
+    is_new = view.attached is not None and view.attached.how == "new" and view.sends == 1
+    if not is_new or recorder is None:
+        return price_in(live.intended.inputs).fixed
+    first_read = recorder.counted.usage.first_read
+    # What a session holds has its reply in it; what its first request read has not.
+    reply = 0 if first_read is not None else len(live.reply)
+    return fixed_part(
+        first_read=first_read,
+        # A summary is shorter than what was read at first, and tells nothing of it.
+        held=None if recorder.own.was_compacted else recorder.own.tokens_used,
+        characters=live.account.prompt_characters + reply,
     )

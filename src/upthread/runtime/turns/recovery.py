@@ -445,13 +445,8 @@ def known_children(
 
     An agent may call one again at any time. Blocking.
     """
-    family = {conversation.conversation_id}
     found: list[KnownChild] = []
-    # In the order they were opened, so that whoever called one is in the family before it.
-    for child in store.conversations(conversation.key.project_id, conversation.key.workstream):
-        if child.parent_conversation_id not in family:
-            continue
-        family.add(child.conversation_id)
+    for child in _family(store, conversation):
         last = store.messages(child.conversation_id, newest=CUT_OFF_MESSAGES_MAX) if cut_off else ()
         found += [
             KnownChild(
@@ -465,13 +460,21 @@ def known_children(
     return tuple(found)
 
 
+def _family(store: Store, conversation: Conversation) -> Iterator[Conversation]:
+    """Yield the children of a conversation, and theirs."""
+    family = {conversation.conversation_id}
+    # In the order they were opened, so that whoever called one is in the family before it.
+    for child in store.conversations(conversation.key.project_id, conversation.key.workstream):
+        if child.parent_conversation_id in family:
+            family.add(child.conversation_id)
+            yield child
+
+
 def effects_of_turn(live: LiveTurn) -> tuple[Effect, ...]:
     """Return what this turn and its sub-agents did, or intended to do."""
-    children = known_children(live.store, live.conversation)
-    known = (live.store.conversation(child.conversation_id) for child in children)
     done = recorded_effects(
         live.store,
-        [live.conversation, *dict.fromkeys(filter(None, known))],
+        [live.conversation, *_family(live.store, live.conversation)],
         outward_patterns=live.request.settings.outward_patterns,
         is_asked=lambda turn: turn == live.turn_id,
     )
