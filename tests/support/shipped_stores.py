@@ -16,6 +16,7 @@ from tests.support.postgres_server import as_owner, as_role, database_at, migrat
 from upthread.store.base import Store
 from upthread.store.postgres import PostgresStore
 from upthread.store.sqlite import SqliteStore
+from upthread.store.sqlite.database import Connection
 from upthread.testing.store_conformance import StoreBackend
 from upthread.testing.store_conformance.backend import (
     DAMAGED_MESSAGE,
@@ -51,7 +52,7 @@ _CHANGE: Final = re.compile(r"\{(\w+) to (\w+)\}")
 
 
 def _in_sqlite(place: Path, *statements: str) -> None:
-    connection = apsw.Connection(str(place))
+    connection = cast("Connection", apsw.Connection(str(place)))
     for statement in statements:
         statement = _CHANGE.sub(r"replace(kept, '\1', '\2')", statement)  # noqa: PLW2901
         connection.execute(statement.format("", json="kept"))

@@ -11,7 +11,7 @@ import asyncio
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from agent_framework import (
     HistoryProvider,
@@ -39,14 +39,14 @@ class Snapshots:
     """Snapshots by their id, in the order they were saved. Each is the difference to another."""
 
     def __init__(self) -> None:
-        self.by_id: dict[str, JsonValue] = {}
+        self.by_id: dict[str, Any] = {}
         self.newest = ""
 
     def apply(self, entry: Entry) -> None:
         """Take in a snapshot; one that is saved again stands as the newest."""
         if entry.told:
             return
-        value = cast("dict[str, Any]", entry.value)
+        value = entry.value
         snapshot = applied(self.by_id.get(value["base"], {}), value["changed"])
         self.by_id.pop(value["id"], None)
         self.by_id[value["id"]] = snapshot
@@ -56,7 +56,7 @@ class Snapshots:
         """Return what is appended for a snapshot."""
         difference = changed(self.by_id.get(self.newest, {}), snapshot)
         value = {"id": snapshot_id, "base": self.newest, "changed": difference}
-        return NewEntry(value=cast("JsonValue", value))
+        return NewEntry(value=value)
 
     def without(self, snapshot_id: str) -> Sequence[NewEntry]:
         """Return the entries of all snapshots but one."""
@@ -211,7 +211,7 @@ class UpthreadHistoryProvider(OnRecord, HistoryProvider):
         """Append messages: all of them, or none. Synced."""
         new = [
             NewEntry(
-                value=cast("JsonValue", each.to_dict()),
+                value=each.to_dict(),
                 text=each.text or "",
                 speaker=SPEAKERS.get(str(each.role), Speaker.TOOL),
             )
@@ -234,4 +234,4 @@ def _messages(log: EntryLog) -> Iterator[Message]:
             role = "user" if entry.speaker is Speaker.USER else "assistant"
             yield Message(role, [entry.told])
         else:
-            yield Message.from_dict(cast("dict[str, Any]", entry.value))
+            yield Message.from_dict(entry.value)

@@ -6,11 +6,10 @@ as a class is made from it.
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Final
 
 from agent_framework import AgentSession, SessionStore
 
-from upthread.core.types import JsonValue
 from upthread.integrations.agent_framework import Snapshots
 from upthread.integrations.on_record import Folding, settled
 from upthread.runtime.record.entry_log import EntryLog
@@ -28,12 +27,12 @@ class UpthreadSessionStore(Folding[Snapshots], SessionStore):
         self.validate_session_id(session_id)
         log = self._log(session_id)
         found = await self._look(lambda: self._folds.of(log).fold.by_id.get(session_id))
-        return AgentSession.from_dict(cast("dict[str, Any]", found)) if found else None
+        return AgentSession.from_dict(found) if found else None
 
     async def set(self, session_id: str, session: AgentSession) -> None:
         """Keep a copy of a session in place of the one before. ValueError for a bad id."""
         self.validate_session_id(session_id)
-        snapshot = cast("JsonValue", session.to_dict())
+        snapshot = session.to_dict()
         log = self._log(session_id)
         await settled(self._folds.append, log, lambda at: at.fold.entry(session_id, snapshot))
 

@@ -9,8 +9,8 @@ make them (langgraph-checkpoint 4.3.2). In an entry, which is JSON, the bytes ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, TypeAlias, cast
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -24,7 +24,7 @@ Typed: TypeAlias = tuple[str, bytes]
 
 Version: TypeAlias = str | int | float
 
-Stored: TypeAlias = "Typed | tuple[Typed, ...] | None"
+Stored: TypeAlias = "Typed | list[Typed] | None"
 """A channel's value: whole, or a list by its elements. None: the channel is empty."""
 
 MSGPACK: Final = "msgpack"
@@ -41,7 +41,7 @@ class Told(Struct, frozen=True, omit_defaults=True):
     """
 
     whole: Typed | None = None
-    elements: tuple[Typed, ...] | None = field(default=None, name="list")
+    elements: list[Typed] | None = field(default=None, name="list")
     after: tuple[Version, int] | None = None
 
 
@@ -94,21 +94,20 @@ class CheckpointThread(Struct):
         """Return a channel's value as the next entry has it."""
         if value is None:
             return None
-        if is_typed(value):
-            return Told(cast("Typed", value))
-        elements = cast("tuple[Typed, ...]", value)
+        if not isinstance(value, list):
+            return Told(value)
         base = self.newest.get((namespace, channel))
         before = self.blobs.get((namespace, channel, base)) if base is not None else None
-        if base is None or before is None or is_typed(before):
-            return Told(elements=elements)
-        shared = _shared(cast("tuple[Typed, ...]", before), elements)
-        return Told(elements=elements[shared:], after=(base, shared))
+        if base is None or not isinstance(before, list):
+            return Told(elements=value)
+        shared = _shared(before, value)
+        return Told(elements=value[shared:], after=(base, shared))
 
     # --- the fold --------------------------------------------------------------------------------
 
     def apply(self, appended: Entry) -> None:
         """Take in what was appended. StoreError for what no version of this wrote."""
-        value = cast("Mapping[str, object]", appended.value)
+        value = appended.value
         if "put" in value:
             self.take(msgspec.convert(value, ready(SavedCheckpoint)))
         elif "writes" in value:
@@ -134,8 +133,9 @@ class CheckpointThread(Struct):
         if told.after is None:
             return told.elements
         base, shared = told.after
-        before = cast("tuple[Typed, ...]", self.blobs[namespace, channel, base])
-        return (*before[:shared], *told.elements)
+        before = self.blobs[namespace, channel, base]
+        assert isinstance(before, list), "what follows a list is told after one"
+        return [*before[:shared], *told.elements]
 
     def _take_writes(self, saved: SavedWrites) -> None:
         stored = self.writes.setdefault((saved.namespace, saved.checkpoint_id), {})
@@ -196,23 +196,18 @@ class CheckpointThread(Struct):
             yield SavedWrites(*key, writes)
 
 
-def is_typed(value: object) -> bool:
-    """Return whether a stored value is whole, and no list by its elements."""
-    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
-
-
-def elements_of(whole: Typed) -> tuple[Typed, ...]:
+def elements_of(whole: Typed) -> list[Typed]:
     """Return a serialized list by its elements, empty where it cannot be cut.
 
     JsonPlusSerializer writes MessagePack (4.3.2), where an array is its elements one after another.
     """
     kind, content = whole
     if kind != MSGPACK:
-        return ()
+        return []
     try:
-        return tuple((ELEMENT, bytes(each)) for each in _CUT.decode(content))
+        return [(ELEMENT, bytes(each)) for each in _CUT.decode(content)]
     except msgspec.MsgspecError:  # a serializer of somebody's that calls something else so
-        return ()
+        return []
 
 
 def list_of(elements: Sequence[Typed]) -> Typed | None:

@@ -25,7 +25,7 @@ from claude_agent_sdk.types import (
     SessionSummaryEntry,
 )
 
-from upthread.core.types import JsonValue, Speaker
+from upthread.core.types import Speaker
 from upthread.integrations.on_record import SPEAKERS, Folding, Followed, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
@@ -46,8 +46,8 @@ class Transcript:
         """Take in a batch. What others said in the conversation is none of the transcript."""
         if entry.told:
             return
-        value = cast("dict[str, Any]", entry.value)
-        self.key = cast("SessionKey", value["key"])
+        value = entry.value
+        self.key = value["key"]
         self.mtime_ms = value["mtime"]
         self.summary = value["summary"]
         batch: list[SessionStoreEntry] = value["entries"]
@@ -85,7 +85,7 @@ class UpthreadSessionStore(Folding[Transcript], SessionStore):
                 "summary": None if key.get("subpath") else {**summary, "mtime": mtime_ms},
             }
             text, speaker = _said(new)
-            return NewEntry(value=cast("JsonValue", value), text=text, speaker=speaker)
+            return NewEntry(value=value, text=text, speaker=speaker)
 
         self._folds.append(self._log(key), batch)
 

@@ -166,7 +166,10 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
         attempts = await _attempts(up, address, options.key)
         found = attempts[0] if attempts else None
         if found is not None and _is_answered(found, text, options):
-            return _told_before(address, text, found)
+            decided = found.view.intended
+            assert decided is not None
+            ids = found.said[0].conversation_id, found.turn_id
+            return _receipt(address, text, ids, decided, reply_in(found.said))
         # In a sibling, if the turn was diverted to one.
         told_to = found.role.address if found else address
         # A turn is recorded before anything is sent: without one, no agent has the prompt. With one
@@ -276,13 +279,6 @@ async def _told(up: Project, address: str, text: str, result: TurnResult, key: s
             error.hint = f"mend that{BEGIN_AGAIN}; {error.hint}"
             error.is_retried = False
     raise error
-
-
-def _told_before(address: str, text: str, found: _Attempt) -> JsonValue:
-    decided = found.view.intended
-    assert decided is not None
-    ids = found.said[0].conversation_id, found.turn_id
-    return _receipt(address, text, ids, decided, reply_in(found.said))
 
 
 def _in_words(reply: str) -> str:

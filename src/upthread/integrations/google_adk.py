@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from google.adk.errors._stale_session_error import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
@@ -29,7 +29,7 @@ from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
 
 from upthread.client.framework_record import FrameworkRecord
-from upthread.core.types import JsonValue, Speaker
+from upthread.core.types import Speaker
 from upthread.errors import UsageError
 from upthread.integrations.json_delta import copied
 from upthread.integrations.on_record import Folds, Followed, OnRecord, settled
@@ -61,7 +61,7 @@ class StoredSession:
         """Take in what created it, an event, or a change of shared state."""
         if entry.told:
             return
-        value = cast("dict[str, Any]", entry.value)
+        value = entry.value
         if "created" in value:
             self.app_name, self.user_id, self.session_id = value["created"]
             self.last_update_time = value["at"]
@@ -121,7 +121,7 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
                 raise AlreadyExistsError(f"Session with id {place[2]} already exists.")
             at = platform_time.get_time()
             value = {"created": list(place), "at": at, "state": deltas["session"]}
-            return NewEntry(value=cast("JsonValue", value))
+            return NewEntry(value=value)
 
         self._folds.append(log, created, beside=self._shared(place, deltas))
         return self._session(self._folds.of(log), None)
@@ -191,9 +191,7 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
                 return None
             self._require_current(session, followed)
             value = {"event": told, "state": deltas["session"]}
-            return NewEntry(
-                value=cast("JsonValue", value), text=_said(event), speaker=_speaker(event)
-            )
+            return NewEntry(value=value, text=_said(event), speaker=_speaker(event))
 
         stands = self._folds.append(log, appended, beside=self._shared(place, deltas))
         if stands is None:
@@ -232,7 +230,7 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
         return [
             Append(
                 log=self._shared_log(app_name, owner),
-                entries=(NewEntry(value=cast("JsonValue", {"state": delta})),),
+                entries=(NewEntry(value={"state": delta}),),
             )
             for owner, delta in ((None, deltas["app"]), (user_id, deltas["user"]))
             if delta

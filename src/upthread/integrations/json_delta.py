@@ -7,20 +7,18 @@ other for all JSON, which a property test says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
-from upthread.core.types import JsonValue
-
-SAME: Final[JsonValue] = 0
+SAME: Final = 0
 """A difference is 0 for none, else an object with one key: `v` a new value; `l` of a list, how many
 elements stay and those after; `o` of an object, its changed members and the names of those that
 went."""
 
 
-def changed(before: JsonValue, after: JsonValue) -> JsonValue:
+def changed(before: Any, after: Any) -> Any:
     """Return what makes `after` of `before`."""
     if isinstance(before, list) and isinstance(after, list):
         return _changed_list(before, after)
@@ -29,37 +27,34 @@ def changed(before: JsonValue, after: JsonValue) -> JsonValue:
     return SAME if _is_same(before, after) else {"v": after}
 
 
-def applied(before: JsonValue, difference: JsonValue) -> JsonValue:
+def applied(before: Any, difference: Any) -> Any:
     """Return what a difference makes of a value. What has not changed is shared with it."""
     if difference == SAME and not isinstance(difference, Mapping):
         return before
-    told = cast("Mapping[str, JsonValue]", difference)
-    if "v" in told:
-        return told["v"]
-    if "l" in told:
-        kept, new = cast("tuple[int, Sequence[JsonValue]]", told["l"])
-        return [*cast("Sequence[JsonValue]", before)[:kept], *new]
-    members, gone = cast("tuple[Mapping[str, JsonValue], Sequence[str]]", told["o"])
-    old = cast("Mapping[str, JsonValue]", before)
-    left = {name: value for name, value in old.items() if name not in set(gone)}
+    if "v" in difference:
+        return difference["v"]
+    if "l" in difference:
+        kept, new = difference["l"]
+        return [*before[:kept], *new]
+    members, gone = difference["o"]
     return {
-        **left,
+        **{name: value for name, value in before.items() if name not in set(gone)},
         **{
-            name: applied(old[name], each) if name in old else cast("Any", each)["v"]
+            name: applied(before[name], each) if name in before else each["v"]
             for name, each in members.items()
         },
     }
 
 
-def _changed_list(before: Sequence[JsonValue], after: Sequence[JsonValue]) -> JsonValue:
+def _changed_list(before: list[Any], after: list[Any]) -> Any:
     most = min(len(before), len(after))
     kept = next((at for at in range(most) if not _is_same(before[at], after[at])), most)
     if kept == len(before) == len(after):
         return SAME
-    return {"l": [kept, list(after[kept:])]}
+    return {"l": [kept, after[kept:]]}
 
 
-def _changed_object(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> JsonValue:
+def _changed_object(before: dict[str, Any], after: dict[str, Any]) -> Any:
     members = {
         name: difference
         for name, value in after.items()
@@ -70,19 +65,17 @@ def _changed_object(before: Mapping[str, JsonValue], after: Mapping[str, JsonVal
     return {"o": [members, gone]} if members or gone else SAME
 
 
-def _is_same(one: JsonValue, other: JsonValue) -> bool:
+def _is_same(one: Any, other: Any) -> bool:
     """As `==`, but that 1, 1.0 and True are three: a value comes back as the type it was."""
     if type(one) is not type(other):
         return False
     if isinstance(one, list):
-        others = cast("list[JsonValue]", other)
-        return len(one) == len(others) and all(map(_is_same, one, others))
+        return len(one) == len(other) and all(map(_is_same, one, other))
     if isinstance(one, dict):
-        members = cast("dict[str, JsonValue]", other)
-        return one.keys() == members.keys() and all(
-            _is_same(value, members[name]) for name, value in one.items()
+        return one.keys() == other.keys() and all(
+            _is_same(value, other[name]) for name, value in one.items()
         )
-    return one == other
+    return bool(one == other)
 
 
 def copied(value: Any) -> Any:

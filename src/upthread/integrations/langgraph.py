@@ -46,7 +46,6 @@ from upthread.integrations.checkpoint_log import (
     Stored,
     Typed,
     elements_of,
-    is_typed,
     list_of,
 )
 from upthread.integrations.on_record import Folds, Followed, OnRecord, settled
@@ -375,16 +374,13 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
             return self._dumped(value)
         # All at once, and cut into its elements: ten thousand calls take three times as long.
         elements = elements_of(self._dumped(value))
-        return elements or tuple(self._dumped(each) for each in cast("list[object]", value))
+        return elements or [self._dumped(each) for each in cast("list[object]", value)]
 
     def _loaded(self, stored: Stored) -> object:
-        if is_typed(stored):
-            return self.serde.loads_typed(cast("Typed", stored))
-        elements = cast("tuple[Typed, ...]", stored)
-        whole = list_of(elements)
-        if whole is not None:
-            return self.serde.loads_typed(whole)
-        return [self.serde.loads_typed(each) for each in elements]
+        whole = list_of(stored) if isinstance(stored, list) else stored
+        if whole is None:
+            return list(map(self.serde.loads_typed, cast("Sequence[Typed]", stored)))
+        return self.serde.loads_typed(whole)
 
     def _said(
         self,

@@ -22,7 +22,7 @@ from agents.memory.session_settings import (
 )
 
 from upthread.client.framework_record import FrameworkRecord
-from upthread.core.types import JsonValue, Speaker
+from upthread.core.types import Speaker
 from upthread.integrations.json_delta import copied
 from upthread.integrations.on_record import SPEAKERS, Folds, Followed, OnRecord, settled
 from upthread.runtime.record.entry_log import Entry, NewEntry
@@ -46,7 +46,7 @@ class ItemLog:
             role = "user" if entry.speaker is Speaker.USER else "assistant"
             self._add(cast("TResponseInputItem", {"role": role, "content": entry.told}), None)
             return
-        value = cast("dict[str, Any]", entry.value)
+        value = entry.value
         if "popped" in value:
             at = self.own.index(value["popped"])
             del self.items[at], self.own[at]
@@ -144,9 +144,7 @@ class UpthreadSession(OnRecord):
 def _entry(item: TResponseInputItem) -> NewEntry:
     value = cast("dict[str, Any]", item)
     speaker = SPEAKERS.get(value.get("role", ""), Speaker.TOOL)
-    return NewEntry(
-        value={"item": cast("JsonValue", item)}, text=_said(value.get("content")), speaker=speaker
-    )
+    return NewEntry(value={"item": item}, text=_said(value.get("content")), speaker=speaker)
 
 
 def _said(content: object) -> str:

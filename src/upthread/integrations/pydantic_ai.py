@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 from pydantic_ai.conversation_store import (
@@ -20,7 +20,7 @@ from pydantic_ai.conversation_store import (
 )
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
-from upthread.core.types import JsonValue, Speaker
+from upthread.core.types import Speaker
 from upthread.errors import StoreError
 from upthread.integrations.on_record import Folding, Followed, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
@@ -42,7 +42,7 @@ class SavedConversation:
         """Take in a save. What others said in the conversation is none of it."""
         if entry.told:
             return
-        value = cast("dict[str, Any]", entry.value)
+        value = entry.value
         self.record = value["record"]
         self.entries.update((each["id"], each) for each in value["entries"])
 
@@ -114,7 +114,7 @@ class UpthreadConversationStore(Folding[SavedConversation], ConversationStore):
             entries = self._with_shared(record, saved, new)
             value = {"record": RECORD.dump_python(record, mode="json"), "entries": entries}
             speaker = _speaker(new_entries)
-            return NewEntry(value=cast("JsonValue", value), text=text, speaker=speaker)
+            return NewEntry(value=value, text=text, speaker=speaker)
 
         self._folds.append(log, save)
 

@@ -92,7 +92,9 @@ class Leases(Struct, frozen=True):
         while True:
             # An agent's process shows no heartbeat: only its death frees what it holds (ADR 10).
             is_beating = seen is not None and (seen.holder is None or seen.holder.call is None)
-            stale = seen if is_beating and self._is_stale(seen_at_s) else None
+            stood_still_s = self.system.monotonic_s() - seen_at_s
+            is_stale = is_beating and stood_still_s >= self.times.stale_after_s
+            stale = seen if is_stale else None
             lease, is_ours = await self._try(request, stale)
             if is_ours:
                 return _fence_of(lease)
@@ -110,9 +112,6 @@ class Leases(Struct, frozen=True):
                 request.on_wait(lease)
                 told = True
             await self.system.sleep(self.times.watch_s)
-
-    def _is_stale(self, seen_at_s: float) -> bool:
-        return self.system.monotonic_s() - seen_at_s >= self.times.stale_after_s
 
     async def _try(self, request: LeaseRequest, stale: Lease | None) -> tuple[Lease, bool]:
         """Return the lease, and whether it is ours now."""
@@ -137,7 +136,12 @@ class Leases(Struct, frozen=True):
                     # Here and not later: another task of this process would take it for left over.
                     _HELD_HERE.add((ours.name, ours.token))
                     taken.append(ours)
-                    self._look_under(request, _fence_of(ours))
+                    try:
+                        if request.on_taken is not None:
+                            request.on_taken(_fence_of(ours))
+                    except BaseException:
+                        self._give_back(_fence_of(ours))
+                        raise
                     return ours, True
 
         taken: list[Lease] = []
@@ -146,15 +150,6 @@ class Leases(Struct, frozen=True):
         except BaseException:
             # Taken, and the caller gave up: unknown here it counts as left over, and can be taken.
             _HELD_HERE.difference_update((lease.name, lease.token) for lease in taken)
-            raise
-
-    def _look_under(self, request: LeaseRequest, fence: Fence) -> None:
-        """Look at what is to be looked at under a lease, which is given back where that fails."""
-        try:
-            if request.on_taken is not None:
-                request.on_taken(fence)
-        except BaseException:
-            self._give_back(fence)
             raise
 
     async def _beat(self, fence: Fence) -> None:
@@ -236,12 +231,10 @@ def _one_fenced_error() -> Generator[None]:
         fenced, others = group.split(FencedError)
         if fenced is None or others is not None:
             raise
-        raise _first(fenced) from group
-
-
-def _first(group: BaseExceptionGroup[FencedError]) -> FencedError:
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+        first: BaseException = fenced
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from group
 
 
 def _same(stale: Lease, current: Lease) -> bool:

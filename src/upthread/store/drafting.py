@@ -591,8 +591,7 @@ def _record_examined(drafts: Drafts, write: commands.RecordExamined) -> None:
     drafts.must_know_turn(write.turn_id, change)
     given = {write.first_ordinal + at: file for at, file in enumerate(write.files)}
     turn = change.state.turn
-    is_newest = turn is not None and turn.turn_id == write.turn_id
-    if not is_newest or write.first_ordinal < turn.files:
+    if turn is None or turn.turn_id != write.turn_id or write.first_ordinal < turn.files:
         for entry in drafts.stored(change, ("examined",)):
             _compare_files(entry, write, given)
     if given:

@@ -91,7 +91,9 @@ def briefing_inputs(
     reports = _reports(store, newest, role, messages)
     is_told = bool(reports) and not is_independent
     return BriefingInputs(
-        goal=run.specification if run else goal_of(_first_words(store, conversation_id)),
+        goal=run.specification
+        if run
+        else goal_of(next((m.text for m in store.messages(conversation_id, first=1)), "")),
         asked=() if is_independent else _asked(store, conversation_id, newest, before_seq),
         reports=reports,
         summary=reports[-1].report.summary if is_told else "",
@@ -188,11 +190,6 @@ def briefing_edit(store: Store, conversation_id: ConversationId) -> tuple[int, B
     return kept.seq, msgspec.convert(kept.edit, ready(BriefingEdit))
 
 
-def _first_words(store: Store, conversation_id: ConversationId) -> str:
-    first = store.messages(conversation_id, first=1)
-    return first[0].text if first else ""
-
-
 def _asked(
     store: Store, conversation_id: ConversationId, newest: Iterable[Turn], last: int | None
 ) -> list[str]:
@@ -260,5 +257,5 @@ def _paths(files: Iterable[ExaminedFile], how: set[str]) -> list[str]:
 
 
 def _last_reply(messages: Sequence[Message]) -> str:
-    replies = [m.text for m in messages if m.speaker is Speaker.ASSISTANT and m.text.strip()]
-    return replies[-1] if replies else ""
+    newest = (m.text for m in reversed(messages) if m.speaker is Speaker.ASSISTANT)
+    return next((text for text in newest if text.strip()), "")

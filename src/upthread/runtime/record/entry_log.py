@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
@@ -44,7 +44,6 @@ from upthread.core.types import (
     ConversationId,
     ConversationKey,
     Durability,
-    JsonValue,
     Message,
     Outcome,
     Part,
@@ -64,7 +63,7 @@ TEXT_CHARACTERS_MAX: Final = 20_000
 
 ENTRIES_AT_ONCE: Final = 500
 
-_REPLACED: Final[JsonValue] = {"replaced": True}
+_REPLACED: Final = {"replaced": True}
 """Ends a generation. Whoever appends to it in this moment conflicts with it, and looks again."""
 
 
@@ -73,9 +72,12 @@ OwnTurn: TypeAlias = tuple[ConversationId, TurnId]
 
 
 class NewEntry(Struct, frozen=True, kw_only=True):
-    """A value to append. `text` is what was said in it, empty where it says nothing to a person."""
+    """A value to append, which is JSON that its framework alone understands.
 
-    value: JsonValue
+    `text` is what was said in it, empty where it says nothing to a person.
+    """
+
+    value: Any
     text: str = ""
     speaker: Speaker = Speaker.TOOL
 
@@ -88,7 +90,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     """
 
     seq: int
-    value: JsonValue
+    value: Any
     speaker: Speaker = Speaker.TOOL
     told: str = ""
 
@@ -261,7 +263,7 @@ class EntryLog:
         new = self._minted(old.generation + 1, old.base_name)
         mark_turn, mark_opening = self._turn_in(old.conversation_id, last)
         mark = (NewEntry(value=_REPLACED),)
-        turn_id, turn = _turn(self._system, new.conversation_id, 0)
+        turn_id, turn = self._turn_in(new.conversation_id, 0)
         writes: tuple[Write, ...] = (
             *mark_opening,
             *self._said(old.conversation_id, mark_turn, last, mark),
@@ -276,10 +278,17 @@ class EntryLog:
     def _turn_in(
         self, conversation_id: ConversationId, last: int
     ) -> tuple[TurnId, tuple[Write, ...]]:
-        """Return the turn of this process in a conversation, and what opens it the first time."""
+        """Return the turn of this process in a conversation, and what opens it the first time.
+
+        It is over as soon as it is open: upthread has nothing to go on with.
+        """
         if self._turn is not None and self._turn[0] == conversation_id:
             return self._turn[1], ()
-        return _turn(self._system, conversation_id, last)
+        turn_id, now_ms = TurnId(self._system.new_id("trn")), self._system.now_ms()
+        intended = TurnIntended(decision=FRAMEWORK, reasons=(FRAMEWORK,), prompt_seq=last + 1)
+        ended = TurnEnded(outcome=Outcome.OK, detail="driven by a framework")
+        opened = OpenTurn(turn_id=turn_id, conversation_id=conversation_id, opened_at_ms=now_ms)
+        return turn_id, (opened, *opened.with_events(intended, ended))
 
     def _said(
         self, conversation_id: ConversationId, turn_id: TurnId, last: int, new: Sequence[NewEntry]
@@ -391,17 +400,6 @@ def append_together(appends: Sequence[Append]) -> None:
             for each, (_, turn) in zip(wanted, prepared, strict=True):
                 each.log.follow(turn)
             return
-
-
-def _turn(
-    system: System, conversation_id: ConversationId, last: int
-) -> tuple[TurnId, tuple[Write, ...]]:
-    """Return a turn that is over as soon as it is open: upthread has nothing to go on with."""
-    turn_id, now_ms = TurnId(system.new_id("trn")), system.now_ms()
-    intended = TurnIntended(decision=FRAMEWORK, reasons=(FRAMEWORK,), prompt_seq=last + 1)
-    ended = TurnEnded(outcome=Outcome.OK, detail="driven by a framework")
-    opened = OpenTurn(turn_id=turn_id, conversation_id=conversation_id, opened_at_ms=now_ms)
-    return turn_id, (opened, *opened.with_events(intended, ended))
 
 
 def _name(kind: str) -> str:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from statistics import mean, median
 from typing import Final, Literal, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct, convert, structs
 
 from upthread.core.decision.words import (
     FIRST,
@@ -32,7 +32,8 @@ from upthread.core.decision.words import (
     Tokens,
 )
 from upthread.core.events import Usage
-from upthread.core.types import TurnId
+from upthread.core.roles.reports import Report
+from upthread.core.types import TurnId, ready
 from upthread.runtime.record.timeline import Branch, Timeline, TurnNode
 
 Way: TypeAlias = Literal["resumed", "briefed", "first"]
@@ -184,8 +185,8 @@ class Savings(Struct, frozen=True, kw_only=True):
     files_again: int
     questions_again: int
     errors: tuple[float, ...]
-    cost: Decimal | None = None
-    cost_told: int = 0
+    cost: Decimal | None
+    cost_told: int
 
     @property
     def median_error(self) -> float | None:
@@ -297,18 +298,11 @@ def _files_again(branch: Branch) -> Mapping[TurnId, Mapping[str, None]]:
 
 def _questions_again(turn: TurnNode, role: str, asked: set[tuple[str, str]]) -> Iterator[str]:
     """Yield the questions that the role had asked before, word for word but for white space."""
-    for text in _questions(turn):
-        question = (role, " ".join(text.casefold().split()))
-        if question in asked:
-            yield text
-        asked.add(question)
-
-
-def _questions(turn: TurnNode) -> Iterator[str]:
     ended = turn.view.ended
-    report = ended.report if ended else None
-    questions = report.get("questions") if isinstance(report, Mapping) else None
-    for each in questions if isinstance(questions, Sequence) else ():
-        text = each.get("text") if isinstance(each, Mapping) else None
-        if isinstance(text, str) and text.strip():
-            yield text
+    if ended is None or ended.report is None:
+        return
+    for each in convert(ended.report, ready(Report)).questions:
+        question = (role, " ".join(each.text.casefold().split()))
+        if question in asked and each.text.strip():
+            yield each.text
+        asked.add(question)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from upthread.core.commands import EnqueueTransition, RecordProject
 from upthread.core.types import (
@@ -49,9 +49,9 @@ class ToMove(Struct, frozen=True, kw_only=True):
 
     project_id: ProjectId
     identities: tuple[ProjectIdentity, ...]
-    entries: Counter[str] = field(default_factory=Counter[str])
-    streams: tuple[Head, ...] = ()
-    there: int = 0
+    entries: Counter[str]
+    streams: tuple[Head, ...]
+    there: int
 
     @property
     def left(self) -> int:
@@ -125,21 +125,32 @@ class Move(Struct, frozen=True):
         if twin is None:
             return 0
         if head.kind == "project":
-            known = self._known(head)
-            return 1 + sum(each in known for each in self.source.identities(ProjectId(head.name)))
+            all_known = self.source.identities(ProjectId(head.name))
+            return 1 + len(all_known) - len(self._missing(head))
         # The last entry there covers all before it.
         last = self.source.entries(Span(head.row, after=twin.last - 1, first=1))
         if not last or last[0].hash != twin.hash:
             raise _other_content(head)
         return twin.last
 
-    def _known(self, head: Head) -> tuple[ProjectIdentity, ...]:
-        return () if self.target is None else self.target.identities(ProjectId(head.name))
+    def _missing(self, head: Head) -> list[ProjectIdentity]:
+        """Return the identities of a project that the target does not know."""
+        project_id = ProjectId(head.name)
+        known = () if self.target is None else self.target.identities(project_id)
+        return [each for each in self.source.identities(project_id) if each not in known]
 
     def _write(self, head: Head) -> None:
         after = self._there(head)
         if head.kind == "project":
-            self._write_identities(head)
+            if missing := self._missing(head):
+                project_id, durability = ProjectId(head.name), Durability.SYNCED
+                self._made.commit(
+                    [
+                        RecordProject(project_id=project_id, identity=each, durability=durability)
+                        for each in missing
+                    ]
+                )
+                self.on_entries(len(missing) + (not after))
             return
         made = self._twin(head) or new_head(head.kind, head.name, head.project_id)
         while page := self.source.entries(Span(head.row, after=after, first=PAGE_ENTRIES)):
@@ -150,19 +161,6 @@ class Move(Struct, frozen=True):
             (made.row,) = self._made.append([change])
             after = page[-1].seq
             self.on_entries(len(page))
-
-    def _write_identities(self, head: Head) -> None:
-        known = self._known(head)
-        missing = [
-            RecordProject(
-                project_id=ProjectId(head.name), identity=each, durability=Durability.SYNCED
-            )
-            for each in self.source.identities(ProjectId(head.name))
-            if each not in known
-        ]
-        if missing:
-            self._made.commit(missing)
-            self.on_entries(len(missing) + (not known))
 
     def _job(self, made: Head) -> EnqueueTransition | None:
         """Return a run's transition as it is due from now on, by the target's clock, too."""
@@ -181,8 +179,7 @@ class Move(Struct, frozen=True):
 
     def _prove(self, head: Head) -> None:
         if head.kind == "project":
-            known = self._known(head)
-            if not all(each in known for each in self.source.identities(ProjectId(head.name))):
+            if self._missing(head):
                 raise _not_equal("the identities of the project")
             return
         twin = self._twin(head)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from itertools import groupby
 from typing import Final, TypeAlias, TypeGuard, overload
 
@@ -132,7 +132,7 @@ class Decided(Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...]
     price: Price
     changes: tuple[str, ...]
-    was_refused: bool = False
+    was_refused: bool
 
     @property
     def done(self) -> str:
@@ -200,10 +200,7 @@ class TurnNode(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def usage(self) -> Usage | None:
         """What its agent counted: until each time that it was parked, and until its end."""
-        usage: Usage | None = None
-        for took in took_by_prompt(self.events):
-            usage = together(usage, took.usage)
-        return usage
+        return reduce(together, (took.usage for took in took_by_prompt(self.events)), None)
 
     @property
     def prompt(self) -> str:
@@ -616,9 +613,6 @@ class _Turns(Sequence[TurnNode]):
     def __getitem__(self, index: int | slice) -> TurnNode | Sequence[TurnNode]:
         places = self._places[index]
         return self._read(places) if isinstance(places, int) else _Turns(self._read, places)
-
-    def __iter__(self) -> Iterator[TurnNode]:
-        return map(self._read, self._places)
 
 
 def _spans(

@@ -327,9 +327,9 @@ class Unseen(Struct, frozen=True, kw_only=True):
     call of theirs is on record; `calls` are on record without what they were.
     """
 
-    turns: int = 0
-    agents: tuple[str, ...] = ()
-    calls: int = 0
+    turns: int
+    agents: tuple[str, ...]
+    calls: int
 
     @property
     def in_words(self) -> str:
@@ -353,8 +353,13 @@ def unseen(store: Store, conversations: Sequence[Conversation]) -> Unseen:
     found = Counter[str]()
     calls = 0
     for conversation in conversations:
-        kept = _calls_by_turn(store.messages(conversation.conversation_id))
-        calls += sum(outlines for _, outlines in kept.values())
+        called = set[TurnId]()
+        for message in store.messages(conversation.conversation_id):
+            for part in message.parts:
+                is_outline = isinstance(part, ErasedPart) and part.kind == "tool_call"
+                calls += is_outline
+                if is_outline or isinstance(part, ToolCallPart):
+                    called.add(message.turn_id)
         for turn in store.turns(conversation.conversation_id):
             view = turn_view(store, turn.conversation_id, turn.turn_id)
             call = view.call
@@ -363,21 +368,9 @@ def unseen(store: Store, conversations: Sequence[Conversation]) -> Unseen:
             began_none = view.ended is not None and view.sent is None
             if call is None or is_stamped or began_none or view.recognised in _READ:
                 continue
-            if not any(kept.get(turn.turn_id, ())):
+            if turn.turn_id not in called:
                 found[call.agent] += 1
     return Unseen(turns=found.total(), agents=tuple(sorted(found)), calls=calls)
-
-
-def _calls_by_turn(messages: Sequence[Message]) -> dict[TurnId, tuple[int, int]]:
-    """Return how many calls each turn has on record, whole and as outlines."""
-    kept: dict[TurnId, tuple[int, int]] = {}
-    for message in messages:
-        whole, outlines = kept.get(message.turn_id, (0, 0))
-        for part in message.parts:
-            whole += isinstance(part, ToolCallPart)
-            outlines += isinstance(part, ErasedPart) and part.kind == "tool_call"
-        kept[message.turn_id] = (whole, outlines)
-    return kept
 
 
 def turn_events(

@@ -79,8 +79,8 @@ class RoleView(Struct, frozen=True, kw_only=True):
     report: Report | None
     verdict: VerdictView | None
     ending: Ending
-    cut_off: CutOffTurn | None = None
-    is_step: bool = False
+    cut_off: CutOffTurn | None
+    is_step: bool
     in_doubt: tuple[RecordedEffect, ...] = ()
 
     @property
@@ -229,8 +229,7 @@ class Overview(Struct, frozen=True):
         tree: Callable[[], str] | None,
     ) -> RoleView:
         conversation_id, key = conversation.conversation_id, conversation.key
-        found = self.store.turns(conversation_id, newest=1)
-        turn = found[0] if found else None
+        turn = next(iter(self.store.turns(conversation_id, newest=1)), None)
         events = self.store.turn_events(conversation_id, turn.turn_id) if turn else ()
         last = turns.fold(each.event for each in events) if turn else None
         holder = self._holder(lease_name_of(conversation))
@@ -342,8 +341,7 @@ def _verdict(
     if run is None or handed is None or handed.report.verdict is None:
         return None
     # A verdict on reports alone holds whatever the tree is, and asks no git.
-    is_tree_asked = tree is not None and bool(handed.tree_digest)
-    tree_digest = tree() if tree is not None and is_tree_asked else handed.tree_digest
+    tree_digest = tree() if tree is not None and handed.tree_digest else handed.tree_digest
     return VerdictView(
         outcome=handed.report.verdict.result,
         input_digest=handed.input_digest,

@@ -322,11 +322,20 @@ def decided(live: LiveTurn, found: Lacked) -> Decision:
         is_fresh_asked=wants_fresh(request.task.text) or request.options.is_fresh,
         **found.as_inputs,
     )
-    live.inputs = _gathered(live, inputs, is_counted=False)
+    subject = Subject(
+        conversation=live.conversation,
+        link=live.link,
+        role=request.role,
+        working_directory=live.working_directory,
+        agent=live.agent,
+        settings=request.settings,
+        now_ms=live.now_ms(),
+    )
+    live.inputs = gathered(live.store, inputs, subject, is_counted=False)
     decision = decide(live.inputs)
     # What a new session costs is told, and limited, by what its briefing really takes.
     if decision.decision in NEW_SESSION_DECISIONS:
-        live.inputs = _gathered(live, inputs, is_counted=True)
+        live.inputs = gathered(live.store, inputs, subject)
         decision = decide(live.inputs)
     tokens_max = request.options.tokens_max
     if tokens_max is not None and decision.decision != REFUSE:
@@ -335,21 +344,6 @@ def decided(live: LiveTurn, found: Lacked) -> Decision:
         live.learn(spending=live.account.allowed)
         decision = decide(live.inputs)
     return decision
-
-
-def _gathered(live: LiveTurn, inputs: HandshakeInputs, *, is_counted: bool) -> HandshakeInputs:
-    """Add to the inputs what has changed and what each way would cost. Blocking."""
-    request = live.request
-    subject = Subject(
-        conversation=live.conversation,
-        link=live.link,
-        role=request.role,
-        working_directory=request.open.working_directory,
-        agent=inputs.agent,
-        settings=request.settings,
-        now_ms=live.now_ms(),
-    )
-    return gathered(live.store, inputs, subject, is_counted=is_counted)
 
 
 def _intend(live: LiveTurn, decision: Decision) -> None:

@@ -170,7 +170,7 @@ class Notice(Struct, frozen=True, kw_only=True):
 
     kind: str
     text: str
-    about: Mapping[str, str] = field(default_factory=dict[str, str])
+    about: Mapping[str, str]
 
 
 class TurnResult(Struct, frozen=True, kw_only=True):
@@ -549,15 +549,31 @@ class Conversations(Struct, frozen=True):
         resolved = self.store.resolve(key)
         if resolved is not None:
             return self.claim_of(resolved.conversation, resolved.link, fences)
-        conversation, opens = self._opening(key)
+        conversation, opens = self.opening(key)
         return structs.replace(self.claim_of(conversation, None, fences), opens=opens)
 
-    def _opening(
-        self, key: ConversationKey, generation: int = 1
+    def opening(
+        self,
+        key: ConversationKey,
+        conversation_id: ConversationId | None = None,
+        *,
+        generation: int = 1,
     ) -> tuple[Conversation, tuple[Write, ...]]:
-        conversation_id = ConversationId(self.system.new_id("con"))
+        """Return a new conversation and what opens it, after its workstream if that is new.
+
+        ConflictError at the commit where another process opened one of the two, or took the base
+        name. Blocking.
+        """
         now_ms = self.system.now_ms()
-        return opening(self.store, key, conversation_id, now_ms=now_ms, generation=generation)
+        base_name, naming = _named(self.store, key.project_id, key.workstream, now_ms=now_ms)
+        conversation = Conversation(
+            conversation_id=conversation_id or ConversationId(self.system.new_id("con")),
+            key=key,
+            generation=generation,
+            base_name=base_name,
+            opened_at_ms=now_ms,
+        )
+        return conversation, (*naming, OpenConversation(conversation=conversation))
 
     def claim_of(
         self, conversation: Conversation, link: Link | None, fences: tuple[Fence, ...] = ()
@@ -581,7 +597,7 @@ class Conversations(Struct, frozen=True):
     ) -> Conversation:
         """Open a conversation under a key, with its workstream's base name. Blocking."""
         while True:
-            conversation, opens = self._opening(key, generation)
+            conversation, opens = self.opening(key, generation=generation)
             try:
                 # Fenced, since a caller that was taken over must not open what its successor opens.
                 self.store.commit(opens, fences=fences)
@@ -623,30 +639,6 @@ def _named(
         project_id=project_id, workstream=workstream, base_name=base_name, opened_at_ms=now_ms
     )
     return base_name, (naming,)
-
-
-def opening(
-    store: Store,
-    key: ConversationKey,
-    conversation_id: ConversationId,
-    *,
-    now_ms: int,
-    generation: int = 1,
-) -> tuple[Conversation, tuple[Write, ...]]:
-    """Return a new conversation and the writes that open it, after its workstream if that is new.
-
-    ConflictError at the commit where another process opened one of the two, or took the base name.
-    Blocking.
-    """
-    base_name, naming = _named(store, key.project_id, key.workstream, now_ms=now_ms)
-    conversation = Conversation(
-        conversation_id=conversation_id,
-        key=key,
-        generation=generation,
-        base_name=base_name,
-        opened_at_ms=now_ms,
-    )
-    return conversation, (*naming, OpenConversation(conversation=conversation))
 
 
 def refused(address: str, decision: Decision, *, tokens: str = "") -> RefusedError:

@@ -539,15 +539,6 @@ def _is_own_child(live: LiveTurn, session: UpstreamSessionId) -> bool:
     return owner is None or owner.conversation_id == own.conversation_id
 
 
-def _sound(result: PromptResult, *, now_ms: int) -> PromptResult:
-    """Return how a prompt ended, without what cannot be. Raises QuotaExceededError."""
-    require_tokens(result.tokens_used, result.tokens_in, result.tokens_out)
-    at_ms = result.reset_at_ms
-    # A time that cannot be would have a run wait for years, or resume at once without end.
-    is_time = at_ms is None or 0 <= at_ms - now_ms <= RESET_S_MAX * 1000
-    return result if is_time else structs.replace(result, reset_at_ms=None)
-
-
 def _prompt_message(live: LiveTurn, context: str) -> Message:
     """Return the message as it is sent; the next commit completes the record of it."""
     message = live.prompt()
@@ -612,7 +603,11 @@ async def _prompt(live: LiveTurn, connection: AgentConnection, text: str) -> Pro
 
     try:
         result = await connection.prompt(session, text, on_event=take)
-        return _sound(result, now_ms=began_ms)
+        require_tokens(result.tokens_used, result.tokens_in, result.tokens_out)
+        at_ms = result.reset_at_ms
+        # A time that cannot be would have a run wait for years, or resume at once without end.
+        is_time = at_ms is None or 0 <= at_ms - began_ms <= RESET_S_MAX * 1000
+        return result if is_time else structs.replace(result, reset_at_ms=None)
     # The prompt has left: from here on a failure of the agent's is its outcome, with what
     # is done about it in core/decision/rollover.py, and not an error that ends the turn.
     except UpstreamError as error:

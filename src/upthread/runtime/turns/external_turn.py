@@ -49,7 +49,6 @@ from upthread.core.quotas import within_quota
 from upthread.core.turns.agent_history import NOTHING_LACKED, Recognised, unrecorded
 from upthread.core.turns.spent_tokens import recognised_event
 from upthread.core.turns.turn import (
-    Recognition,
     Task,
 )
 from upthread.core.types import (
@@ -86,10 +85,10 @@ from upthread.runtime.turns.delegation import (
     Conversations,
     TellRequest,
     TurnStarted,
-    opening,
 )
 from upthread.runtime.turns.live_turn import CANCELLED, LiveTurn, end_here, end_with, parked_event
 from upthread.runtime.turns.recovery import (
+    NOTHING_RECOGNISED,
     context_of,
     examiner_of,
     past_of,
@@ -239,7 +238,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         key = ConversationKey(
             project_id=self.project_id, workstream=workstream, role=MAIN_ROLE, slot=CHILD_SLOT
         )
-        return opening(self.store, key, main_id, now_ms=self.system.now_ms())
+        return self.conversations.opening(key, main_id)
 
     def held_calls(self) -> Iterator[tuple[Lease, Holder, TurnId]]:
         """Yield the leases that agents' processes hold, each with its holder and call's turn."""
@@ -579,9 +578,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
 
         The reply is the hook's where the store does not have it yet.
         """
-        found = recognised_in_store(live)
-        if found is None:
-            found = Recognised(recognition=Recognition.UNDECIDABLE)
+        found = recognised_in_store(live) or NOTHING_RECOGNISED
         is_ok = told.outcome is Outcome.OK
         tail = with_reply(live, found.tail, told.reply if is_ok else "")
         if told.tokens_window is not None:

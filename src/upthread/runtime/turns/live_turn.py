@@ -34,6 +34,7 @@ from upthread.core.decision.words import (
     RESUME_WITH_REPLAY,
     START_FRESH,
     Tokens,
+    fixed_part,
 )
 from upthread.core.events import RecoveryStarted, TurnEnded, TurnEvent, TurnIntended, TurnParked
 from upthread.core.names import CALLERS_VARIABLE
@@ -53,7 +54,6 @@ from upthread.core.types import (
     Decision,
     Durability,
     Fence,
-    JsonValue,
     LeaseClaim,
     Link,
     Message,
@@ -234,11 +234,6 @@ class LiveTurn:
             return self.link is not None
         # Of the session that was claimed: one that this turn has made since is on this host.
         return self.inputs.other_host is not None and self.holds_claimed_link
-
-    @property
-    def has_moved(self) -> bool:
-        """Whether the session was opened in another directory than the turn's."""
-        return self.require_link().working_directory != self.working_directory
 
     def open_request(self) -> OpenRequest:
         """Return how to start the agent, with this turn answering for permissions."""
@@ -563,6 +558,19 @@ def ended_event(live: LiveTurn, result: PromptResult, *, late_events: int = 0) -
     Blocking: asks git.
     """
     recorder, report, fixed = live.recorder, _report(live), _fixed(live)
+    here = surroundings(
+        working_directory=live.working_directory,
+        agent=live.agent,
+        agent_version=live.agent_version,
+        role=live.request.role,
+        at_ms=live.now_ms(),
+    )
+    digest = ""
+    if live.request.is_tree_judged:
+        # Starts git, so that only a role that judges a tree loads it.
+        from upthread.runtime.working_tree.digest import tree_digest  # noqa: PLC0415
+
+        digest = tree_digest(Path(live.working_directory))
     ended = TurnEnded(
         outcome=result.outcome,
         report=msgspec.to_builtins(report) if report else None,
@@ -572,8 +580,8 @@ def ended_event(live: LiveTurn, result: PromptResult, *, late_events: int = 0) -
         tokens_window=recorder.own.tokens_window if recorder else None,
         was_compacted=recorder is not None and recorder.own.was_compacted,
         late_events=late_events,
-        surroundings=_surroundings(live),
-        tree_digest=_tree_digest(live),
+        surroundings=msgspec.to_builtins(here),
+        tree_digest=digest,
         calls_open=calls_open(live.pending),
         tokens_fixed=fixed.count if fixed else None,
         is_fixed_estimated=fixed is not None and fixed.is_estimate,
@@ -666,33 +674,17 @@ def _detail(live: LiveTurn, result: PromptResult) -> str:
 
 
 def _fixed(live: LiveTurn) -> Tokens | None:
-    view = live.view
-    return live.account.fixed(
-        known=price_in(live.intended.inputs).fixed,
-        is_new=view.attached is not None and view.attached.how == "new" and view.sends == 1,
-        reply_characters=len(live.reply),
+    """Return what the agent reads before our words: seen in a new session, else as it was known."""
+    view, recorder = live.view, live.recorder
+    is_new = view.attached is not None and view.attached.how == "new" and view.sends == 1
+    if not is_new or recorder is None:
+        return price_in(live.intended.inputs).fixed
+    first_read = recorder.counted.usage.first_read
+    # What a session holds has its reply in it; what its first request read has not.
+    reply = 0 if first_read is not None else len(live.reply)
+    return fixed_part(
+        first_read=first_read,
+        # A summary is shorter than what was read at first, and tells nothing of it.
+        held=None if recorder.own.was_compacted else recorder.own.tokens_used,
+        characters=live.account.prompt_characters + reply,
     )
-
-
-def _surroundings(live: LiveTurn) -> JsonValue:
-    """Return what the session works in, as plain data. Blocking."""
-    claim = live.request
-    here = surroundings(
-        working_directory=live.working_directory,
-        agent=claim.agent,
-        agent_version=live.agent_version,
-        role=claim.role,
-        at_ms=live.now_ms(),
-    )
-    data: JsonValue = msgspec.to_builtins(here)
-    return data
-
-
-def _tree_digest(live: LiveTurn) -> str:
-    """Return the digest of what was judged, empty for a turn that judges no tree. Blocking."""
-    if not live.request.is_tree_judged:
-        return ""
-    # Starts git, so that only a role that judges a tree loads it.
-    from upthread.runtime.working_tree.digest import tree_digest  # noqa: PLC0415
-
-    return tree_digest(Path(live.working_directory))

@@ -51,7 +51,6 @@ from upthread.core.decision.words import (
     TOKENS_MAX,
     Spending,
     Tokens,
-    fixed_part,
 )
 from upthread.core.events import AgentEvent, TurnEnded, TurnParked, Usage
 from upthread.core.names import shown
@@ -556,13 +555,11 @@ class Recording:
                 self._pending.clear()
                 self._is_dirty = False
                 if batch:
-                    await self._system.in_thread(lambda: self._write(batch))
-
-    def _write(self, batch: tuple[Write, ...]) -> None:
-        """Commit a batch, and in the same commit the files it says were examined. Blocking."""
-        # With what names them: a crash between two commits
-        # would leave files read and never examined.
-        self._store.commit((*batch, *self.examined()), fences=self._fences)
+                    # With what names the files that were examined: a crash between two commits
+                    # would leave files read and never examined.
+                    await self._system.in_thread(
+                        lambda: self._store.commit((*batch, *self.examined()), fences=self._fences)
+                    )
 
 
 def held_elsewhere(session: UpstreamSessionId, named_as: str, holder: str = "") -> UpstreamError:
@@ -585,7 +582,8 @@ class Account:
     `spent` is what its prompts took that are over, None before the first; `usage` what of it its
     agent counted. `allowed` is what may be spent in all, and was before this process took the turn
     up; None where nothing limits it.
-    `stopped` says why the running prompt was cancelled that would have passed that.
+    `stopped` says why the running prompt was cancelled that would have passed that, and
+    `prompt_characters` how long the last prompt was.
     """
 
     def __init__(self) -> None:
@@ -594,7 +592,7 @@ class Account:
         self.allowed: Spending | None = None
         self.stopped: TurnParked | None = None
         self._recorder: Recorder | None = None
-        self._prompt_characters = 0
+        self.prompt_characters = 0
         self._is_noted = False
         self._in_flight: Tokens | None = None
 
@@ -620,7 +618,7 @@ class Account:
         )
         self._use(told)
         self._add_in_flight()
-        self._prompt_characters, self._is_noted = prompt_characters, True
+        self.prompt_characters, self._is_noted = prompt_characters, True
 
     def note_cut_off(self) -> None:
         """Add what a prompt took that was left without an answer, as far as it was told."""
@@ -672,20 +670,3 @@ class Account:
             is_spent_estimated=self.spent.is_estimate,
             usage=self.usage,
         )
-
-    def fixed(self, *, known: Tokens | None, is_new: bool, reply_characters: int) -> Tokens | None:
-        """Return what the agent reads before our words.
-
-        It is seen in a session that `is_new`, and as it was `known` in one that is not.
-        """
-        recorder, first_read = self._recorder, self._counted.usage.first_read
-        if is_new and recorder is not None:
-            # What a session holds has its reply in it; what its first request read has not.
-            reply = 0 if first_read is not None else reply_characters
-            known = fixed_part(
-                first_read=first_read,
-                # A summary is shorter than what was read at first, and tells nothing of it.
-                held=None if recorder.own.was_compacted else recorder.own.tokens_used,
-                characters=self._prompt_characters + reply,
-            )
-        return known

@@ -212,9 +212,7 @@ def recognised_replay(
     for a prompt that arrived and for one that did not.
     """
     message = _prompt_of_session(live)
-    found = NOTHING_RECOGNISED
-    if history is not None:
-        found = _judged(live, message, history)
+    found = NOTHING_RECOGNISED if history is None else _judged(live, message, history)
     if found.recognition is Recognition.UNDECIDABLE and live.view.is_person_asked:
         found = structs.replace(found, recognition=Recognition.INCOMPLETE)
     return message, found
@@ -385,8 +383,7 @@ def earlier_prompts(live: LiveTurn) -> tuple[list[EarlierPrompt], bool]:
 
     With it whether there may be more that is not read.
     """
-    assert live.view.sent is not None
-    last = live.view.sent.prompt_seq
+    last = _sent(live).prompt_seq
     found = live.store.messages(live.conversation_id, newest=EARLIER_MESSAGES_MAX)
     asked = {m.seq: m for m in found if m.speaker is Speaker.USER and m.seq < last}
     prompts: list[EarlierPrompt] = []
@@ -396,8 +393,10 @@ def earlier_prompts(live: LiveTurn) -> tuple[list[EarlierPrompt], bool]:
         ended = turns.fold(events).ended
         was_answered = ended is not None and ended.outcome is Outcome.OK
         # A prompt that is sent again has its number twice, and only the last one was answered.
-        prompts += [EarlierPrompt(asked[seq].sent_text) for seq in sent[:-1]]
-        prompts += [EarlierPrompt(asked[seq].sent_text, was_answered) for seq in sent[-1:]]
+        prompts += [
+            EarlierPrompt(asked[seq].sent_text, was_answered and at == len(sent))
+            for at, seq in enumerate(sent, start=1)
+        ]
     return prompts, len(found) == EARLIER_MESSAGES_MAX
 
 
@@ -446,13 +445,8 @@ def known_children(
 
     An agent may call one again at any time. Blocking.
     """
-    family = {conversation.conversation_id}
     found: list[KnownChild] = []
-    # In the order they were opened, so that whoever called one is in the family before it.
-    for child in store.conversations(conversation.key.project_id, conversation.key.workstream):
-        if child.parent_conversation_id not in family:
-            continue
-        family.add(child.conversation_id)
+    for child in _family(store, conversation):
         last = store.messages(child.conversation_id, newest=CUT_OFF_MESSAGES_MAX) if cut_off else ()
         found += [
             KnownChild(
@@ -466,13 +460,21 @@ def known_children(
     return tuple(found)
 
 
+def _family(store: Store, conversation: Conversation) -> Iterator[Conversation]:
+    """Yield the children of a conversation, and theirs."""
+    family = {conversation.conversation_id}
+    # In the order they were opened, so that whoever called one is in the family before it.
+    for child in store.conversations(conversation.key.project_id, conversation.key.workstream):
+        if child.parent_conversation_id in family:
+            family.add(child.conversation_id)
+            yield child
+
+
 def effects_of_turn(live: LiveTurn) -> tuple[Effect, ...]:
     """Return what this turn and its sub-agents did, or intended to do."""
-    children = known_children(live.store, live.conversation)
-    known = (live.store.conversation(child.conversation_id) for child in children)
     done = recorded_effects(
         live.store,
-        [live.conversation, *dict.fromkeys(filter(None, known))],
+        [live.conversation, *_family(live.store, live.conversation)],
         outward_patterns=live.request.settings.outward_patterns,
         is_asked=lambda turn: turn == live.turn_id,
     )

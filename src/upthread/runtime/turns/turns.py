@@ -292,7 +292,8 @@ async def _decide_again(live: LiveTurn, error: UpstreamError) -> bool:
     if await live.in_thread(closed_in_words):
         raise error
     # Agents find a session in the directory that it was opened in (OpenCode over ACP, 1.18.33).
-    if outcome is Outcome.MISSING and live.has_moved:
+    is_moved = live.require_link().working_directory != live.working_directory
+    if outcome is Outcome.MISSING and is_moved:
         outcome = Outcome.WORKSPACE_CHANGED
     await _roll_over(live, outcome, str(error))
     return True

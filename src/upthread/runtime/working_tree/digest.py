@@ -65,9 +65,7 @@ def changed_paths(place: GitDirectories) -> list[bytes]:
 
     Raises UsageError and OSError where it cannot be told.
     """
-    tree = _Tree(place, time.monotonic() + DIGEST_TIMEOUT_S)
-    with tree_of(place, tree.commit, timeout_s=DIGEST_TIMEOUT_S) as git:
-        return tree.changed(git, tree.committed(git))
+    return _Tree(place, time.monotonic() + DIGEST_TIMEOUT_S).all_changed()
 
 
 def left_out(directory: str, paths: Iterable[str]) -> frozenset[str]:
@@ -131,11 +129,8 @@ class _Tree:
         links = [path for path, entry in committed.items() if entry.startswith(_GITLINK)]
         # Git compares the commit of such a one alone: what is not committed there, we look for.
         clean = set(links).difference(told)
-        return told + [path for path in links if path in clean and self._is_changed_within(path)]
-
-    def _is_changed_within(self, path: bytes) -> bool:
-        within = self._within(path)
-        return within is not None and bool(within.all_changed())
+        within = {path: self._within(path) for path in links if path in clean}
+        return told + [path for path, tree in within.items() if tree and tree.all_changed()]
 
     def all_changed(self) -> list[bytes]:
         left_s = self._until_s - time.monotonic()

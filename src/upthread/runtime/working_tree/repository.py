@@ -13,9 +13,9 @@ import os
 import shlex
 import stat
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert, to_builtins
 
 from upthread.boundary import files as opener
 from upthread.boundary import own_files as files
@@ -30,15 +30,23 @@ from upthread.boundary.git.places import (
     symbolic,
 )
 from upthread.core.names import directory_name, normalise_remote, shown
-from upthread.core.types import ProjectIdentity
+from upthread.core.types import ProjectIdentity, ready
 from upthread.errors import ConfigError, NotFoundError, RefusedError, UsageError
 
 _HEADS = "refs/heads/"
 _REMOTE = "refs/remotes/origin/"
 _CURE = "mend or remove it, then try again"
 
-_Roots: TypeAlias = tuple[str, tuple[str, ...]]
-"""A commit, and those without a parent that its history leads to, the newest first, as git."""
+
+class Roots(Struct, frozen=True):
+    """A commit, and those without a parent that its history leads to, the newest first, as git.
+
+    `repository` are the marks of the very repository.
+    """
+
+    commit: str
+    roots: tuple[str, ...]
+    repository: dict[str, str]
 
 
 class Repository(Struct, frozen=True, kw_only=True):
@@ -148,58 +156,51 @@ def _root_commit(place: GitDirectories, home: Path | None, *, is_remembered: boo
     if commit is None:
         return None
     known = _remembered(place, home) if home else None
-    if known is None or known[0] != commit:
-        known = _found(place, commit, known, home if is_remembered else None)
+    if known is not None and known.commit == commit:
+        roots = known.roots
+    else:
+        roots = _found(place, commit, known, home if is_remembered else None)
     # Git tells the newest first; a history merged in later must not make it another project.
-    return known[1][-1] if known and known[1] else None
+    return roots[-1] if roots else None
 
 
 def _found(
-    place: GitDirectories, commit: str, before: _Roots | None, home: Path | None
-) -> _Roots | None:
-    """Ask git, and remember it; None without a git."""
+    place: GitDirectories, commit: str, before: Roots | None, home: Path | None
+) -> tuple[str, ...]:
+    """Ask git, and remember it; nothing without a git."""
     from upthread.runtime.working_tree.root_commits import find_roots  # starts git
 
-    roots = find_roots(place, commit, before)
-    if roots is None:
-        return None
+    known = (before.commit, before.roots) if before else None
+    roots = find_roots(place, commit, known) or ()
     if home is not None and roots:
-        _remember(place, home, (commit, roots))
-    return commit, roots
+        _remember(place, home, Roots(commit, roots, _marks(place)))
+    return roots
 
 
 # --- what is remembered of a repository --------------------------------------------------------
 
 
-def _remembered(place: GitDirectories, home: Path) -> _Roots | None:
+def _remembered(place: GitDirectories, home: Path) -> Roots | None:
     """Return what was found of this very repository when it was last looked through."""
     path = _memory_path(place, home)
     try:
         # Who else could write it could make this repository pass for another project.
         if not _is_private(path) or not _is_private(path.parent):
             return None
-        known = files.read(str(path)) or {}
-    except (OSError, files.UnreadableError):
+        known = convert(files.read(str(path)), ready(Roots))
+    except (OSError, files.UnreadableError, ValidationError):
         return None
-    listed: Any = known.get("roots")
-    found = cast("list[object]", listed) if isinstance(listed, list) else []
-    roots = tuple(each for each in found if isinstance(each, str))
-    if not roots or known.get("repository") != _marks(place):
-        return None
-    commit: object = known.get("commit")
-    return commit if isinstance(commit, str) else "", roots
+    return known if known.roots and known.repository == _marks(place) else None
 
 
-def _remember(place: GitDirectories, home: Path, known: _Roots) -> None:
+def _remember(place: GitDirectories, home: Path, known: Roots) -> None:
     path = _memory_path(place, home)
     # A home that is not there, or that others can enter, is made and put right by who opens it; and
     # a link in the folder's place leads to what is not ours.
     if not _is_private(home) or path.parent.is_symlink():
         return
-    commit, roots = known
-    fields = {"repository": _marks(place), "commit": commit, "roots": list(roots)}
     with contextlib.suppress(OSError):  # it only spares the next look
-        files.replace(str(path), fields)
+        files.replace(str(path), to_builtins(known))
 
 
 def _memory_path(place: GitDirectories, home: Path) -> Path:
@@ -262,7 +263,8 @@ def _facts(place: GitDirectories) -> GitFacts:
     except GitFileError as error:
         fault = f"git cannot read HEAD of {repository}: {error}"
         return GitFacts(repository=repository, fault=fault)
-    branch = _branch_of(head.reference) if head.reference else None
+    named = head.reference or ""
+    branch = named.removeprefix(_HEADS) if named.startswith(_HEADS) else None
     return GitFacts(repository=repository, branch=branch, commit=head.commit)
 
 
@@ -300,10 +302,6 @@ def default_branch(directory: Path) -> str | None:
     except GitFileError as error:
         raise UsageError(str(error), hint=_CURE) from error
     return None
-
-
-def _branch_of(reference: str) -> str | None:
-    return reference.removeprefix(_HEADS) if reference.startswith(_HEADS) else None
 
 
 # --- working trees of their own -------------------------------------------------------------------

@@ -266,7 +266,9 @@ class Server:
             connection.execute(b"SELECT set_config($1, $2, false)", (name, value))
         # Only where it is off: a server may be set to wait for more than its own disk.
         connection.execute(_SYNC_COMMITS)
-        self.is_pooled = _is_pooled(connection)
+        # With a pooler between, who answers is not who was connected to.
+        row = connection.execute(b"SELECT pg_backend_pid()").fetchone()
+        self.is_pooled = row != (connection.info.backend_pid,)
         self._say_project(connection)
 
     def _say_project(self, connection: Connection) -> None:
@@ -285,12 +287,6 @@ class Server:
                 f"{_in_one_line(error, self._parameters)}",
                 hint=_cure_of(error),
             ) from error
-
-
-def _is_pooled(connection: Connection) -> bool:
-    """Return whether a pooler is between: then who answers is not who was connected to."""
-    row = connection.execute(b"SELECT pg_backend_pid()").fetchone()
-    return row != (connection.info.backend_pid,)
 
 
 def lift_time_limit(connection: Connection) -> None:

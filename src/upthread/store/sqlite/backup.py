@@ -19,7 +19,7 @@ import apsw
 from msgspec import Struct
 
 from upthread.errors import StoreError, UsageError
-from upthread.store.sqlite.database import Database, connect, cure, faults_in, raw_key
+from upthread.store.sqlite.database import Connection, Database, connect, cure, faults_in, raw_key
 from upthread.store.sqlite.files import (
     BESIDE,
     CURE_OF_DAMAGE,
@@ -202,7 +202,7 @@ def _alone(path: Path, key: bytes | None) -> Generator[None]:
         connection.close()
 
 
-def _be_alone(connection: apsw.Connection) -> None:
+def _be_alone(connection: Connection) -> None:
     """Take the file for this connection alone, until it is closed, and remove its log.
 
     apsw.BusyError or LockedError when somebody else has it open.

@@ -28,13 +28,13 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol, cast
 
 import apsw
 
@@ -42,6 +42,7 @@ from upthread.boundary.programs import suspended_holder
 from upthread.core.codec import encode_text
 from upthread.errors import StoreError
 from upthread.store.address import KEY_SUFFIX
+from upthread.store.log import Row
 from upthread.store.sqlite.files import (
     CURE_OF_DAMAGE,
     QUEUE_SUFFIX,
@@ -189,14 +190,48 @@ _INDEX_BYTES: Final = 32 * 1024
 """The smallest size of a `-shm` file."""
 
 
+class Cursor(Protocol):
+    """The used part of apsw.Cursor, with types, because apsw's own stubs need a newer Python."""
+
+    def execute(self, statements: str, /) -> Cursor: ...
+    def fetchall(self) -> list[Row]: ...
+
+
+class Connection(Protocol):
+    """The used part of apsw.Connection, with types."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+    def execute(self, statements: str, bindings: Sequence[Any] | None = None, /) -> Cursor: ...
+    def executemany(self, statements: str, bindings: Sequence[Sequence[Any]], /) -> Cursor: ...
+    def pragma(self, name: str, value: str | None = None, /) -> Any: ...
+    def set_busy_timeout(self, milliseconds: int, /) -> None: ...
+    def set_busy_handler(self, callable: Callable[[int], bool], /) -> None: ...  # noqa: A002
+    def backup(self, database: str, source: Connection, source_database: str, /) -> Any: ...
+    def config(self, option: int, value: int, /) -> int: ...
+    def changes(self) -> int: ...
+    def total_changes(self) -> int: ...
+    def data_version(self) -> int: ...
+    def create_scalar_function(
+        self,
+        name: str,
+        callable: Any,  # noqa: A002  # apsw's
+        numargs: int = ...,
+        *,
+        deterministic: bool = ...,
+        flags: int = ...,
+    ) -> None: ...
+    def close(self, force: bool = False, /) -> None: ...  # noqa: FBT001, FBT002  # apsw's signature
+
+
 def connect(
     path: Path, key: bytes | None, *, busy_timeout_ms: int = 5_000, vfs: str | None = None
-) -> apsw.Connection:
+) -> Connection:
     """Open a database file, without a check of its content. Raises apsw.Error."""
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
     # Resolved, because NOFOLLOW otherwise also refuses the system's links further up.
     place = path.resolve()
-    connection = apsw.Connection(str(place), flags=flags, vfs=vfs)
+    connection = cast("Connection", apsw.Connection(str(place), flags=flags, vfs=vfs))
     allow_full_disk(connection, place)
     if key is not None:
         unlock(connection, key)
@@ -204,7 +239,7 @@ def connect(
     return connection
 
 
-def unlock(connection: apsw.Connection, key: bytes) -> None:
+def unlock(connection: Connection, key: bytes) -> None:
     """Give a connection its key, before any other statement.
 
     Raises StoreError if the engine has no ciphers. A wrong key shows at the first read:
@@ -236,7 +271,7 @@ def has_key(path: Path, key: bytes | None) -> bool:
     return True
 
 
-def allow_full_disk(connection: apsw.Connection, place: Path) -> None:
+def allow_full_disk(connection: Connection, place: Path) -> None:
     """Keep the index of the log in memory if a full disk has no room for the index file.
 
     To be called before the first read. SQLite allows an index in memory to a process that has the
@@ -248,7 +283,7 @@ def allow_full_disk(connection: apsw.Connection, place: Path) -> None:
         connection.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()
 
 
-def faults_in(connection: apsw.Connection, *, faults_max: int) -> tuple[str, ...]:
+def faults_in(connection: Connection, *, faults_max: int) -> tuple[str, ...]:
     """Return the damage that the engine finds, empty if there is none. Blocking.
 
     For example an entry that no index leads to. Reads the whole file, because any page may be bad.
@@ -380,12 +415,14 @@ class Database:
             raise
 
     @contextmanager
-    def transaction(self, *, is_synced: bool) -> Generator[apsw.Connection]:
+    def transaction(self, *, is_synced: bool) -> Generator[Connection]:
         """Run the block in one transaction, committed at its end, rolled back if it raises."""
         connection = self.connection
         with self.worded("write"):
             try:
-                self._set_synced(is_synced)
+                if self._is_synced is not is_synced:
+                    connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
+                    self._is_synced = is_synced
                 self._queue.enter()
                 connection.execute("BEGIN IMMEDIATE")
                 try:
@@ -466,11 +503,6 @@ class Database:
             self.connection.close()
         self._queue.close()
 
-    def _set_synced(self, is_synced: bool) -> None:  # noqa: FBT001  # a setting, not a choice
-        if self._is_synced is not is_synced:
-            self.connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
-            self._is_synced = is_synced
-
     def _suspended_holder(self) -> int | None:
         # SQLite's locks are on the file itself and on the index of its log.
         index = self._place.with_name(self._place.name + "-shm")
@@ -516,7 +548,14 @@ class Database:
             # Synced: the key beside the file is made after the schema. Were the power to take the
             # schema and leave the key, the file would be refused as the remains of a database.
             with self.transaction(is_synced=True):
-                self._make_schema()
+                # Asked again under the lock: another process may have been here.
+                if not self.schema_version():
+                    connection.execute(_SCHEMA.read_text("utf-8"))
+                    connection.execute("INSERT INTO meta (name, value) VALUES ('synced', 0)")
+                    # On the file's first page, so in the transaction: a kill leaves it with its
+                    # schema.
+                    connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+                    connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
 
     def schema_version(self) -> int:
         """Return the version of the file's schema and of its heads, 0 for a file without one."""
@@ -563,17 +602,8 @@ class Database:
                 )
             return
 
-    def _make_schema(self) -> None:
-        """Make the schema. Asked again under the lock: another process may have been here."""
-        if not self.schema_version():
-            self.connection.execute(_SCHEMA.read_text("utf-8"))
-            self.connection.execute("INSERT INTO meta (name, value) VALUES ('synced', 0)")
-            # On the file's first page, so in the transaction: a kill leaves it with its schema.
-            self.connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-            self.connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
 
-
-def end(rows: apsw.Cursor) -> None:
+def end(rows: Cursor) -> None:
     """End a statement of which not all rows were read.
 
     A cursor that is let go does not always end its statement: apsw 3.54 keeps each cursor that was
@@ -583,5 +613,5 @@ def end(rows: apsw.Cursor) -> None:
     rows.execute("")  # not by `close`, after which apsw 3.54 never frees the cursor
 
 
-def _sha256(*said: Any) -> bytes:
-    return sha256("".join(said).encode()).digest()
+def _sha256(said: str) -> bytes:
+    return sha256(said.encode()).digest()

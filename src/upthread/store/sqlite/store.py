@@ -27,6 +27,7 @@ from upthread.store.log import (
 )
 from upthread.store.sqlite.database import (
     ENGINE_ERRORS,
+    Connection,
     Database,
     damaged_file,
     end,
@@ -204,7 +205,7 @@ def _said(statement: str) -> str:
     return statement.format(**_WORDS)
 
 
-def _apply(connection: apsw.Connection, change: Change) -> int:
+def _apply(connection: Connection, change: Change) -> int:
     """Append to one stream and return its row."""
     head = change.head
     row = head.row
@@ -217,10 +218,9 @@ def _apply(connection: apsw.Connection, change: Change) -> int:
                 raise StreamMovedError(head.name)
         else:
             opened = (head.kind, to_column(head.name), to_column(head.project_id))
-            found: list[Row] = connection.execute(
+            ((row,),) = connection.execute(
                 _OPEN, (*opened, head.last, head.hash, state.decode(), seal)
             ).fetchall()
-            row = found[0][0]
         connection.executemany(
             _ADD,
             [
