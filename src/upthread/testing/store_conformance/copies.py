@@ -228,7 +228,7 @@ def pages_of_any_size_hold_the_same(trial: Trial) -> None:
         for kind in {each.kind for each in whole} - set(PARTS):
             found = list(store.entries(Span(head.row, (kind,))))
             assert found == [each for each in whole if each.kind == kind]
-    assert written == set(KINDS)
+    assert written == set(KINDS), f"everything() has no sample of {KINDS.keys() ^ written}"
 
 
 def _pages(store: LogStore, head: Head, limit: int) -> tuple[list[Entry], list[Entry]]:
