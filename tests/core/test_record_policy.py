@@ -439,7 +439,7 @@ def test_a_text_of_a_write_is_not_kept_unless_it_is_known_to_be_an_id_a_code_or_
     kind, mode, text
 ):
     left = places_of(text, kept(with_secrets(kind, text), mode, REDACTOR))
-    assert left <= IDS_CODES_AND_NAMES | LEFT[mode], "scrub it in core/record_policy.py, or name it above"
+    assert left <= IDS_CODES_AND_NAMES | LEFT[mode], "scrub it, or name it above"
 
 
 @BOTH_MODES
