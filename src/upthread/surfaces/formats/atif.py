@@ -150,7 +150,10 @@ class _Segment(Struct):
                 "extra": {"role": conversation.key.role, "instance": conversation.instance_name},
             },
             "steps": self.steps,
-            "final_metrics": {"total_steps": len(self.steps), **_totals(self.usage or Usage())},
+            "final_metrics": {
+                "total_steps": len(self.steps),
+                **_tokens(self.usage or Usage(), "total_"),
+            },
             "extra": {"upthread": told},
         }
         if self.children:
@@ -242,11 +245,7 @@ class _Segment(Struct):
             "agent", turn.last_at_ms, "", members(turn, "turn_id")
         )
         step["metrics"] = {
-            **_known(
-                prompt_tokens=usage.read,
-                completion_tokens=usage.written,
-                cached_tokens=usage.cached,
-            ),
+            **_tokens(usage),
             "extra": {"cache_written_tokens": usage.cache_written, "of": "the turn"},
         }
         if usage.requests:
@@ -295,16 +294,14 @@ def _known_of(call: ToolCall) -> Shape:
     return told
 
 
-def _totals(usage: Usage) -> Shape:
-    return _known(
-        total_prompt_tokens=usage.read,
-        total_completion_tokens=usage.written,
-        total_cached_tokens=usage.cached,
-    )
-
-
-def _known(**counts: int | None) -> Shape:
-    return {name: count for name, count in counts.items() if count is not None}
+def _tokens(usage: Usage, prefix: str = "") -> Shape:
+    """Return the counts that are known, under the format's names for a step, or for all of it."""
+    counts = {
+        "prompt_tokens": usage.read,
+        "completion_tokens": usage.written,
+        "cached_tokens": usage.cached,
+    }
+    return {f"{prefix}{name}": count for name, count in counts.items() if count is not None}
 
 
 def _timestamp(at_ms: int) -> str:
