@@ -28,7 +28,7 @@ from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable
 from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import streamed, through_links
 from upthread.core.codec import read_json
-from upthread.core.types import JsonValue
+from upthread.core.types import JsonObject, JsonValue
 from upthread.errors import StoreError
 
 SUFFIX: Final = ".zst"
@@ -106,7 +106,7 @@ class Line(Struct, frozen=True, kw_only=True):
     """One line. Either `value` is an object or `why` says what is wrong; `raw` ends without LF."""
 
     number: int
-    value: Mapping[str, JsonValue]
+    value: JsonObject
     why: str
     raw: bytes
 
@@ -146,7 +146,7 @@ def read_lines(path: Path) -> Iterator[Line]:
         ) from error
 
 
-def marked_objects(path: Path, mark: str) -> Iterator[Mapping[str, JsonValue]]:
+def marked_objects(path: Path, mark: str) -> Iterator[JsonObject]:
     """Yield the objects of the lines that hold a mark; no other line is decoded. Raises OSError."""
     wanted = mark.encode()
     with streamed(str(path)) as file:
@@ -190,7 +190,7 @@ def _skip(file: BinaryIO) -> int:
     return skipped
 
 
-def read_object(raw: bytes) -> tuple[Mapping[str, JsonValue], str]:
+def read_object(raw: bytes) -> tuple[JsonObject, str]:
     """Return the object that JSON bytes hold, or an empty one and what is wrong."""
     try:
         value = read_json(raw.removeprefix(BYTE_ORDER_MARK))

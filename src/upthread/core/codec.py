@@ -249,7 +249,7 @@ def number_at(value: object, *path: str) -> int | None:
     return found
 
 
-def objects_at(value: object, *path: str) -> list[dict[str, Any]]:
+def objects_at(value: object, *path: str) -> list[AnyJson]:
     """Return the objects of the list at a path; what else is in it, empty ones too, is left out."""
     return [found for item in _items_at(value, path) if (found := object_at(item))]
 

@@ -362,7 +362,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     decision: str
     reasons: tuple[str, ...]
     hint: str = ""
-    inputs: Mapping[str, JsonValue] = {}
+    inputs: JsonObject = {}
 
 
 # --- reading them ---------------------------------------------------------------------------------

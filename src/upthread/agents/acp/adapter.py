@@ -270,21 +270,110 @@ _HEAD_CHARACTERS: Final = 8
 _HEAD: Final = re.compile(rf"[0-9a-z-]{{{_HEAD_CHARACTERS}}}")
 
 
-class Sessions(Connection):
-    """The sessions of one running agent, in one working directory."""
+def wait_ms(home: Path, pattern: str, session: str, *, now_ms: int) -> int:
+    """Return how long a load is to wait, 0 where it may begin. Blocking.
 
-    def __init__(self, request: OpenRequest, peer: Peer) -> None:
+    `pattern` says where below `home` the file of a session is; `{minute}` in it is a minute of UTC,
+    `{head}` how the session's id begins.
+    """
+    head = session[:_HEAD_CHARACTERS]
+    if not _HEAD.fullmatch(head):
+        return 0  # no session of that agent: it will say so
+    minute = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H-%M")
+    if not any(home.glob(pattern.format(minute=minute, head=head))):
+        return 0
+    return MINUTE_MS - now_ms % MINUTE_MS
+
+
+# --- one that runs, and how it is started ---------------------------------------------------------
+
+
+PROTOCOL_VERSION: Final = 1
+SETTLE_S: Final = 0.25
+"""How long after an aborted prompt its late words may still come; then the next one may leave."""
+
+_CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
+
+
+class AcpConnection(Connection):
+    """A running agent. Made by `AcpAdapter.open` only; shake hands before anything else."""
+
+    def __init__(self, child: ChildProcess, request: OpenRequest, words: AgentWords) -> None:
+        peer = Peer(
+            child,
+            words,
+            timeout_s=request.start_timeout_s,
+            on_notification=self._on_notification,
+            on_request=self._on_request,
+        )
         super().__init__(request, peer)
         self._peer = peer
-        self._words = peer.words
+        self._words = words
         self._place: AnyJson = {"cwd": request.working_directory, "mcpServers": []}
         self._capabilities = Capabilities(
-            agent=peer.agent, version="", can_resume=False, can_load=False
+            agent=words.agent, version="", can_resume=False, can_load=False
         )
+        self._translator = Translator()
+        self._replay: list[AgentEvent] | None = None
+        self._aborted_messages: set[str] = set()
+        self._settled_at = 0.0
 
     @property
     def capabilities(self) -> Capabilities:
         return self._capabilities
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[None]:
+        """Read the agent for a block; at its end the agent is ended, and read to its last word."""
+        async with task_group() as tasks:
+            tasks.start_soon(self._peer.serve, tasks)
+            try:
+                yield
+            finally:
+                await self._peer.child.stop()
+                tasks.cancel_scope.cancel()
+
+    # --- the handshake -------------------------------------------------------------------------
+
+    async def shake_hands(self) -> None:
+        """Say hello and learn what the agent can do. Raises UpstreamError (A2)."""
+        answer = await self._peer.call("initialize", _introduction(self._words.quirk))
+        hello = shaped(answer, Initialized)
+        if hello is None:
+            raise UpstreamError(
+                f"{self._words.agent} answered `initialize` with what is not ACP: {answer!r}",
+                outcome=Outcome.UNKNOWN,
+                hint="is the command an ACP agent? it may need an argument such as `acp`",
+            )
+        if hello.protocol_version != PROTOCOL_VERSION:
+            raise UpstreamError(
+                f"{self._words.agent} speaks ACP version {hello.protocol_version!r}, "
+                f"and upthread speaks version {PROTOCOL_VERSION}",
+                outcome=Outcome.UNKNOWN,
+                hint="install a version of the agent, or of upthread, that matches",
+            )
+        self._learn(hello)
+
+    def _learn(self, hello: Initialized) -> None:
+        name = hello.agent_info.name if hello.agent_info else ""
+        version_said = hello.agent_info.version if hello.agent_info else ""
+        if not self._words.quirk.name:
+            self._words.quirk = quirk_for(name)
+        capabilities = hello.agent_capabilities
+        self._capabilities = Capabilities(
+            agent=self._words.agent,
+            version=one_line_name(version_said, most=VERSION_CHARACTERS_MAX),
+            calls_itself=one_line_name(name),
+            can_resume=hello.can("resume"),
+            can_load=bool(capabilities and capabilities.load_session),
+            can_list=hello.can("list"),
+            lists_sub_agents=hello.can("list"),
+            can_fork=hello.can("fork"),
+            vendor=self._words.quirk.name,
+            store=self._words.quirk.store,
+        )
+
+    # --- sessions ------------------------------------------------------------------------------
 
     def _require(self, *, can: bool, what: str) -> None:
         if not can:
@@ -420,102 +509,6 @@ class Sessions(Connection):
         self._require(can=self._capabilities.can_fork, what="fork sessions")
         answer = await self._called("session/fork", session)
         return self._peer.fork_named(answer.get("sessionId"), session, "session/fork")
-
-
-def wait_ms(home: Path, pattern: str, session: str, *, now_ms: int) -> int:
-    """Return how long a load is to wait, 0 where it may begin. Blocking.
-
-    `pattern` says where below `home` the file of a session is; `{minute}` in it is a minute of UTC,
-    `{head}` how the session's id begins.
-    """
-    head = session[:_HEAD_CHARACTERS]
-    if not _HEAD.fullmatch(head):
-        return 0  # no session of that agent: it will say so
-    minute = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H-%M")
-    if not any(home.glob(pattern.format(minute=minute, head=head))):
-        return 0
-    return MINUTE_MS - now_ms % MINUTE_MS
-
-
-# --- one that runs, and how it is started ---------------------------------------------------------
-
-
-PROTOCOL_VERSION: Final = 1
-SETTLE_S: Final = 0.25
-"""How long after an aborted prompt its late words may still come; then the next one may leave."""
-
-_CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
-
-
-class AcpConnection(Sessions):
-    """A running agent. Made by `AcpAdapter.open` only; shake hands before anything else."""
-
-    def __init__(self, child: ChildProcess, request: OpenRequest, words: AgentWords) -> None:
-        peer = Peer(
-            child,
-            words,
-            timeout_s=request.start_timeout_s,
-            on_notification=self._on_notification,
-            on_request=self._on_request,
-        )
-        super().__init__(request, peer)
-        self._translator = Translator()
-        self._replay: list[AgentEvent] | None = None
-        self._aborted_messages: set[str] = set()
-        self._settled_at = 0.0
-
-    @asynccontextmanager
-    async def serving(self) -> AsyncGenerator[None]:
-        """Read the agent for a block; at its end the agent is ended, and read to its last word."""
-        async with task_group() as tasks:
-            tasks.start_soon(self._peer.serve, tasks)
-            try:
-                yield
-            finally:
-                await self._peer.child.stop()
-                tasks.cancel_scope.cancel()
-
-    # --- the handshake -------------------------------------------------------------------------
-
-    async def shake_hands(self) -> None:
-        """Say hello and learn what the agent can do. Raises UpstreamError (A2)."""
-        answer = await self._peer.call("initialize", _introduction(self._words.quirk))
-        hello = shaped(answer, Initialized)
-        if hello is None:
-            raise UpstreamError(
-                f"{self._words.agent} answered `initialize` with what is not ACP: {answer!r}",
-                outcome=Outcome.UNKNOWN,
-                hint="is the command an ACP agent? it may need an argument such as `acp`",
-            )
-        if hello.protocol_version != PROTOCOL_VERSION:
-            raise UpstreamError(
-                f"{self._words.agent} speaks ACP version {hello.protocol_version!r}, "
-                f"and upthread speaks version {PROTOCOL_VERSION}",
-                outcome=Outcome.UNKNOWN,
-                hint="install a version of the agent, or of upthread, that matches",
-            )
-        self._learn(hello)
-
-    def _learn(self, hello: Initialized) -> None:
-        name = hello.agent_info.name if hello.agent_info else ""
-        version_said = hello.agent_info.version if hello.agent_info else ""
-        if not self._words.quirk.name:
-            self._words.quirk = quirk_for(name)
-        capabilities = hello.agent_capabilities
-        self._capabilities = Capabilities(
-            agent=self._words.agent,
-            version=one_line_name(version_said, most=VERSION_CHARACTERS_MAX),
-            calls_itself=one_line_name(name),
-            can_resume=hello.can("resume"),
-            can_load=bool(capabilities and capabilities.load_session),
-            can_list=hello.can("list"),
-            lists_sub_agents=hello.can("list"),
-            can_fork=hello.can("fork"),
-            vendor=self._words.quirk.name,
-            store=self._words.quirk.store,
-        )
-
-    # --- sessions ------------------------------------------------------------------------------
 
     async def load_session(self, session: UpstreamSessionId) -> Events:
         self._require(can=self._capabilities.can_load, what="load sessions")

@@ -89,7 +89,7 @@ class _Between(msgspec.Struct, rename="camel"):
     """`session_message`: what one session said to another, told in the streams of both."""
 
     recipient_session_id: str
-    content: list[dict[str, Any]]
+    content: list[AnyJson]
     message_id: str | None = None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import PurePath
 from typing import Any, Final, Literal, TypeAlias, TypeVar
@@ -33,7 +33,13 @@ from upthread.core.codec import AnyJson, member, number_at, object_at
 from upthread.core.events import CALL_FAILED, AgentEvent, Events
 from upthread.core.quotas import RESET_S_MAX, Unreadable
 from upthread.core.runs.stops import REFUSAL
-from upthread.core.types import Environment, JsonValue, Outcome, UpstreamSessionId, ready
+from upthread.core.types import (
+    Environment,
+    JsonObject,
+    Outcome,
+    UpstreamSessionId,
+    ready,
+)
 
 INTERNAL_ERROR: Final = -32603
 """JSON-RPC's code that says nothing certain, and stands for an error without a code."""
@@ -438,7 +444,7 @@ class Quirk(Struct, frozen=True, kw_only=True):
     versions_seen: str
     errors: tuple[ErrorMeaning, ...] = ()
     environment: Environment = {}
-    client_meta: Mapping[str, JsonValue] = {}
+    client_meta: JsonObject = {}
     has_silent_children: bool = False
     attaches_what_is_gone: bool = False
     store: str = ""

@@ -564,15 +564,13 @@ def _lines(line: Line, plan: Plan, *, branch: Branch, ids: Mapping[str, str]) ->
     yield from _closings(line, entry, kept, plan)
 
 
-def _is_orphan(block: Mapping[str, JsonValue], plan: Plan) -> bool:
+def _is_orphan(block: JsonObject, plan: Plan) -> bool:
     if block.get("type") != "tool_result":
         return False
     return not plan.takes(text_at(block, "tool_use_id"))
 
 
-def _closings(
-    line: Line, entry: _Object, blocks: list[dict[str, Any]], plan: Plan
-) -> Iterator[bytes]:
+def _closings(line: Line, entry: _Object, blocks: list[AnyJson], plan: Plan) -> Iterator[bytes]:
     """Yield one entry with a result for each open tool use; what hung on the answer hangs on it."""
     uses = [text_at(block, "id") for block in blocks if block.get("type") == "tool_use"]
     plan.made.update(uses)

@@ -234,18 +234,17 @@ follows its pieces at once, so a thousand messages in between never are."""
 # As seen up to 2.1.330. A frame that is in neither set is kept as an event of its own, raw, so
 # that one of a newer version is on record before anybody knows what it means.
 SILENT_FRAMES: Final = frozenset(
-    {
-        *("keep_alive", "tool_progress", "tool_use_summary", "prompt_suggestion", "auth_status"),
-        *("rate_limit_event", "command_lifecycle", "active_goal"),
-    }
+    """
+    keep_alive tool_progress tool_use_summary prompt_suggestion auth_status rate_limit_event
+    command_lifecycle active_goal
+    """.split()
 )
 SILENT_SUBTYPES: Final = frozenset(
-    {
-        *("init", "status", "api_retry", "thinking_tokens", "per_turn_effort_changed"),
-        *("hook_started", "hook_progress", "hook_response", "task_progress", "task_updated"),
-        *("commands_changed", "session_state_changed", "background_tasks_changed"),
-        *("notification", "files_persisted", "memory_recall", "plugin_install"),
-    }
+    """
+    init status api_retry thinking_tokens per_turn_effort_changed hook_started hook_progress
+    hook_response task_progress task_updated commands_changed session_state_changed
+    background_tasks_changed notification files_persisted memory_recall plugin_install
+    """.split()
 )
 """`system` frames about the interface or about work in progress: no event."""
 

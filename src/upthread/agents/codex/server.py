@@ -70,14 +70,13 @@ SPOKEN: Final = frozenset({"item/started", "item/completed", "item/agentMessage/
 """Messages that carry what somebody said or did."""
 
 SILENT: Final = frozenset(
-    {
-        *("warning", "guardianWarning", "configWarning", "deprecationNotice"),
-        *("thread/started", "thread/status/changed", "thread/compacted", "thread/settings/updated"),
-        *("thread/readState/changed", "turn/diff/updated", "serverRequest/resolved"),
-        *("item/mcpToolCall/progress", "item/reasoning/textDelta"),
-        *("item/commandExecution/outputDelta", "item/commandExecution/terminalInteraction"),
-        *("item/fileChange/outputDelta", "item/fileChange/patchUpdated"),
-    }
+    """
+    warning guardianWarning configWarning deprecationNotice thread/started thread/status/changed
+    thread/compacted thread/settings/updated thread/readState/changed turn/diff/updated
+    serverRequest/resolved item/mcpToolCall/progress item/reasoning/textDelta
+    item/commandExecution/outputDelta item/commandExecution/terminalInteraction
+    item/fileChange/outputDelta item/fileChange/patchUpdated
+    """.split()
 )
 """Messages about the interface or about work in progress, or that say again what an item says."""
 SILENT_PREFIXES: Final = (
@@ -533,8 +532,8 @@ class Threads(ServerConnection[Prompt]):
 
     async def _pages(
         self, method: str, asked: AnyJson, *, session: UpstreamSessionId | None = None
-    ) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+    ) -> list[AnyJson]:
+        found: list[AnyJson] = []
         cursor: str | None = None
         for _ in range(PAGES_MAX):
             page = await self._server.ask(

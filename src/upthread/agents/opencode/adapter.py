@@ -86,83 +86,6 @@ class _Prompt(ServerPrompt[Turn], kw_only=True):
     is_listened_for: bool = False
 
 
-class Sessions(ServerConnection[_Prompt]):
-    """The sessions one server knows."""
-
-    def __init__(self, request: OpenRequest, server: OpenCodeServer) -> None:
-        super().__init__(request, server)
-        self._server = server
-
-    async def new_session(self) -> UpstreamSessionId:
-        """Make a session. Raises UpstreamError when none was named.
-
-        With a title of ours OpenCode asks no model for one.
-        """
-        body = {"title": self._request.title} if self._request.title else None
-        answer = await self._server.post("/session", body)
-        return self._server.session_named(text_at(answer, "id"), "POST /session")
-
-    async def resume_session(self, session: UpstreamSessionId) -> None:
-        """Raise UpstreamError unless the server has exactly this session, and alone (A4)."""
-        home = home_of(AGENT, self._server.child.environment())
-        writers = await anyio.to_thread.run_sync(writers_of, home, (session,))
-        if pid := writers.get(session):
-            raise open_elsewhere(self._server.agent, session, pid)
-        try:
-            answer = await self._server.get(path_of(session), session=session)
-        except RefusedByAgentError as refused:
-            await self._confirm(refused, session)
-            raise
-        returned = text_at(answer, "id")
-        if returned != session:
-            raise self._server.opened_another(repr(returned), session)
-        # Without it OpenCode takes a prompt, and fails without a word (1.18.33).
-        await _require_directory(session, text_at(answer, "directory"))
-
-    async def _confirm(self, refused: RefusedByAgentError, session: UpstreamSessionId) -> None:
-        if refused.outcome == Outcome.MISSING:
-            return
-        # Sub-agents' sessions too, and those of other directories: one whose directory was moved is
-        # looked for there (500 if a file has its place, 1.18.33).
-        listed = [one for query in ({}, EVERYWHERE) for one in await self._rows(query)]
-        for one in listed:
-            if text_at(one, "id") == session:
-                await _require_directory(session, text_at(one, "directory"))
-                return
-        # Nor is it known to be gone where the list may go on: `missing` ends a session for good.
-        if len(listed) >= LISTED_MAX:
-            return
-        refused.message += "; it does not list this session"
-        refused.outcome = Outcome.MISSING
-
-    async def load_session(self, session: UpstreamSessionId) -> Events:
-        """Return a session's history. One whose messages it cannot read is `corrupted`."""
-        await self.resume_session(session)
-        try:
-            messages = await self._server.get(path_of(session, "message"), session=session)
-        except RefusedByAgentError as refused:
-            # Not for the moment: it has just read the session itself from the same database.
-            if refused.outcome == Outcome.UNKNOWN:
-                refused.outcome = Outcome.CORRUPTED
-            raise
-        return history(messages, session)
-
-    async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
-        """Return the main sessions of the project."""
-        rows = await self._rows({"roots": "true"})
-        return tuple(session_at(row, "id") for row in rows)
-
-    async def _rows(self, query: Mapping[str, str]) -> list[dict[str, Any]]:
-        answer = await self._server.get("/session", query={"limit": str(LISTED_MAX), **query})
-        return objects_at({"sessions": answer}, "sessions")
-
-    async def fork_session(self, session: UpstreamSessionId) -> UpstreamSessionId:
-        """Return a new session with the same history. The server gives a fork no parent."""
-        await self.resume_session(session)
-        answer = await self._server.post(path_of(session, "fork"), session=session)
-        return self._server.fork_named(text_at(answer, "id"), session, "the fork")
-
-
 async def _require_directory(session: UpstreamSessionId, directory: str) -> None:
     if directory and not await anyio.Path(directory).is_dir():
         raise UpstreamError(
@@ -208,7 +131,7 @@ ABORT_AGAIN_S: Final = 0.5
 """An abort that comes before the server has begun to work is without effect: it is repeated."""
 
 
-class OpenCodeConnection(Sessions):
+class OpenCodeConnection(ServerConnection[_Prompt]):
     """A running server. Use `serving` around everything else."""
 
     def __init__(
@@ -220,6 +143,7 @@ class OpenCodeConnection(Sessions):
         now_ms: Callable[[], int],
     ) -> None:
         super().__init__(request, server)
+        self._server = server
         self._now_ms = now_ms
         if calls is not None:
             calls.hold = self._hold
@@ -318,6 +242,77 @@ class OpenCodeConnection(Sessions):
         self._is_listening.set()
         if self._prompt is not None:
             self._prompt.is_ended.set()
+
+    # --- sessions ------------------------------------------------------------------------------
+
+    async def new_session(self) -> UpstreamSessionId:
+        """Make a session. Raises UpstreamError when none was named.
+
+        With a title of ours OpenCode asks no model for one.
+        """
+        body = {"title": self._request.title} if self._request.title else None
+        answer = await self._server.post("/session", body)
+        return self._server.session_named(text_at(answer, "id"), "POST /session")
+
+    async def resume_session(self, session: UpstreamSessionId) -> None:
+        """Raise UpstreamError unless the server has exactly this session, and alone (A4)."""
+        home = home_of(AGENT, self._server.child.environment())
+        writers = await anyio.to_thread.run_sync(writers_of, home, (session,))
+        if pid := writers.get(session):
+            raise open_elsewhere(self._server.agent, session, pid)
+        try:
+            answer = await self._server.get(path_of(session), session=session)
+        except RefusedByAgentError as refused:
+            await self._confirm(refused, session)
+            raise
+        returned = text_at(answer, "id")
+        if returned != session:
+            raise self._server.opened_another(repr(returned), session)
+        # Without it OpenCode takes a prompt, and fails without a word (1.18.33).
+        await _require_directory(session, text_at(answer, "directory"))
+
+    async def _confirm(self, refused: RefusedByAgentError, session: UpstreamSessionId) -> None:
+        if refused.outcome == Outcome.MISSING:
+            return
+        # Sub-agents' sessions too, and those of other directories: one whose directory was moved is
+        # looked for there (500 if a file has its place, 1.18.33).
+        listed = [one for query in ({}, EVERYWHERE) for one in await self._rows(query)]
+        for one in listed:
+            if text_at(one, "id") == session:
+                await _require_directory(session, text_at(one, "directory"))
+                return
+        # Nor is it known to be gone where the list may go on: `missing` ends a session for good.
+        if len(listed) >= LISTED_MAX:
+            return
+        refused.message += "; it does not list this session"
+        refused.outcome = Outcome.MISSING
+
+    async def load_session(self, session: UpstreamSessionId) -> Events:
+        """Return a session's history. One whose messages it cannot read is `corrupted`."""
+        await self.resume_session(session)
+        try:
+            messages = await self._server.get(path_of(session, "message"), session=session)
+        except RefusedByAgentError as refused:
+            # Not for the moment: it has just read the session itself from the same database.
+            if refused.outcome == Outcome.UNKNOWN:
+                refused.outcome = Outcome.CORRUPTED
+            raise
+        return history(messages, session)
+
+    async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
+        """Return the main sessions of the project."""
+        rows = await self._rows({"roots": "true"})
+        return tuple(session_at(row, "id") for row in rows)
+
+    async def _rows(self, query: Mapping[str, str]) -> list[AnyJson]:
+        answer = await self._server.get("/session", query={"limit": str(LISTED_MAX), **query})
+        return objects_at({"sessions": answer}, "sessions")
+
+    async def fork_session(self, session: UpstreamSessionId) -> UpstreamSessionId:
+        """Return a new session with the same history. The server gives a fork no parent."""
+        await self.resume_session(session)
+        answer = await self._server.post(path_of(session, "fork"), session=session)
+        return self._server.fork_named(text_at(answer, "id"), session, "the fork")
 
     # --- prompts -------------------------------------------------------------------------------
 

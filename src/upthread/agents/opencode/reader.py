@@ -552,7 +552,7 @@ def _own_id(part: dict[str, JsonValue], session: str, used: set[tuple[str, str]]
         yield "another call has its id"
 
 
-def _in_words(part: Mapping[str, JsonValue]) -> str:
+def _in_words(part: JsonObject) -> str:
     state = object_at(part, "state")
     error = f": {text_at(state, 'error')}" if state.get("error") else ""
     return f"{text_at(part, 'tool')} {text_at(part, 'callID')} {state.get('status')}{error}"

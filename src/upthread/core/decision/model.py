@@ -25,7 +25,15 @@ from upthread.core.decision.words import (
     Price,
     Spending,
 )
-from upthread.core.types import Continuity, ConversationId, JsonValue, Link, Outcome, ready
+from upthread.core.types import (
+    Continuity,
+    ConversationId,
+    JsonObject,
+    JsonValue,
+    Link,
+    Outcome,
+    ready,
+)
 
 if TYPE_CHECKING:
     from upthread.core.turns.turn import TurnView
@@ -170,13 +178,13 @@ def lacking_in(stored: JsonValue) -> tuple[int, str, str]:
     The first says why the number is not known, the second which turns the session lacked. 0 and
     empty where nothing lacked, or nobody looked.
     """
-    known: Mapping[str, JsonValue] = stored if isinstance(stored, Mapping) else {}
+    known: JsonObject = stored if isinstance(stored, Mapping) else {}
     turns, *texts = (known.get(name) for name in ("turns_lacking", "not_compared", "turns_gone"))
     fault, gone = (text if isinstance(text, str) else "" for text in texts)
     return turns if isinstance(turns, int) else 0, fault, gone
 
 
-def worth_keeping(inputs: HandshakeInputs) -> Mapping[str, JsonValue]:
+def worth_keeping(inputs: HandshakeInputs) -> JsonObject:
     """Return inputs as they are stored: what is left out is nothing, or nothing is known of it."""
     members: dict[str, JsonValue] = to_builtins(inputs)
     return _something({name: _inner(value) for name, value in members.items()})
@@ -186,7 +194,7 @@ def _inner(value: JsonValue) -> JsonValue:
     return _something(value) if isinstance(value, Mapping) else value
 
 
-def _something(members: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+def _something(members: JsonObject) -> JsonObject:
     return {
         name: value
         for name, value in members.items()

@@ -176,7 +176,7 @@ _STARTERS: Final = rows_by_name(
 )
 """Programs that start another one, and after which verb."""
 _PYTHON: Final = r"python[\d.]*"
-_STARTERS_FLAGS: Final = frozenset({"--frozen", "--locked", "--no-sync", "--yes", "-y", "-q", "--"})
+_STARTERS_FLAGS: Final = frozenset("--frozen --locked --no-sync --yes -y -q --".split())
 
 
 def _is_harmless_variable(assignment: str) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Word: TypeAlias = str | None
 Words: TypeAlias = Sequence[Word]
 
-SHELLS: Final = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
+SHELLS: Final = frozenset("ash bash dash fish ksh sh zsh".split())
 
 HOLE: Final = "\ue000"
 """Stands in a text for what only running it would tell: a word that has one is not known."""

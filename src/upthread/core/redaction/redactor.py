@@ -23,7 +23,7 @@ from upthread.core.redaction.values import (
     looks_random,
     placeholder,
 )
-from upthread.core.types import JsonValue
+from upthread.core.types import JsonObject, JsonValue
 
 if TYPE_CHECKING:  # loaded for the first text that may hold a secret
     from upthread.core.redaction.expressions import AsRead, Expression, ExpressionSet
@@ -157,7 +157,7 @@ class Redactor:
 
     # --- below: how ----------------------------------------------------------------------------
 
-    def _redact_members(self, value: Mapping[str, JsonValue]) -> JsonValue:
+    def _redact_members(self, value: JsonObject) -> JsonValue:
         members = {self.redact(name): self._member(name, each) for name, each in value.items()}
         is_same = len(members) == len(value) and all(
             name is old_name and each is value[old_name]
@@ -191,7 +191,7 @@ class Redactor:
             return all(self.gather(each, texts) for each in value)
         return True
 
-    def _gather_members(self, members: Mapping[str, JsonValue], texts: list[str]) -> bool:
+    def _gather_members(self, members: JsonObject, texts: list[str]) -> bool:
         for name, each in members.items():
             texts.append(name)
             if isinstance(each, str):  # most are: no call for these

@@ -22,7 +22,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -289,8 +289,29 @@ def fold(run_events: Iterable[events.RunEvent]) -> RunView:
 def apply(view: RunView, event: events.RunEvent) -> RunView:
     """Return the view after one more event."""
     view = structs.replace(view, events=view.events + 1)
-    following: RunView = _APPLY[type(event)](view, event)
-    return following
+    match event:
+        case events.RunStarted():
+            view = _started(view, event)
+        case events.StepStarted():
+            view = _step_started(view, event)
+        case events.StepEnded():
+            view = _step_ended(view, event)
+        case events.QuestionsAsked():
+            view = structs.replace(view, questions=(*view.questions, *event.questions))
+        case events.QuestionAnswered(question_id=asked):
+            answers = {**view.answers, asked: event.text}
+            answered_by = {**view.answered_by, asked: event.answered_by}
+            view = structs.replace(view, answers=answers, answered_by=answered_by)
+        case events.AnswerSuggested(question_id=asked):
+            suggested = {**view.suggested, asked: event}
+            view = structs.replace(view, suggested=suggested, suggestions=view.suggestions + 1)
+        case events.RunParked():
+            view = structs.replace(view, parked=event)
+        case events.RunResumed():
+            view = _resumed(view, event)
+        case events.RunEnded():
+            view = structs.replace(view, ended=event)
+    return view
 
 
 def _started(view: RunView, event: events.RunStarted) -> RunView:
@@ -344,30 +365,6 @@ def _step_ended(view: RunView, event: events.StepEnded) -> RunView:
     return view
 
 
-def _asked(view: RunView, event: events.QuestionsAsked) -> RunView:
-    return structs.replace(view, questions=(*view.questions, *event.questions))
-
-
-def _answered(view: RunView, event: events.QuestionAnswered) -> RunView:
-    return structs.replace(
-        view,
-        answers={**view.answers, event.question_id: event.text},
-        answered_by={**view.answered_by, event.question_id: event.answered_by},
-    )
-
-
-def _suggested(view: RunView, event: events.AnswerSuggested) -> RunView:
-    return structs.replace(
-        view,
-        suggested={**view.suggested, event.question_id: event},
-        suggestions=view.suggestions + 1,
-    )
-
-
-def _parked(view: RunView, event: events.RunParked) -> RunView:
-    return structs.replace(view, parked=event)
-
-
 def _resumed(view: RunView, event: events.RunResumed) -> RunView:
     """A person looked: the counters that led to the stop start again."""
     return structs.replace(
@@ -383,23 +380,6 @@ def _resumed(view: RunView, event: events.RunResumed) -> RunView:
         asked_in_vain=0,
         is_resumed=True,
     )
-
-
-def _ended(view: RunView, event: events.RunEnded) -> RunView:
-    return structs.replace(view, ended=event)
-
-
-_APPLY: Final[Mapping[type[events.RunEvent], Any]] = {
-    events.RunStarted: _started,
-    events.StepStarted: _step_started,
-    events.StepEnded: _step_ended,
-    events.QuestionsAsked: _asked,
-    events.QuestionAnswered: _answered,
-    events.AnswerSuggested: _suggested,
-    events.RunParked: _parked,
-    events.RunResumed: _resumed,
-    events.RunEnded: _ended,
-}
 
 
 # --- decision ----------------------------------------------------------------------------------

@@ -34,14 +34,16 @@ STRICTNESS: Final = {"allow": 0, "ask": 1, "deny": 2}
 
 
 COMMAND_KEYS: Final = frozenset(
-    {"argv", "bash", "cmd", "command", "commandline", "commands"}
-    | {"script", "shell", "shellcommand"}
+    """
+    argv bash cmd command commandline commands script shell shellcommand
+    """.split()
 )
 """Names under which agents hand over a command; compared without case and marks."""
 
 TEXT_KEYS: Final = frozenset(
-    {"after", "before", "content", "diff", "filetext", "newsource", "newstring", "newtext"}
-    | {"oldstring", "oldtext", "patch"}
+    """
+    after before content diff filetext newsource newstring newtext oldstring oldtext patch
+    """.split()
 )
 """Names under which agents hand over a file's text. JSON in it is what is written, not called."""
 

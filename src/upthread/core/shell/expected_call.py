@@ -43,8 +43,10 @@ from upthread.core.shell.reads import files_read
 from upthread.core.types import JsonValue
 
 PLACE_KEYS: Final = frozenset(
-    {"abspath", "absolutepath", "destination", "file", "filename", "filepath", "newpath"}
-    | {"notebookpath", "oldpath", "path", "source", "targetfile", "targetpath"}
+    """
+    abspath absolutepath destination file filename filepath newpath notebookpath oldpath path
+    source targetfile targetpath
+    """.split()
 )
 """Names under which agents hand over a file's path; compared without case and marks."""
 

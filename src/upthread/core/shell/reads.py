@@ -258,7 +258,7 @@ def _shows_no_content(words: Words) -> bool:
 
 _DEEP: Final = r"-[a-zA-Z]*[rR]|--(?:dereference-)?recursive|-d"
 _READING_MORE: Final = r"getline|system|ARGV"
-_GIT_PATCHES: Final = frozenset({"-p", "-u", "--patch", "-v", "--verbose", "--cc", "-c", "-L"})
+_GIT_PATCHES: Final = frozenset("-p -u --patch -v --verbose --cc -c -L".split())
 _GIT_VERBS: Final = frozenset(
     """
     add branch checkout clone commit fetch init log ls-files merge mv pull push rebase remote reset

@@ -59,6 +59,7 @@ from upthread.core.types import (
     ConversationId,
     ConversationKey,
     Durability,
+    JsonObject,
     JsonValue,
     Link,
     Outcome,
@@ -633,7 +634,7 @@ class Recorder:
         return self._streams.get(event.upstream_session_id)
 
     def _quarantine(self, event: AgentEvent, *, reason: str) -> None:
-        raw: Mapping[str, JsonValue] = {"event": type(event).__name__, **structs.asdict(event)}
+        raw: JsonObject = {"event": type(event).__name__, **structs.asdict(event)}
         self._sheet.writes.append(
             RecordQuarantine(
                 conversation_id=self._sheet.conversation_id,
