@@ -15,7 +15,7 @@ What only the agent's session has is recorded first: as turns, in order, with wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final
@@ -446,9 +446,11 @@ def gathered(
     cache = cache_state(link.agent, idle_s=idle_s, is_same_prefix=is_same_prefix)
     is_counted = is_counted or _rests_on_count(inputs, cache)
     price = price_of(store, subject, found, newest, worked, is_counted=is_counted)
+    chain = reversed(store.links(link.conversation_id))
     return structs.replace(
         inputs,
-        relays=_relays(store.links(link.conversation_id)),
+        # The links at the chain's end that relayed the one before, which was nearly full.
+        relays=sum(1 for _ in takewhile(lambda each: each.opened_because == RELAYED, chain)),
         freshness=found,
         surroundings=here,
         price=structs.replace(price, cache=cache),
@@ -494,12 +496,6 @@ def _surroundings_of(worked: TurnView | None, subject: Subject) -> Surroundings 
 def _places_gone(was: Surroundings | None) -> frozenset[str]:
     places = (was.working_directory, was.repository) if was else ()
     return frozenset(place for place in places if place and not Path(place).exists())
-
-
-def _relays(links: Iterable[Link]) -> int:
-    """Count the links at the chain's end that relayed the one before, which was nearly full."""
-    newest_first = reversed(tuple(links))
-    return sum(1 for _ in takewhile(lambda link: link.opened_because == RELAYED, newest_first))
 
 
 class Subject(Struct, frozen=True, kw_only=True):
