@@ -47,7 +47,6 @@ from upthread.core.decision.words import (
     RESUME,
     RESUME_WITH_REPLAY,
     RESUME_WITH_UPDATE,
-    CacheState,
     Price,
     Spending,
     Tokens,
@@ -444,7 +443,9 @@ def gathered(
     # No provider's cache has a prefix that begins with other instructions or another model.
     is_same_prefix = not found.is_configuration_changed and found.model is None
     cache = cache_state(link.agent, idle_s=idle_s, is_same_prefix=is_same_prefix)
-    is_counted = is_counted or _rests_on_count(inputs, cache)
+    is_compared = cache == "cold" and inputs.limits.brief_if_times_cheaper is not None
+    is_long_ago = inputs.turns % COUNTED_EVERY_TURNS == 0
+    is_counted = is_counted or is_compared or inputs.is_fresh_asked or is_long_ago
     price = price_of(store, subject, found, newest, worked, is_counted=is_counted)
     chain = reversed(store.links(link.conversation_id))
     return structs.replace(
@@ -456,12 +457,6 @@ def gathered(
         price=structs.replace(price, cache=cache),
         agent_limit=_agent_limit(newest, inputs.agent, subject),
     )
-
-
-def _rests_on_count(inputs: HandshakeInputs, cache: CacheState) -> bool:
-    """Whether a decision may rest on what a briefing takes, or it was long not counted."""
-    is_compared = cache == "cold" and inputs.limits.brief_if_times_cheaper is not None
-    return is_compared or inputs.is_fresh_asked or inputs.turns % COUNTED_EVERY_TURNS == 0
 
 
 def _last_worked(store: Store, link: Link) -> TurnView | None:
