@@ -136,6 +136,7 @@ class Leases(Struct, frozen=True):
                     # Here and not later: another task of this process would take it for left over.
                     _HELD_HERE.add((ours.name, ours.token))
                     taken.append(ours)
+                    # What is looked at under it comes first: where that fails, it is given back.
                     try:
                         if request.on_taken is not None:
                             request.on_taken(_fence_of(ours))

@@ -5,7 +5,7 @@ stream and becomes an entry; or it is there already, and is compared; or it is a
 S6, S21, S23). A draft builds on a head; whether that is still the stream's head is the store's
 question, when it appends. So what is drafted here may be thrown away, and drafted again.
 
-A write of a new kind is a function here, and a line of `_APPLY` at the end. Messages, turns and
+A write of a new kind is a function here, and a line of `APPLY` at the end. Messages, turns and
 forgetting are methods of `Drafts`.
 """
 
@@ -453,11 +453,6 @@ def other_content(what: str) -> ConflictError:
     return ConflictError(f"{what} was already written, with other content", hint=READ_AGAIN)
 
 
-def apply(drafts: Drafts, write: commands.Write) -> None:
-    """Add what one write changes."""
-    _APPLY[type(write)](drafts, write)
-
-
 def _record_project(drafts: Drafts, write: commands.RecordProject) -> None:
     opening = written(kinds.ProjectOpened(), 0)
     change = drafts.opened(write.project_id, write.project_id, opening)
@@ -668,7 +663,7 @@ def _check_attempt(write: commands.RecordOnce, stands: kinds.ActionState) -> Non
         )
 
 
-_APPLY: Final[dict[type[Any], Callable[[Drafts, Any], None]]] = {
+APPLY: Final[dict[type[Any], Callable[[Drafts, Any], None]]] = {
     commands.RecordProject: _record_project,
     commands.OpenWorkstream: _open_workstream,
     commands.OpenConversation: _open_conversation,
@@ -690,4 +685,4 @@ _APPLY: Final[dict[type[Any], Callable[[Drafts, Any], None]]] = {
     commands.EraseRun: Drafts.erase_run,
 }
 """What each write does. A write of a new kind is one line here, and what makes its entry."""
-assert {*_APPLY} == {*get_args(commands.Write)}, "each write has its function"
+assert {*APPLY} == {*get_args(commands.Write)}, "each write has its function"

@@ -32,7 +32,7 @@ from upthread.core.types import (
 )
 from upthread.errors import ConflictError, FencedError, StoreError, UpthreadError
 from upthread.store.base import Leases, Store
-from upthread.store.drafting import EVERY, Change, Drafts, StreamKey, apply, joined
+from upthread.store.drafting import APPLY, EVERY, Change, Drafts, StreamKey, joined
 from upthread.store.kinds import FREQUENT, PARTS, SAID, ConversationState, StreamKind, own_tag, tag
 from upthread.store.reads import Found, Reads, Span
 from upthread.store.streams import (
@@ -203,7 +203,11 @@ class LogStore(Store):
         is_careful = False
         for _ in range(RACES_MAX):
             try:
-                drafts = self._drafted(writes, is_careful=is_careful)
+                if is_careful:
+                    self._heads.clear()
+                drafts = Drafts(self, self._heads, is_careful=is_careful)
+                for write in joined(writes):
+                    APPLY[type(write)](drafts, write)
             except UpthreadError:
                 if is_careful:
                     # A writer that has lost its lease is told that, whatever else is wrong.
@@ -224,14 +228,6 @@ class LogStore(Store):
             self._learn(drafts, changes, rows)
             return
         raise ConflictError("other writers were first each time", hint="do it again later")
-
-    def _drafted(self, writes: Sequence[Write], *, is_careful: bool) -> Drafts:
-        if is_careful:
-            self._heads.clear()
-        drafts = Drafts(self, self._heads, is_careful=is_careful)
-        for write in joined(writes):
-            apply(drafts, write)
-        return drafts
 
     def _learn(self, drafts: Drafts, changes: Sequence[Change], rows: Sequence[int]) -> None:
         for change, row in zip(changes, rows, strict=True):

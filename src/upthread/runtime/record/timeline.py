@@ -125,29 +125,16 @@ Item: TypeAlias = Said | ToolCall
 class Decided(Struct, frozen=True, kw_only=True):
     """A decision and what it rested on, in the words that every surface says it in.
 
-    `was_refused`: the turn is over and no session took its prompt.
+    `done` is what was done, for example `RESUMED with an update`. `because` is why, the deciding
+    reason first.
     """
 
     decision: str
     reasons: tuple[str, ...]
     price: Price
     changes: tuple[str, ...]
-    was_refused: bool
-
-    @property
-    def done(self) -> str:
-        """What was done: `RESUMED with an update`."""
-        return self._became[0]
-
-    @property
-    def because(self) -> str:
-        """Why, the deciding reason first."""
-        return self._became[1]
-
-    @property
-    def _became(self) -> tuple[str, str]:
-        reasons = reasons_in_words(self.reasons)
-        return became_in_words(self.decision, reasons, was_refused=self.was_refused)
+    done: str
+    because: str
 
 
 class TurnNode(Struct, frozen=True, kw_only=True, dict=True):
@@ -329,13 +316,19 @@ class Timeline(Struct, frozen=True, kw_only=True):
 
 
 def decided(intended: TurnIntended | RecordDecision, *, was_refused: bool = False) -> Decided:
-    """Return a decision with what it rested on, as it was kept."""
+    """Return a decision with what it rested on, as it was kept.
+
+    `was_refused`: the turn is over and no session took its prompt.
+    """
+    reasons = reasons_in_words(intended.reasons)
+    done, because = became_in_words(intended.decision, reasons, was_refused=was_refused)
     return Decided(
         decision=intended.decision,
         reasons=tuple(intended.reasons),
         price=price_in(intended.inputs),
         changes=change_lines(freshness_in(intended.inputs)),
-        was_refused=was_refused,
+        done=done,
+        because=because,
     )
 
 

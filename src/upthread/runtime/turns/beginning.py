@@ -15,7 +15,7 @@ What only the agent's session has is recorded first: as turns, in order, with wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final
@@ -47,7 +47,6 @@ from upthread.core.decision.words import (
     RESUME,
     RESUME_WITH_REPLAY,
     RESUME_WITH_UPDATE,
-    CacheState,
     Price,
     Spending,
     Tokens,
@@ -444,22 +443,20 @@ def gathered(
     # No provider's cache has a prefix that begins with other instructions or another model.
     is_same_prefix = not found.is_configuration_changed and found.model is None
     cache = cache_state(link.agent, idle_s=idle_s, is_same_prefix=is_same_prefix)
-    is_counted = is_counted or _rests_on_count(inputs, cache)
+    is_compared = cache == "cold" and inputs.limits.brief_if_times_cheaper is not None
+    is_long_ago = inputs.turns % COUNTED_EVERY_TURNS == 0
+    is_counted = is_counted or is_compared or inputs.is_fresh_asked or is_long_ago
     price = price_of(store, subject, found, newest, worked, is_counted=is_counted)
+    chain = reversed(store.links(link.conversation_id))
     return structs.replace(
         inputs,
-        relays=_relays(store.links(link.conversation_id)),
+        # The links at the chain's end that relayed the one before, which was nearly full.
+        relays=sum(1 for _ in takewhile(lambda each: each.opened_because == RELAYED, chain)),
         freshness=found,
         surroundings=here,
         price=structs.replace(price, cache=cache),
         agent_limit=_agent_limit(newest, inputs.agent, subject),
     )
-
-
-def _rests_on_count(inputs: HandshakeInputs, cache: CacheState) -> bool:
-    """Whether a decision may rest on what a briefing takes, or it was long not counted."""
-    is_compared = cache == "cold" and inputs.limits.brief_if_times_cheaper is not None
-    return is_compared or inputs.is_fresh_asked or inputs.turns % COUNTED_EVERY_TURNS == 0
 
 
 def _last_worked(store: Store, link: Link) -> TurnView | None:
@@ -494,12 +491,6 @@ def _surroundings_of(worked: TurnView | None, subject: Subject) -> Surroundings 
 def _places_gone(was: Surroundings | None) -> frozenset[str]:
     places = (was.working_directory, was.repository) if was else ()
     return frozenset(place for place in places if place and not Path(place).exists())
-
-
-def _relays(links: Iterable[Link]) -> int:
-    """Count the links at the chain's end that relayed the one before, which was nearly full."""
-    newest_first = reversed(tuple(links))
-    return sum(1 for _ in takewhile(lambda link: link.opened_because == RELAYED, newest_first))
 
 
 class Subject(Struct, frozen=True, kw_only=True):
