@@ -17,7 +17,7 @@ OPEN = {
     "claude-code": "a_line_of_40_mib a_note_between no_line_ends not_utf_8 only_notes"
     " pretty_printed",
     "codex": "",
-    "opencode": "a_part_of_40_mib an_error an_unknown_role another_directory another_name"
+    "opencode": "an_error an_unknown_role another_directory another_name"
     " call_of_an_unknown_state call_without_a_state call_without_an_id call_without_an_output"
     " compacted no_times part_synthetic part_without_a_text reverted times_as_texts",
 }

@@ -28,6 +28,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct, field, structs
 
+from upthread.agents._json_lines import Unreadable, read_json, write_frame
 from upthread.agents._process import ChildProcess, ChildStart
 from upthread.agents._prompt import Action, RunningPrompt, ask_to_hold
 from upthread.agents.base import (
@@ -44,7 +45,6 @@ from upthread.core.agents import Agent
 from upthread.core.codec import AnyJson, member, object_at
 from upthread.core.decision.rollover import STDERR_END
 from upthread.core.events import AgentEvent
-from upthread.core.quotas import Unreadable, read_json, write_frame
 from upthread.core.runs.stops import NOT_ANSWERED
 from upthread.core.text import command
 from upthread.core.types import Environment, Outcome, UpstreamSessionId

@@ -26,6 +26,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 from msgspec import Struct, field, structs
 
+from upthread.agents._json_lines import Unreadable, read_json
 from upthread.agents.base import (
     AnswerPermission,
     CallAnswer,
@@ -45,7 +46,7 @@ from upthread.core.events import (
     ToolCallUpdated,
     UsageReported,
 )
-from upthread.core.quotas import OPTIONS, Unreadable, read_json, weight
+from upthread.core.quotas import OPTIONS, weight
 from upthread.core.runs.stops import NO_ANSWER_WITHIN
 from upthread.core.shell.expected_call import Told
 from upthread.core.types import Outcome, UpstreamSessionId

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from typing import Final, TypeAlias
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 
 from upthread.core.agents import Actor
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
@@ -27,14 +27,6 @@ class AgentEvent(Struct, frozen=True, kw_only=True):
 
 Events: TypeAlias = tuple[AgentEvent, ...]
 """What an agent said, in its order."""
-
-
-def of_session(session: UpstreamSessionId | None, told: Iterable[AgentEvent]) -> Events:
-    """Return events as those of a session, but for events that name a session themselves."""
-    return tuple(
-        event if event.upstream_session_id else structs.replace(event, upstream_session_id=session)
-        for event in told
-    )
 
 
 class UserTextReplayed(AgentEvent, frozen=True, kw_only=True):

@@ -16,7 +16,6 @@ kept as it came; what goes past a limit is not decoded at all.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
@@ -24,9 +23,8 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from upthread.core import events
-from upthread.core.codec import object_at
 from upthread.core.names import shown
-from upthread.core.types import JsonValue, UpstreamSessionId
+from upthread.core.types import UpstreamSessionId
 from upthread.errors import QuotaExceededError
 
 
@@ -302,51 +300,3 @@ def within_quota(told: Iterable[events.AgentEvent]) -> Iterator[events.AgentEven
         except QuotaExceededError:
             return  # the turn is over, and what it said until then is worth having
         yield event
-
-
-# --- JSON with an agent, a message a line ---------------------------------------------------------
-
-
-class Unreadable(Struct, frozen=True, kw_only=True):
-    """A line that is no message; bytes that are no UTF-8 are surrogate escapes."""
-
-    raw: JsonValue
-
-
-def read_json(line: bytes) -> Any:
-    """Return what a line holds, Unreadable for one that is no JSON. Raises QuotaExceededError.
-
-    An answer may have bytes that are no UTF-8, which become U+FFFD: somebody waits for it.
-    """
-    require_sound_frame(line)
-    try:
-        text = line.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        found = object_at(_decoded(line.decode("utf-8", "replace")))
-        if "id" in found and "method" not in found:
-            return found
-        return Unreadable(raw=line.decode("utf-8", "surrogateescape"))
-    return _decoded(text)
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return _DECODER.decode(text)
-    except ValueError:
-        return Unreadable(raw=text)
-
-
-# strict=False: a raw control character in a string is the agent's slip, not a lost frame.
-_DECODER: Final = json.JSONDecoder(strict=False, parse_int=whole_number)
-
-
-def write_frame(message: object) -> bytes:
-    """Encode a message as one line, in ASCII: lone surrogates and NUL go as escapes."""
-    return json.dumps(message, separators=(",", ":")).encode("ascii")
-
-
-def unknown(
-    kind: str, raw: Any, session: UpstreamSessionId | None = None
-) -> events.UnknownReceived:
-    """Return what this version has no words for, as it came."""
-    return events.UnknownReceived(upstream_session_id=session, kind=kind, raw=raw)

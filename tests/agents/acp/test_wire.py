@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from upthread.agents._json_lines import Unreadable, read_json, write_frame
 from upthread.agents._prompt import TurnSeen
 from upthread.agents.acp.wire import (
     NO_QUIRK,
@@ -29,7 +30,6 @@ from upthread.core.events import (
     UnknownReceived,
     UsageReported,
 )
-from upthread.core.quotas import Unreadable, read_json, write_frame
 from upthread.core.types import Outcome
 from upthread.errors import QuotaExceededError
 

@@ -23,6 +23,7 @@ from tests.agents.claude_code.frames import (
     user,
 )
 
+from upthread.agents._json_lines import Unreadable
 from upthread.agents.claude_code.translation import (
     Translator,
     child_session,
@@ -50,7 +51,6 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
-from upthread.core.quotas import Unreadable
 
 OWN = {"upstream_session_id": SESSION}
 HAIKU = {"contextWindow": 100_000}

@@ -23,6 +23,7 @@ from upthread.core.roles.reports import Report, ReportedQuestion, Verdict
 from upthread.core.runs import pipeline
 from upthread.core.runs.pipeline import REJECTED_TOO_OFTEN
 from upthread.core.runs.stops import (
+    ASKED_NOBODY,
     CUT_OFF,
     LIMITS,
     NO_ANSWER_WITHIN,
@@ -128,6 +129,8 @@ def test_a_turn_that_went_well_without_an_answer_says_so():
     assert silent.cure
     declined = stop_in_words(Outcome.OK, f"{REFUSAL}not that")
     assert (declined.said, declined.detail) == ("the agent declined to go on", "not that")
+    asked = stop_in_words(Outcome.OK, f"{ASKED_NOBODY}Blue?")
+    assert (asked.detail, asked.cure) == ("Blue?", "answer it with the next prompt")
 
 
 # --- whether a role's last turn has finished, and how: a few words, whatever came after it --------

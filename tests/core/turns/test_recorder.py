@@ -35,6 +35,7 @@ from upthread.core.turns.recorder import (
     child_named,
 )
 from upthread.core.types import (
+    QUESTION_DISMISSED,
     Conversation,
     ConversationId,
     ConversationKey,
@@ -203,6 +204,12 @@ def test_that_an_agent_tries_again_or_writes_a_log_line_is_nothing_that_it_did(
     on = recorder()
     play([UnknownReceived(upstream_session_id=session, kind="x", raw={}, progress=progress)], on)
     assert on.has_acted is has_acted
+
+
+def test_what_was_asked_of_nobody_is_known():
+    on, raw = recorder(), {"questions": [{"question": "Blue?"}, {"question": "Now?"}]}
+    play([UnknownReceived(upstream_session_id=OWN, kind=QUESTION_DISMISSED, raw=raw)], on)
+    assert on.asked == "Blue?; Now?"
 
 
 def test_what_was_drained_is_not_written_again():

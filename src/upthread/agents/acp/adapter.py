@@ -36,6 +36,7 @@ from upthread.agents._connection import (
     require_usable,
     start_of,
 )
+from upthread.agents._json_lines import Unreadable
 from upthread.agents._outcomes import ended_with, failed
 from upthread.agents._process import ChildProcess, started_child
 from upthread.agents._prompt import RunningPrompt, permission
@@ -74,7 +75,6 @@ from upthread.core.quotas import (
     HISTORY,
     TURN,
     VERSION_CHARACTERS_MAX,
-    Unreadable,
     milliseconds_of,
     one_line_name,
 )

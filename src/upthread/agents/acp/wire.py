@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from upthread.agents._json_lines import Unreadable
 from upthread.agents._outcomes import (
     DETAIL_CHARACTERS_MAX,
     NO_CREDIT_OF_LIMIT,
@@ -31,7 +32,7 @@ from upthread.agents.base import PromptResult
 from upthread.core import events
 from upthread.core.codec import AnyJson, member, number_at, object_at
 from upthread.core.events import CALL_FAILED, AgentEvent, Events
-from upthread.core.quotas import RESET_S_MAX, Unreadable
+from upthread.core.quotas import RESET_S_MAX
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.types import (
     Environment,

@@ -55,6 +55,7 @@ from upthread.agent_stores.reader import (
     said_of,
     searched,
 )
+from upthread.agents._json_lines import of_session, read_json
 from upthread.agents._outcomes import did_run, exit_code_in
 from upthread.agents._process import started_at_ticks
 from upthread.agents.claude_code.transcripts import (
@@ -89,10 +90,16 @@ from upthread.agents.claude_code.translation import title_of as call_title
 from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import read_all, streamed, through_links
 from upthread.core import events, types
-from upthread.core.codec import AnyJson, encode_json, number_at, object_at, objects_at, text_at
-from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent, Events, of_session
+from upthread.core.codec import (
+    AnyJson,
+    encode_json,
+    number_at,
+    object_at,
+    objects_at,
+    text_at,
+)
+from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent, Events
 from upthread.core.history.model import HistoryMessage
-from upthread.core.quotas import read_json
 from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonObject, JsonValue, Outcome, UpstreamSessionId
 from upthread.errors import StoreError

@@ -24,13 +24,14 @@ from typing import Any, Final
 from msgspec import structs
 
 from upthread.agents._children import Children
+from upthread.agents._json_lines import Unreadable, of_session, unknown
 from upthread.agents._outcomes import OF_ERROR_KIND, ended_with, outcome_of_refusal
 from upthread.agents.base import ALLOW_OR_REJECT, PermissionRequest, PromptResult
 from upthread.core import events
 from upthread.core.codec import AnyJson, member, number_at, object_at, objects_at, text_at, texts_at
-from upthread.core.events import Events, UsageReported, of_session
+from upthread.core.events import Events, UsageReported
 from upthread.core.names import ROLE_UNKNOWN, rows_by_name
-from upthread.core.quotas import TITLE_CHARACTERS_MAX, Unreadable, unknown
+from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.text import one_line
 from upthread.core.types import NOTICE_PREFIX, Outcome, UpstreamSessionId

@@ -26,6 +26,7 @@ import anyio
 from msgspec import Struct, structs
 
 from upthread.agents._connection import Adapter, start_of
+from upthread.agents._json_lines import Unreadable, unknown
 from upthread.agents._outcomes import failed
 from upthread.agents._process import started_child
 from upthread.agents._prompt import (
@@ -49,13 +50,7 @@ from upthread.agents.codex.server import SPOKEN, CodexServer, Prompt, Threads, T
 from upthread.core.agents import AGENTS
 from upthread.core.codec import AnyJson, member, object_at, objects_at, session_at, text_at
 from upthread.core.events import ToolCallAnnounced
-from upthread.core.quotas import (
-    TITLE_CHARACTERS_MAX,
-    TURN,
-    VERSION_CHARACTERS_MAX,
-    Unreadable,
-    unknown,
-)
+from upthread.core.quotas import TITLE_CHARACTERS_MAX, TURN, VERSION_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.types import QUESTION_DISMISSED, JsonValue, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError

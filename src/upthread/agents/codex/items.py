@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from upthread.agents._json_lines import unknown
 from upthread.agents._outcomes import (
     did_run,
     ended_with,
@@ -23,7 +24,7 @@ from upthread.core import events
 from upthread.core.codec import AnyJson, member, number_at, object_at, objects_at, text_at, texts_at
 from upthread.core.events import Events
 from upthread.core.names import rows_by_name
-from upthread.core.quotas import TITLE_CHARACTERS_MAX, unknown
+from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 

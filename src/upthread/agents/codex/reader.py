@@ -52,6 +52,7 @@ from upthread.agent_stores.reader import (
     texts_in,
 )
 from upthread.agents._guard import marks_of
+from upthread.agents._json_lines import of_session
 from upthread.agents.codex.rollouts import (
     ARCHIVED,
     OUTPUT_OF,
@@ -80,7 +81,7 @@ from upthread.boundary.directories import FileEnds, open_directory
 from upthread.boundary.programs import users_of
 from upthread.core.agents import AGENTS
 from upthread.core.codec import AnyJson, encode_json, number_at, object_at, session_at, text_at
-from upthread.core.events import INTERRUPTED, UserTextReplayed, of_session
+from upthread.core.events import INTERRUPTED, UserTextReplayed
 from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonObject, JsonValue, Speaker, UpstreamSessionId

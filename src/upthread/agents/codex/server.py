@@ -26,6 +26,7 @@ from msgspec import structs
 
 from upthread.agents._children import Children
 from upthread.agents._connection import JsonLines, ServerConnection, ServerPrompt, is_uuid
+from upthread.agents._json_lines import of_session, unknown
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, words_of_error
 from upthread.agents._process import ChildProcess
 from upthread.agents.base import OpenRequest, PromptResult
@@ -47,13 +48,8 @@ from upthread.core.codec import (
     session_at,
     text_at,
 )
-from upthread.core.events import (
-    Events,
-    TitleChanged,
-    ToolCallAnnounced,
-    of_session,
-)
-from upthread.core.quotas import HISTORY, unknown
+from upthread.core.events import Events, TitleChanged, ToolCallAnnounced
+from upthread.core.quotas import HISTORY
 from upthread.core.types import RETRY, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 

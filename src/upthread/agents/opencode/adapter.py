@@ -35,6 +35,7 @@ from upthread.agents._connection import (
     open_elsewhere,
     require_usable,
 )
+from upthread.agents._json_lines import Unreadable, unknown
 from upthread.agents._prompt import CallListener, RunningPrompt, listening
 from upthread.agents.base import (
     AgentConnection,
@@ -58,7 +59,7 @@ from upthread.agents.opencode.turn import SPOKEN, Turn, detail_of_finish, histor
 from upthread.core.agents import AGENTS
 from upthread.core.codec import AnyJson, member, object_at, objects_at, session_at, text_at
 from upthread.core.events import Events
-from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX, Unreadable, one_line_name, unknown
+from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX, one_line_name
 from upthread.core.roles.limits import EDITING, RoleLimits, denies_wholly, named_tools
 from upthread.core.types import Environment, Outcome, UpstreamSessionId
 from upthread.errors import QuotaExceededError, UpstreamError

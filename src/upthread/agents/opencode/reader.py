@@ -44,6 +44,7 @@ from upthread.agent_stores.reader import (
     texts_in,
 )
 from upthread.agents._guard import marks_of
+from upthread.agents._json_lines import of_session
 from upthread.agents.opencode.database import (
     Connection,
     Database,
@@ -62,7 +63,7 @@ from upthread.boundary.files import streamed
 from upthread.boundary.programs import users_of
 from upthread.core import types
 from upthread.core.codec import encode_json, member, number_at, object_at, text_at
-from upthread.core.events import INTERRUPTED, AgentEvent, of_session
+from upthread.core.events import INTERRUPTED, AgentEvent
 from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
 from upthread.core.types import JsonObject, JsonValue, UpstreamSessionId

@@ -29,13 +29,14 @@ from upthread.agents._connection import (
     is_signal,
     start_of,
 )
+from upthread.agents._json_lines import Unreadable, read_json, unknown
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
 from upthread.agents._process import ChildProcess, started_child
 from upthread.agents._prompt import REJECT, RunningPrompt, permission
 from upthread.agents.base import AnswerPermission, OpenRequest, PermissionRequest
 from upthread.agents.opencode.turn import tool_kind
 from upthread.core.codec import AnyJson, object_at, session_at, text_at, texts_at
-from upthread.core.quotas import ANSWER, FRAME, Allowance, Unreadable, read_json, unknown
+from upthread.core.quotas import ANSWER, FRAME, Allowance
 from upthread.core.runs.stops import NOT_ANSWERED
 from upthread.core.types import QUESTION_DISMISSED, Environment, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError

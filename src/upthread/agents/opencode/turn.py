@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping, Set
 from typing import Final, TypeAlias
 
 from upthread.agents._children import Children
+from upthread.agents._json_lines import of_session, unknown
 from upthread.agents._outcomes import (
     ended_with,
     outcome_of_refusal,
@@ -42,16 +43,9 @@ from upthread.core.codec import (
     session_at,
     text_at,
 )
-from upthread.core.events import (
-    AgentEvent,
-    ContextCompacted,
-    Events,
-    TitleChanged,
-    UsageReported,
-    of_session,
-)
+from upthread.core.events import AgentEvent, ContextCompacted, Events, TitleChanged, UsageReported
 from upthread.core.names import rows_by_name
-from upthread.core.quotas import TITLE_CHARACTERS_MAX, unknown
+from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.text import one_line
 from upthread.core.types import Outcome, UpstreamSessionId

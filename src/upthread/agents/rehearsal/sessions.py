@@ -11,12 +11,10 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
-
-from upthread.core.types import Environment
 
 if TYPE_CHECKING:
     from upthread.agents.rehearsal.protocol import Json
@@ -27,7 +25,7 @@ _SESSION_ID: Final = re.compile(r"ses_[A-Za-z0-9]+")
 _ID_BYTES: Final = 12
 
 
-def sessions_directory(environment: Environment) -> Path:
+def sessions_directory(environment: Mapping[str, str]) -> Path:
     """Return where the agent keeps its sessions."""
     if home := environment.get(HOME_VARIABLE):
         return Path(home)
@@ -203,7 +201,7 @@ class Settings(NamedTuple):
     always: str
 
 
-def read_settings(environment: Environment) -> Settings:
+def read_settings(environment: Mapping[str, str]) -> Settings:
     """Return the settings; raises SettingsError naming the word that is not known."""
     words = [word.strip() for word in environment.get(CAPABILITIES_VARIABLE, "").split(",")]
     for word in filter(None, words):
@@ -220,7 +218,7 @@ def read_settings(environment: Environment) -> Settings:
     )
 
 
-def _pace_ms(environment: Environment) -> int:
+def _pace_ms(environment: Mapping[str, str]) -> int:
     word = environment.get(PACE_VARIABLE, "0")
     if not word.isdecimal() or int(word) > PACE_MS_MAX:
         raise SettingsError(f"{PACE_VARIABLE} is {word!r}; it may be 0 to {PACE_MS_MAX}")

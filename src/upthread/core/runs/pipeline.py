@@ -22,7 +22,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias, assert_never
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -311,6 +311,8 @@ def apply(view: RunView, event: events.RunEvent) -> RunView:
             view = _resumed(view, event)
         case events.RunEnded():
             view = structs.replace(view, ended=event)
+        case _:
+            assert_never(event)
     return view
 
 

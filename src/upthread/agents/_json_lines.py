@@ -1,0 +1,73 @@
+"""JSON with an agent, a message a line, of a shape that nobody promised.
+
+Lines are decoded with the standard library, because models emit lone surrogates that stricter
+decoders refuse. What cannot be read is kept as it came; what goes past a limit of core/quotas.py is
+not decoded at all, and ends the agent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from upthread.core import events
+from upthread.core.codec import object_at
+from upthread.core.events import AgentEvent, Events
+from upthread.core.quotas import require_sound_frame, whole_number
+from upthread.core.types import JsonValue, UpstreamSessionId
+
+
+class Unreadable(Struct, frozen=True, kw_only=True):
+    """A line that is no message; bytes that are no UTF-8 are surrogate escapes."""
+
+    raw: JsonValue
+
+
+def read_json(line: bytes) -> Any:
+    """Return what a line holds, Unreadable for one that is no JSON. Raises QuotaExceededError.
+
+    An answer may have bytes that are no UTF-8, which become U+FFFD: somebody waits for it.
+    """
+    require_sound_frame(line)
+    try:
+        text = line.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        found = object_at(_decoded(line.decode("utf-8", "replace")))
+        if "id" in found and "method" not in found:
+            return found
+        return Unreadable(raw=line.decode("utf-8", "surrogateescape"))
+    return _decoded(text)
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return _DECODER.decode(text)
+    except ValueError:
+        return Unreadable(raw=text)
+
+
+# strict=False: a raw control character in a string is the agent's slip, not a lost frame.
+_DECODER: Final = json.JSONDecoder(strict=False, parse_int=whole_number)
+
+
+def write_frame(message: object) -> bytes:
+    """Encode a message as one line, in ASCII: lone surrogates and NUL go as escapes."""
+    return json.dumps(message, separators=(",", ":")).encode("ascii")
+
+
+def unknown(
+    kind: str, raw: Any, session: UpstreamSessionId | None = None
+) -> events.UnknownReceived:
+    """Return what this version has no words for, as it came."""
+    return events.UnknownReceived(upstream_session_id=session, kind=kind, raw=raw)
+
+
+def of_session(session: UpstreamSessionId | None, told: Iterable[AgentEvent]) -> Events:
+    """Return events as those of a session, but for events that name a session themselves."""
+    return tuple(
+        event if event.upstream_session_id else structs.replace(event, upstream_session_id=session)
+        for event in told
+    )
