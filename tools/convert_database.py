@@ -74,7 +74,13 @@ pickle.dump(("end", None), out)
 """
 
 # Modules of the old code whose values are in another file now.
-_MOVED = {"upthread.core.decision.examined": "upthread.core.decision.freshness"}
+_MOVED = {
+    "upthread.core.actors": "upthread.core.agents",
+    "upthread.core.acts": "upthread.core.commands",
+    "upthread.core.decision.examined": "upthread.core.decision.freshness",
+    "upthread.core.project": "upthread.core.names",
+    "upthread.core.sessions": "upthread.core.states",
+}
 
 Told = dict[str, list[Any]]
 
