@@ -8,7 +8,7 @@ import pytest
 from tests.live.agents import ADDRESS, AGENTS
 from tests.live.asked import last_request
 from tests.live.reading import NOT_READ, NOT_TOLD, WAYS
-from tests.support.sets import spread
+from tests.support.sets import EXTENDED, spread
 
 from upthread.core.agents import AGENTS as CORE_AGENTS
 
@@ -85,3 +85,14 @@ def test_instructions_that_the_agent_read_by_itself_are_files_that_it_read(name,
     assert (told["decision"], told["reasons"]) == ("resume_with_update", ["files_changed"])
     assert f"`{file}`: changed" in last_request(model)
     assert shell.one("why", ADDRESS)["now"]["stale_files"] == []
+
+
+@pytest.mark.parametrize("name", ["claude-code"])
+@EXTENDED
+def test_a_file_that_was_read_after_a_cd_is_the_one_there(name, shell, model):
+    (shell.project / "sub").mkdir()
+    write(shell.project, "f8.py", "sub/f8.py", text="as it was\n")
+    command = AGENTS[name].command
+    shell.tell(f"Look. {command('cd sub')} {command('cat f8.py')}")
+    write(shell.project, "f8.py", "sub/f8.py")
+    assert shell.one("why", ADDRESS)["now"]["stale_files"] == ["sub/f8.py"]

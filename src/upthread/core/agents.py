@@ -105,7 +105,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     exists is quoted. Of these it reads the first one in each directory, or all that exist if it
     `reads_all_instructions`. An agent with `heeds_trust` does this itself. One that
     `goes_by_settings_below` reads those of a subdirectory when it works there. `other_majors` are
-    the major versions that something is known of beside the tested one.
+    the major versions that something is known of beside the tested one. With `keeps_directory` a
+    `cd` of one command holds for the next one of the turn.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     reads_all_instructions: bool = False
     heeds_trust: bool = False
     goes_by_settings_below: bool = False
+    keeps_directory: bool = False
     resumed_by: tuple[str, ...] = ()
     opened_ids: str = "(?s:.*)"
     unarchived_by: tuple[str, ...] = ()
@@ -194,6 +196,7 @@ _CLAUDE_CODE: Final = Agent(
     goes_by_settings_below=True,
     project_instructions=("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"),
     reads_all_instructions=True,
+    keeps_directory=True,
     provider="anthropic",
     resumed_by=("claude", "--resume"),
     # A session's id is a UUID; this is the form of a sub-agent's, as seen in 2.1.330.

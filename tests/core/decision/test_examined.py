@@ -200,6 +200,17 @@ def test_a_command_of_which_it_is_not_known_what_it_read_is_counted(part):
     assert found == Reading(files=2, commands_not_known=1)
 
 
+def test_a_cd_holds_for_the_next_command_where_the_agents_shell_keeps_it():
+    parts = [ran("cd src"), ran("cat b.py"), ran("cd .. && ls"), ran("cat a.py"), ran("cd /tmp")]
+    parts += [ran("cat ./a.py"), ran("cd nowhere"), failed(ran("cd nowhere")), ran("cat a.py ")]
+    found = reading_of(parts, FILES, root=ROOT, keeps_directory=True)
+    assert found == Reading(files=2)
+    assert reading_of(parts, FILES, root=ROOT).commands_not_known == 1
+    assert examination_of(ran("cat b.py"), root=ROOT, directory=f"{ROOT}/src") == Examination(
+        how="shown", paths=("src/b.py",)
+    )
+
+
 def test_a_reader_that_failed_showed_nothing_and_a_program_that_failed_may_have():
     reader, program = ran("cat c.py"), ran("pytest -q")
     assert commands_not_known(reader, failed(reader), program, failed(program)) == 1

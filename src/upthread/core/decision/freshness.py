@@ -24,7 +24,7 @@ from msgspec import Struct, structs
 
 from upthread.core.names import rows_by_name
 from upthread.core.outward.calls import commands_of
-from upthread.core.shell.reads import files_read, is_reading_known
+from upthread.core.shell.reads import directory_after, files_read, is_reading_known
 from upthread.core.text import code, item, one_line
 from upthread.core.types import ErasedPart, JsonValue, Part, ToolCallPart, ToolResultPart
 
@@ -90,20 +90,23 @@ RUNNING_KINDS: Final = frozenset({"execute", "other"})
 """Kinds of tools that may change files they do not name."""
 
 
-def examination_of(call: ToolCallPart, *, root: str) -> Examination | None:
-    """Return what a call examined in the tree at `root`, None for one that names no file."""
+def examination_of(call: ToolCallPart, *, root: str, directory: str = "") -> Examination | None:
+    """Return what a call examined in the tree at `root`, None for one that names no file.
+
+    `directory` is where its shell is, empty for the root.
+    """
     how = _HOW_OF_KIND.get(call.tool_kind)
     # A kind is the protocol's word; a title is anybody's, and counts only where no kind was told.
     if how is None and call.tool_kind == "other":
         how = _HOW_OF_TOOL.get(call.title.strip().lower())
     if how is None:
-        return _shown_by(call, root)
+        return _shown_by(call, root, directory or root)
     # Locations first: they are said for this, and arguments are each agent's own.
     named = call.locations or _paths_in(call.arguments)
     kept = dict.fromkeys(path for name in named if (path := kept_path(name, root=root)) is not None)
     paths = tuple(kept)[:FILES_OF_CALL_MAX]
     # Codex calls a command that only reads a read, and names no file beside it.
-    return Examination(how=how, paths=paths) if paths else _shown_by(call, root)
+    return Examination(how=how, paths=paths) if paths else _shown_by(call, root, directory or root)
 
 
 def known_after(examined: ExaminedFile, *, before: ExaminedFile | None) -> ExaminedFile | None:
@@ -119,9 +122,9 @@ def known_after(examined: ExaminedFile, *, before: ExaminedFile | None) -> Exami
     return None if known == before else known
 
 
-def _shown_by(call: ToolCallPart, root: str) -> Examination | None:
+def _shown_by(call: ToolCallPart, root: str, directory: str) -> Examination | None:
     lines = commands_of(call.arguments)
-    directory = directory_of(call.arguments, root)
+    directory = directory_of(call.arguments, directory)
     named = (name for line in lines for name in files_read(line))
     kept = (kept_path(posixpath.join(directory, name), root=root) for name in named)
     paths = tuple(dict.fromkeys(path for path in kept if path is not None))[:FILES_OF_CALL_MAX]
@@ -134,6 +137,13 @@ def directory_of(arguments: JsonValue, root: str) -> str:
         return root
     told = (arguments.get(name) for name in _DIRECTORY_ARGUMENTS)
     return next((each for each in told if isinstance(each, str) and each), root)
+
+
+def left_in(call: ToolCallPart, directory: str, *, root: str) -> str:
+    """Return where a call leaves a shell that keeps its directory: never outside of the tree."""
+    for line in commands_of(call.arguments):
+        directory = posixpath.normpath(posixpath.join(directory, directory_after(line)))
+    return directory if f"{directory}/".startswith(f"{root}/") else root
 
 
 def _paths_in(arguments: JsonValue) -> Sequence[str]:
@@ -187,6 +197,15 @@ class Reading(Struct, frozen=True, kw_only=True):
     searches_not_known: int = 0
     calls_not_kept: int = 0
 
+    def with_turn(self, turn: Reading) -> Reading:
+        """Return it with what a turn leaves open; the files are the session's in both."""
+        return Reading(
+            files=self.files,
+            commands_not_known=self.commands_not_known + turn.commands_not_known,
+            searches_not_known=self.searches_not_known + turn.searches_not_known,
+            calls_not_kept=self.calls_not_kept + turn.calls_not_kept,
+        )
+
     @property
     def in_words(self) -> str:
         """`12 files; 2 commands whose reading is not known`."""
@@ -203,12 +222,18 @@ class Reading(Struct, frozen=True, kw_only=True):
         return "; ".join(pieces)
 
 
-def reading_of(parts: Iterable[Part], known: Iterable[ExaminedFile], *, root: str) -> Reading:
-    """Return how much of a session's reading is known.
+def reading_of(
+    parts: Iterable[Part],
+    known: Iterable[ExaminedFile],
+    *,
+    root: str,
+    keeps_directory: bool = False,
+) -> Reading:
+    """Return how much is known of what was read in a turn, or by a session.
 
-    `parts` are all it said and did, `known` the files it knows, `root` its working tree.
+    `parts` are what it said and did there, `known` the files it knows, `root` its working tree.
     """
-    parts = tuple(parts)
+    parts, directory = tuple(parts), root
     paths = frozenset(each.path for each in known)
     failed = {
         part.call_id
@@ -216,13 +241,16 @@ def reading_of(parts: Iterable[Part], known: Iterable[ExaminedFile], *, root: st
         if isinstance(part, ToolResultPart) and part.status == "failed"
     }
     calls = [part for part in parts if isinstance(part, ToolCallPart)]
+    not_known = 0
+    for call in calls:
+        has_failed = call.call_id in failed
+        if _is_command(call, root):
+            not_known += not _is_known(call, paths, directory, root=root, has_failed=has_failed)
+        if keeps_directory and not has_failed:
+            directory = left_in(call, directory, root=root)
     return Reading(
         files=len(paths),
-        commands_not_known=sum(
-            not _is_known(call, paths, root=root, has_failed=call.call_id in failed)
-            for call in calls
-            if _is_command(call, root)
-        ),
+        commands_not_known=not_known,
         searches_not_known=sum(_is_search(call) and call.call_id not in failed for call in calls),
         calls_not_kept=sum(
             isinstance(part, ErasedPart) and part.kind == "tool_call" for part in parts
@@ -245,9 +273,11 @@ def _is_search(call: ToolCallPart) -> bool:
     return not _NAMING.intersection(call.title.casefold().split()[:1])
 
 
-def _is_known(call: ToolCallPart, paths: frozenset[str], *, root: str, has_failed: bool) -> bool:
+def _is_known(
+    call: ToolCallPart, paths: frozenset[str], directory: str, *, root: str, has_failed: bool
+) -> bool:
     lines = commands_of(call.arguments)
-    directory = directory_of(call.arguments, root)
+    directory = directory_of(call.arguments, directory)
 
     def is_known(name: str) -> bool:
         # A command that failed showed nothing of the files it names.

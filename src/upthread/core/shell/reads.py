@@ -48,6 +48,11 @@ def files_read(line: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_names_in(line)))[:READ_MAX]
 
 
+def directory_after(line: str) -> str:
+    """Return where `cd` in a line leads, relative to where it is run; empty for there."""
+    return commands_in(f"{line}\n:")[-1].directory
+
+
 def _names_in(line: str) -> Iterator[str]:
     commands = commands_in(line)
     for command in commands:

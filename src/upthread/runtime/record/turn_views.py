@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
 
+from upthread.core.agents import AGENTS
 from upthread.core.codec import text_at
 from upthread.core.commands import gaps_in, settlements_in
 from upthread.core.decision.freshness import Reading, reading_of
@@ -42,6 +43,7 @@ from upthread.core.types import (
     ErasedPart,
     Link,
     Message,
+    Part,
     ProjectId,
     RunId,
     Speaker,
@@ -308,13 +310,17 @@ def wrote(log: str | None, since_ms: int) -> Source:
 
 def reading_in(store: Store, link: Link) -> Reading:
     """Return how much is known of what a link's session read, by its calls and its files."""
-    session = link.upstream_session_id
-    said = store.messages(link.conversation_id)
-    return reading_of(
-        (part for each in said if each.upstream_session_id == session for part in each.parts),
-        store.examined(link.conversation_id, upstream_session_id=session),
-        root=link.working_directory,
-    )
+    session, agent = link.upstream_session_id, AGENTS.get(link.agent)
+    known = store.examined(link.conversation_id, upstream_session_id=session)
+    parts: dict[str, list[Part]] = {}
+    for each in store.messages(link.conversation_id):
+        if each.upstream_session_id == session:
+            parts.setdefault(each.turn_id, []).extend(each.parts)
+    reading, root = Reading(files=len(known)), link.working_directory
+    keeps = agent is not None and agent.keeps_directory
+    for its in parts.values():
+        reading = reading.with_turn(reading_of(its, known, root=root, keeps_directory=keeps))
+    return reading
 
 
 # --- what is not on record ----------------------------------------------------------------------

@@ -724,6 +724,7 @@ def read_back(store: Store, system: System, claim: Claim, found: Lacked) -> tupl
             upstream_session_id=session,
             known=known,
             unseen_after_ns=found.written_at_ns,
+            agent=link.agent,
         )
         prompt = RecordParts(
             conversation_id=conversation_id,

@@ -46,6 +46,7 @@ from upthread.core.decision.freshness import (
     examination_of,
     kept_path,
     known_after,
+    left_in,
 )
 from upthread.core.decision.words import (
     TOKENS_MAX,
@@ -290,7 +291,7 @@ class Examiner:
     `first_ordinal` is `first_file_after` the turn's events, for a turn that is continued. What
     is looked at later than it happened may have changed meanwhile: a file that was touched after
     `unseen_after_ns`, in epoch nanoseconds, is kept as one whose content the session does not know.
-    `read_first` are the files that the agent reads by itself.
+    `agent` reads instructions by itself, and its shell may keep the directory between calls.
     """
 
     def __init__(
@@ -303,9 +304,10 @@ class Examiner:
         known: Iterable[ExaminedFile] = (),
         first_ordinal: int = 0,
         unseen_after_ns: int | None = None,
-        read_first: tuple[str, ...] = (),
+        agent: str = "",
     ) -> None:
-        self._root = root
+        self._root = self._directory = root
+        self._keeps_directory = agent in AGENTS and AGENTS[agent].keeps_directory
         self._unseen_after_ns = unseen_after_ns
         self._conversation_id = conversation_id
         self._turn_id = turn_id
@@ -313,7 +315,7 @@ class Examiner:
         self._known = {each.path: each for each in known}
         self._ordinal = first_ordinal
         self._calls: dict[str, tuple[ToolCallPart, int]] = {}
-        self._due = [Examination(how="read", paths=read_first)]
+        self._due = [Examination(how="read", paths=instruction_files(agent, root))]
         self._ran: list[tuple[int, int]] = []
         self._seen_at_ns = now_ns()
 
@@ -355,7 +357,9 @@ class Examiner:
             self._calls[part.call_id] = (part, self._seen_at_ns)
         elif isinstance(part, ToolResultPart) and part.call_id in self._calls:
             call, started_at_ns = self._calls.pop(part.call_id)
-            examination = examination_of(call, root=self._root)
+            examination = examination_of(call, root=self._root, directory=self._directory)
+            if self._keeps_directory and part.status != FAILED:
+                self._directory = left_in(call, self._directory, root=self._root)
             if examination is not None and part.status != FAILED:
                 self._due.append(examination)
             # A command that failed has shown nothing, and may have written all the same (ADR 79).

@@ -111,7 +111,7 @@ from upthread.runtime.record.turn_views import (
 )
 from upthread.runtime.turns.delegation import OwnSessions
 from upthread.runtime.turns.live_turn import LiveTurn, ended_event
-from upthread.runtime.turns.recording import Examiner, first_file_after, instruction_files
+from upthread.runtime.turns.recording import Examiner, first_file_after
 from upthread.store.base import Store
 
 if TYPE_CHECKING:
@@ -621,7 +621,7 @@ def examiner_of(live: LiveTurn, *, unseen_after_ns: int | None = None) -> Examin
         known=live.store.examined(conversation_id, upstream_session_id=session),
         first_ordinal=first_file_after(live.view.events),
         unseen_after_ns=unseen_after_ns,
-        read_first=instruction_files(live.require_link().agent, live.working_directory),
+        agent=live.require_link().agent,
     )
 
 
