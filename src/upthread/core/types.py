@@ -214,6 +214,9 @@ RETRY: Final = "retry"
 NOTICE_PREFIX: Final = "system/"
 """Begins the kind of an UnknownPart that keeps a notice of Claude Code's, which is no work."""
 
+NO_WORK: Final = ("title", RETRY, NOTICE_PREFIX)
+"""How the kinds of an UnknownPart begin that are no work of the agent's."""
+
 QUESTION_DISMISSED: Final = "question_dismissed"
 """The kind of an UnknownPart that keeps a question which nobody was there to answer."""
 

@@ -195,14 +195,19 @@ def test_a_turn_has_worked_once_its_own_session_called_a_tool():
 
 
 @pytest.mark.parametrize(
-    ("progress", "session", "has_acted"),
-    [("Reconnecting... 1/5", OWN, False), ("", OWN, True), ("", None, False)],
+    ("progress", "session", "kind", "has_acted"),
+    [
+        ("Reconnecting... 1/5", OWN, "x", False),
+        ("", OWN, "x", True),
+        ("", None, "x", False),
+        ("", OWN, "system/informational", False),
+    ],
 )
 def test_that_an_agent_tries_again_or_writes_a_log_line_is_nothing_that_it_did(
-    progress, session, has_acted
+    progress, session, kind, has_acted
 ):
     on = recorder()
-    play([UnknownReceived(upstream_session_id=session, kind="x", raw={}, progress=progress)], on)
+    play([UnknownReceived(upstream_session_id=session, kind=kind, raw={}, progress=progress)], on)
     assert on.has_acted is has_acted
 
 

@@ -53,6 +53,7 @@ from upthread.core.turns.effects import INTENT
 from upthread.core.turns.spent_tokens import NOTHING_COUNTED
 from upthread.core.types import (
     CHILD_SLOT,
+    NO_WORK,
     PERMISSION,
     QUESTION_DISMISSED,
     Conversation,
@@ -498,7 +499,7 @@ class Recorder:
         self._sheet.now_ms = at_ms
         # A log line on its stdout, or a notification of its own, names no session.
         is_aside = isinstance(event, UnknownReceived) and (
-            bool(event.progress) or event.upstream_session_id is None
+            event.upstream_session_id is None or event.progress or event.kind.startswith(NO_WORK)
         )
         self.has_acted |= not (is_aside or isinstance(event, _IDLE))
         if isinstance(event, UnknownReceived) and event.kind == QUESTION_DISMISSED:

@@ -36,8 +36,7 @@ from upthread.core.turns.effects import Effect, effects_of, in_doubt, settled
 from upthread.core.turns.spent_tokens import NO_TOTALS, Totals, added, spent_on_turn, totals_before
 from upthread.core.turns.turn import Recognition, TurnView
 from upthread.core.types import (
-    NOTICE_PREFIX,
-    RETRY,
+    NO_WORK,
     Conversation,
     ConversationId,
     ErasedPart,
@@ -147,9 +146,6 @@ def refusals_in_row(
     return tuple(row)
 
 
-_NO_WORK: Final = ("title", RETRY, NOTICE_PREFIX)
-"""How the kinds of parts begin that are no work."""
-
 _ASIDE: Final = frozenset({"UsageReported", "TitleChanged", "UserTextReplayed", "UnknownReceived"})
 """Events in quarantine that are no work."""
 
@@ -166,7 +162,7 @@ def _was_worked_at(store: Store, turn: Turn, attempt: turns.Attempt) -> bool:
     return any(
         part.text.strip() not in attempt.after.stopped_by[1]
         if isinstance(part, TextPart)
-        else not getattr(part, "kind", "").startswith(_NO_WORK)
+        else not getattr(part, "kind", "").startswith(NO_WORK)
         for message in own
         for part in message.parts
     )
