@@ -150,7 +150,7 @@ _STOPS: Final = {
 }
 """Why, and what helps: each outcome of a turn, and each reason why one or a run is parked."""
 
-_NO_ANSWER: Final = "ask in other words, or another --agent"
+_NO_ANSWER: Final = "ask in other words, with --fresh, or another --agent"
 
 _ANSWER: Final = "answer it with the next prompt"
 
