@@ -206,6 +206,7 @@ def test_a_cd_holds_for_the_next_command_where_the_agents_shell_keeps_it():
     found = reading_of(parts, FILES, root=ROOT, keeps_directory=True)
     assert found == Reading(files=2)
     assert reading_of(parts, FILES, root=ROOT).commands_not_known == 1
+    assert found.with_turn(Reading(files=2, calls_not_kept=1)) == Reading(files=2, calls_not_kept=1)
     assert examination_of(ran("cat b.py"), root=ROOT, directory=f"{ROOT}/src") == Examination(
         how="shown", paths=("src/b.py",)
     )
