@@ -175,8 +175,9 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
         # A turn is recorded before anything is sent: without one, no agent has the prompt. With one
         # it may, also where another step has taken the role meanwhile, or a person has reset it.
         # Of a prompt that was not kept nothing could be quoted: here is all of it.
-        is_open = found and found.is_last and not found.view.ended and found.said[0].text
-        is_open = is_open and not is_taken
+        is_open = bool(
+            found and found.is_last and not (found.view.ended or is_taken) and found.said[0].text
+        )
         try:
             if is_open:
                 result = await up.go_on(told_to, options)
