@@ -197,7 +197,8 @@ class _Values(pickle.Unpickler):
 def _told(source: Path, asked: object) -> Iterator[tuple[str, Any]]:
     """Yield what the old code tells of the old database."""
     process = subprocess.Popen(
-        [sys.executable, "-c", _READ],
+        # Without compiled files: if this process is killed, nothing is written to what is removed.
+        [sys.executable, "-Bc", _READ],
         env={**os.environ, "PYTHONPATH": str(source)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
