@@ -298,3 +298,14 @@ def test_only_what_is_done_within_is_given_up() -> None:
         assert is_given_up()
     assert not is_given_up()
     assert not issubclass(GivenUpError, OSError)  # nobody takes it for a fault of the repository
+
+
+def test_a_process_that_opens_and_closes_other_files_is_seen_to_use_one(tmp_path):
+    (held := tmp_path / "held").touch()
+    code = f"import os; keep = open({str(held)!r}); print(flush=True)"
+    code += "\nwhile True: [os.close(each) for each in [os.open('.', 0) for _ in range(60)]]"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as busy:
+        next(iter(busy.stdout or ()))
+        seen = [[pid for _, pid, _ in programs.users_of(held)] for _ in range(40)]
+        busy.kill()
+    assert seen == [[busy.pid]] * 40

@@ -83,8 +83,7 @@ def test_an_agent_without_a_network_tells_meanwhile_that_it_tries_again(shell, m
 @EXTENDED
 @pytest.mark.parametrize("name", ["opencode"])
 def test_a_question_that_nobody_is_there_to_answer_is_told_and_is_no_answer(shell, model):
-    choice = [{"label": "blue", "description": "as before"}]
-    question = {"question": "Blue or red?", "header": "Colour", "options": choice}
+    question = {"question": "Blue or red?", "header": "Colour", "options": []}
     told = shell.tell(opencode.call("question", questions=[question]), exit_code=1)
     assert "Blue or red?" in told["detail"]
     assert "Blue or red?" in json.dumps(shell.one("show", ADDRESS))

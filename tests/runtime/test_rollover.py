@@ -313,12 +313,10 @@ def test_a_notice_beside_a_refusal_is_no_work_and_an_unknown_item_may_be_some(
     tmp_path, kind, counts
 ):
     store, words = SqliteStore(tmp_path / "s.db"), "it cannot help: start a new session"
-    own = samples.turn()
-    part = UnknownPart(kind=kind, raw={"content": "tried again, once"})
-    attached = SessionAttached(upstream_session_id=UpstreamSessionId("s"), how="resumed", agent="x")
+    own, part = samples.turn(), UnknownPart(kind=kind, raw={"content": "tried again, once"})
     events = (
         TurnIntended(decision="resume", reasons=("unchanged",), prompt_seq=1),
-        attached,
+        SessionAttached(upstream_session_id=UpstreamSessionId("s"), how="resumed", agent="x"),
         PromptSent(prompt_seq=1),
         TurnParked(reason="unknown", detail=words),
     )

@@ -271,7 +271,7 @@ async def version_here(agent: str) -> str:
 async def _version_of(path: str) -> str:
     import anyio  # noqa: PLC0415  # as above
 
-    from upthread.agents._process import (  # noqa: PLC0415  # as above  # noqa: PLC0415  # as above
+    from upthread.agents._process import (  # noqa: PLC0415  # as above
         ChildStart,
         remember,
         remembered,

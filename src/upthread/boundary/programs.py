@@ -313,7 +313,10 @@ def users_of(*files: Path) -> Iterator[tuple[Path, int, int]]:
 
 
 def _identity(file: Path) -> tuple[int, int]:
-    found = file.stat()
+    try:
+        found = file.stat()
+    except OSError:  # a busy process closes files meanwhile
+        return 0, 0
     return found.st_dev, found.st_ino
 
 

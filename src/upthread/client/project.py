@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -376,12 +376,12 @@ class Project:
 
     async def last_reply(self, view: RoleView) -> str:
         """Return what the role replied in its last turn; empty before any, and where it is gone."""
-        conversation_id, turn_id = view.conversation.conversation_id, view.last_turn_id
-        if turn_id is None:
+        last = view.last_turn
+        if last is None or last.intended is None:
             return ""
-        messages = partial(self.store.messages, conversation_id)
-        said = await self._system.in_thread(messages)
-        return reply_in([each for each in said if each.turn_id == turn_id])
+        own, after = view.conversation.conversation_id, last.intended.prompt_seq - 1
+        said = await self.read(lambda: self.store.messages(own, after_seq=after))
+        return reply_in([each for each in said if each.turn_id == view.last_turn_id])
 
     async def reading(self, link: Link | None) -> Reading | None:
         """Return how much is known of what a link's session read; None without one."""

@@ -207,9 +207,8 @@ def test_a_cd_holds_for_the_next_command_where_the_agents_shell_keeps_it():
     assert found == Reading(files=2)
     assert reading_of(parts, FILES, root=ROOT).commands_not_known == 1
     assert found.with_turn(Reading(files=2, calls_not_kept=1)) == Reading(files=2, calls_not_kept=1)
-    assert examination_of(ran("cat b.py"), root=ROOT, directory=f"{ROOT}/src") == Examination(
-        how="shown", paths=("src/b.py",)
-    )
+    found = examination_of(ran("cat b.py"), root=ROOT, directory=f"{ROOT}/src")
+    assert found == Examination(how="shown", paths=("src/b.py",))
 
 
 def test_a_reader_that_failed_showed_nothing_and_a_program_that_failed_may_have():

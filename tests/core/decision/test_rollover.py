@@ -117,7 +117,6 @@ def test_a_session_is_refused_for_good_for_the_same_refusal_twice_unless_it_may_
     [
         "bind [127.0.0.1]:8080: Address already in use",
         "flush failed: 429 Too Many Requests",
-        "warning: you are not logged in; sync is off",
         "Ripgrep is not available. Falling back to GrepTool.",
     ],
 )

@@ -243,7 +243,8 @@ class EntryLog:
 
     def follow(self, turn: OwnTurn) -> None:
         """Go on in the turn that an append was written under, in a conversation of our own."""
-        (self._own, self._over), self._turn = turn, turn
+        self._turn = turn
+        self._own, self._over = turn
 
     # --- below: one conversation, as the port has it ---------------------------------------------
 

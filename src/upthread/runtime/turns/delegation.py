@@ -89,7 +89,7 @@ WhenBusy: TypeAlias = Literal["refuse", "wait", "sibling"]
 
 
 class TellOptions(Struct, frozen=True, kw_only=True):
-    """How to tell. `agent` None leaves the choice to client/delegation_setup.py's order.
+    """How to tell. `agent` None leaves the choice to the project's order.
 
     A turn that would pass `tokens_max`, counted over all of the conversation, is refused. With
     `is_waiting` a limit of the agent is waited out, as long as it takes, where the agent said until

@@ -87,12 +87,11 @@ def overview(call: Call, *, is_all: bool) -> int:
 def _open_in(totals: Totals, most: int | None) -> Mapping[str, int]:
     """Return the processes that have sessions here open, by session, as the agents tell."""
     told = [*totals.sessions_here[:most], *totals.interrupted_here[:most]]
-    agents = {each.agent for each in told}
-    found = (
-        writers_of(os.environ, agent, {each.session_id for each in told if each.agent == agent})
-        for agent in agents
-    )
-    return {session: pid for writers in found for session, pid in writers.items()}
+    writers: dict[str, int] = {}
+    for agent in {each.agent for each in told}:
+        its = {each.session_id for each in told if each.agent == agent}
+        writers |= writers_of(os.environ, agent, its)
+    return writers
 
 
 class _Record(NamedTuple):
@@ -106,20 +105,20 @@ class _Record(NamedTuple):
     def addresses(self) -> Mapping[str, str]:
         """By the sessions that conversations hold, those conversations' addresses."""
         return {
-            str(role.link.upstream_session_id): role.conversation.address
+            role.link.upstream_session_id: role.conversation.address
             for view in self.views
             for role in view.roles
-            if role.link is not None
+            if role.link
         }
 
     @property
     def open_in(self) -> Mapping[str, int]:
         """By the sessions that have a turn now, the process that drives it."""
         return {
-            str(role.link.upstream_session_id): role.holder.pid
+            role.link.upstream_session_id: role.holder.pid
             for view in self.views
             for role in view.roles
-            if role.link is not None and role.holder is not None
+            if role.link and role.holder
         }
 
 
