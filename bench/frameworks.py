@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from measure import Timing, interleaved
 from msgspec import Struct
@@ -30,9 +30,9 @@ from tests.support.postgres_server import drop_database_at, migrated_database_at
 
 from upthread.client.framework_record import FrameworkRecord
 
-LENGTHS: Final = (10, 1_000, 10_000)
+LENGTHS = (10, 1_000, 10_000)
 TURNS, QUICK_TURNS = 30, 6
-TEXT: Final = "some words of a message, as long as many are. " * 4
+TEXT = "some words of a message, as long as many are. " * 4
 
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
 
@@ -259,7 +259,7 @@ def claude_agent_sdk(place: Place, length: int) -> Sides:
     )
 
 
-FRAMEWORKS: Final = {
+FRAMEWORKS = {
     each.__name__: each
     for each in (
         langgraph,

@@ -18,12 +18,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
-LOOK_S: Final = 0.01
-COUNTED: Final = "counted"
+LOOK_S = 0.01
+COUNTED = "counted"
 """The note of a row whose figures are no times."""
 
 Side = Callable[[int], object]

@@ -14,15 +14,15 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-BIN: Final = Path(sys.executable).parent
-PYTHON: Final = sys.executable
-PROCESSES_MIN: Final = 2
-LINES_SHOWN_AGAIN_MAX: Final = 60
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+PYTHON = sys.executable
+PROCESSES_MIN = 2
+LINES_SHOWN_AGAIN_MAX = 60
 
-STEPS: Final[Mapping[str, tuple[str, ...]]] = {
+STEPS: Mapping[str, tuple[str, ...]] = {
     "coverage": (PYTHON, "tools/check_core_coverage.py"),
     "pyright": (str(BIN / "pyright"),),
     "mypy": (str(BIN / "mypy"),),

@@ -11,15 +11,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-COVERED_PERCENT_MIN: Final = 100
-TIMEOUT_S: Final = "900"
+ROOT = Path(__file__).resolve().parent.parent
+COVERED_PERCENT_MIN = 100
+TIMEOUT_S = "900"
 """A shorter one may expire while coverage holds its lock, and would then wait for ever."""
 
-PROCESSES_MAX: Final = 4
-SETTINGS: Final = """\
+PROCESSES_MAX = 4
+SETTINGS = """\
 [run]
 branch = true
 parallel = true
@@ -32,7 +31,7 @@ exclude_also =
     assert_never\\(
 """
 """In place of the project's own settings, which are for the whole package."""
-FIRST_SET: Final = (
+FIRST_SET = (
     *("-q", "-p", "no:cacheprovider", "--timeout", TIMEOUT_S),
     *("-m", "not soak and not extended", "--hypothesis-seed=0"),
 )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Final
 
 from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, fields, output
@@ -19,7 +18,7 @@ from importlinter.contracts.independence import IndependenceContract
 from importlinter.domain.helpers import module_expressions_to_modules
 from importlinter.domain.imports import ModuleExpression
 
-_NO_FOLDERS: Final = "no folder is there for {}: a contract that holds for nothing is a mistake"
+_NO_FOLDERS = "no folder is there for {}: a contract that holds for nothing is a mistake"
 
 
 def folders_in(graph: ImportGraph, expressions: Iterable[ModuleExpression]) -> list[str]:

@@ -10,9 +10,9 @@ import ast
 import io
 import re
 import tokenize
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-GENERATED_PART: Final = re.compile(
+GENERATED_PART = re.compile(
     r"(?P<begin><!-- generated: (?P<name>[\w-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL
 )
 """A part of a document that `make docs` writes."""
@@ -25,11 +25,11 @@ class Syntax(NamedTuple):
     block: tuple[str, str] | None = None
 
 
-_C_BLOCK: Final = ("/*", "*/")
-_C_LIKE: Final = ".c .cjs .cts .go .h .java .js .jsx .kt .less .mjs .mts .rs .scss .swift .ts .tsx"
-_MARKUP: Final = ".html .md .svelte .svg .vue .xml"
-_WITH_HASH: Final = " .cfg .in .lock .rb .sh .toml .yaml .yml"
-SYNTAXES: Final = {
+_C_BLOCK = ("/*", "*/")
+_C_LIKE = ".c .cjs .cts .go .h .java .js .jsx .kt .less .mjs .mts .rs .scss .swift .ts .tsx"
+_MARKUP = ".html .md .svelte .svg .vue .xml"
+_WITH_HASH = " .cfg .in .lock .rb .sh .toml .yaml .yml"
+SYNTAXES = {
     **dict.fromkeys(_C_LIKE.split(" "), Syntax(("//",), _C_BLOCK)),
     **dict.fromkeys(_MARKUP.split(" "), Syntax(block=("<!--", "-->"))),
     # The first suffix is "", for example of a Makefile.
@@ -39,7 +39,7 @@ SYNTAXES: Final = {
 }
 """How each language marks comments, by suffix. In a file of another language, all text is code."""
 
-_NO_CODE: Final = {
+_NO_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),
     *(tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
 }

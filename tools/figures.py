@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, Final
+from typing import Any
 
 import grimp
 from tools.contracts import cycle_in
@@ -26,9 +26,9 @@ from tools.counting import find_comments, measure_python
 
 from upthread.surfaces.cli.program import main as upthread
 
-CROSSED_MAX: Final[int | None] = None
+CROSSED_MAX: int | None = None
 """How many files of ours a resumed `tell` may run functions of. None: shown, not held to."""
-SOURCE: Final = Path(__file__).resolve().parent.parent / "src" / "upthread"
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "upthread"
 
 
 # --- what a resumed turn crosses -----------------------------------------------------------------

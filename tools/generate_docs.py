@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import msgspec
 from tests.support.continuity import CASES, SUB_AGENT, Measured, Measurement, read_measured
@@ -59,7 +58,7 @@ from upthread.core.trust import TABLE as TRUST
 from upthread.core.turns import turn as turns
 from upthread.core.types import Outcome
 
-DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 # --- the handshake -----------------------------------------------------------------------------
@@ -130,7 +129,7 @@ def rollover_table() -> str:
     return table(("outcome", "in words", "what is done", "the session", "the second time"), rows)
 
 
-_RECOVERIES: Final[Mapping[Recovery, str]] = {
+_RECOVERIES: Mapping[Recovery, str] = {
     Recovery.NONE: "the turn ends with it",
     Recovery.ROLL_OVER: "sent again to a new session, with what was said",
     Recovery.RELAY: "sent again to a new session, with what was said",
@@ -138,7 +137,7 @@ _RECOVERIES: Final[Mapping[Recovery, str]] = {
     Recovery.RETRY_ONCE: "read back, then gone on with once",
     Recovery.PARK: "parked for a person",
 }
-_SENDING: Final = {Recovery.ROLL_OVER, Recovery.RELAY, Recovery.RETRY_ONCE}
+_SENDING = {Recovery.ROLL_OVER, Recovery.RELAY, Recovery.RETRY_ONCE}
 
 
 def poison_table() -> str:
@@ -191,20 +190,20 @@ def turn_commands() -> str:
 
 # --- a run -------------------------------------------------------------------------------------
 
-PIPELINE: Final = Pipeline(
+PIPELINE = Pipeline(
     steps=(
         Step(role="planner", task="Plan."),
         Step(role="auditor", task="Audit.", on_rejected="planner", rejections_max=1),
     )
 )
-DONE: Final = Report(status="done")
-ASKING: Final = Report(status="needs_input", questions=(ReportedQuestion(id="q1", text="Which?"),))
-BLOCKED: Final = Report(status="blocked")
-APPROVED: Final = Report(status="done", verdict=Verdict(result="approved"))
-REJECTED: Final = Report(status="done", verdict=Verdict(result="rejected"))
+DONE = Report(status="done")
+ASKING = Report(status="needs_input", questions=(ReportedQuestion(id="q1", text="Which?"),))
+BLOCKED = Report(status="blocked")
+APPROVED = Report(status="done", verdict=Verdict(result="approved"))
+REJECTED = Report(status="done", verdict=Verdict(result="rejected"))
 
-_BEGUN: Final = StepStarted(role="planner", turn_id="trn")
-_RESUMED: Final = RunResumed()
+_BEGUN = StepStarted(role="planner", turn_id="trn")
+_RESUMED = RunResumed()
 
 
 def _ended(role: str, report: Report | None, outcome: Outcome = Outcome.OK) -> StepEnded:
@@ -351,7 +350,7 @@ def _summary(function: object) -> str:
 
 # --- what agents' sessions go through ------------------------------------------------------------
 
-MEASURED: Final = DOCS / "agents" / "measured"
+MEASURED = DOCS / "agents" / "measured"
 
 
 def continuity_matrix() -> str:
@@ -389,7 +388,7 @@ def _in_full(seen: Measurement) -> tuple[str, ...]:
     return f"`{seen.outcome}`", after, _SHOWN[seen.history], seen.note.replace("|", "\\|")
 
 
-_SHOWN: Final[Mapping[str | None, str]] = {
+_SHOWN: Mapping[str | None, str] = {
     "whole": "all",
     "part": "some",
     "none": "none",
@@ -397,7 +396,7 @@ _SHOWN: Final[Mapping[str | None, str]] = {
 }
 
 
-KILLS: Final = DOCS / "agents" / "kills"
+KILLS = DOCS / "agents" / "kills"
 
 
 def kills_table() -> str:
@@ -511,9 +510,7 @@ def _opened(row: Agent) -> str:
 
 # --- decisions of consequence --------------------------------------------------------------------
 
-_ADR: Final = re.compile(
-    r"# (?P<number>\d+)\. (?P<title>.+)\n\n\*Accepted, \w+ \d{4}\.(?P<beside>.*)\*\n"
-)
+_ADR = re.compile(r"# (?P<number>\d+)\. (?P<title>.+)\n\n\*Accepted, \w+ \d{4}\.(?P<beside>.*)\*\n")
 """How each begins: its number and title, when it was accepted, and how it stands to others."""
 
 
@@ -545,7 +542,7 @@ def recall_table() -> str:
     return f"{table(head, rows)}\n\nOf all but the last family: **{plain}**."
 
 
-PRICES: Final = DOCS / "agents" / "prices.json"
+PRICES = DOCS / "agents" / "prices.json"
 
 
 def prices_table() -> str:
@@ -565,8 +562,8 @@ def prices_table() -> str:
     return table((*head, "to resume, off", "to brief, off", "spent, off"), rows)
 
 
-CONTINUES: Final = DOCS / "agents" / "continues.json"
-WHERE: Final = {
+CONTINUES = DOCS / "agents" / "continues.json"
+WHERE = {
     "tell_again": "`tell`, in a new process",
     "same_main": "called again in its main session, which was resumed",
     "killed": "the same, after the agent was killed in the first call",
@@ -578,7 +575,7 @@ WHERE: Final = {
 }
 """Where a role works a second time."""
 
-FRESH: Final = {
+FRESH = {
     "briefing": "from a briefing",
     "replay": "is sent what was said",
     "nothing": "from nothing",
@@ -619,7 +616,7 @@ def _shape_row(row: Row) -> tuple[str, ...]:
     return tuple(cell.strip(": ").replace("|", "\\|") for cell in cells)
 
 
-PARTS: Final[Mapping[str, Callable[[], str]]] = {
+PARTS: Mapping[str, Callable[[], str]] = {
     "adrs": adr_index,
     "agents": agents_table,
     "continues": continues_table,

@@ -15,12 +15,11 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Final
 
-REFERENCE_S: Final = 0.040
+REFERENCE_S = 0.040
 """The processor seconds of `_work` on the machine that the limits were measured on, under load."""
 
-INTERVAL_S: Final = 5.0
+INTERVAL_S = 5.0
 
 
 class SlownessSampler:

@@ -24,22 +24,22 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-PACKAGE: Final = Path("src/upthread")
-SETS: Final = {"first": "not extended and not soak", "all": "not soak"}
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = Path("src/upthread")
+SETS = {"first": "not extended and not soak", "all": "not soak"}
 """For each set of tests, its marker expression. `all` is what CI runs."""
 
-TIMEOUT_S: Final = 900
+TIMEOUT_S = 900
 """After this time, a run of tests counts as having noticed the change, because it hangs."""
 
-TESTS_TRIED_MAX: Final = 400
+TESTS_TRIED_MAX = 400
 """A statement that more tests execute is judged by so many of them, the quickest first."""
 
-COPIED: Final = ("src", "tests", "tools", "examples", "docs", "bench", "requirements")
+COPIED = ("src", "tests", "tools", "examples", "docs", "bench", "requirements")
 
-_OPPOSITE: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
+_OPPOSITE: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot,
@@ -197,7 +197,7 @@ def _count(name: str) -> int:
 # --- the copy of the repository ------------------------------------------------------------------
 
 
-PLUGIN: Final = '''\
+PLUGIN = '''\
 """Notes which test runs in which process, and how long each takes."""
 import os, time
 import pytest
@@ -218,7 +218,7 @@ def pytest_runtest_protocol(item, nextitem):
             file.write(f"{time.monotonic() - began_s}\\t{nodeid}\\n")
 '''
 
-RECORDER: Final = '''\
+RECORDER = '''\
 """Notes which statement a process executes first on behalf of which test."""
 import os
 HITS = {hits!r}

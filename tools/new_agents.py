@@ -16,15 +16,14 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 from xml.etree import ElementTree as ET
 
-REPOSITORY: Final = Path(__file__).resolve().parents[1]
-NEW_AGENTS: Final = REPOSITORY / ".agents-new"
-TABLE: Final = REPOSITORY / "docs/agents/measured.md"
-RESULTS: Final = NEW_AGENTS / "results.xml"
+REPOSITORY = Path(__file__).resolve().parents[1]
+NEW_AGENTS = REPOSITORY / ".agents-new"
+TABLE = REPOSITORY / "docs/agents/measured.md"
+RESULTS = NEW_AGENTS / "results.xml"
 
-WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+WORDS: Mapping[str, tuple[str, ...]] = {
     "@agentclientprotocol/claude-agent-acp": ("claude", "acp"),
     "@agentclientprotocol/codex-acp": ("codex", "acp"),
     "@anthropic-ai/claude-code": ("claude",),
@@ -34,7 +33,7 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The words in a test's name by which the test counts for a package. Each word must be there."""
 
-PAGE: Final = """# The newest agents
+PAGE = """# The newest agents
 
 `make new-agents` ran the live tests with the newest agents of the npm registry on {date}. A test
 counts for each package that its name names, for example `claude` and `acp` for claude-agent-acp.

@@ -17,22 +17,22 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tools.machine_speed import SlownessSampler
 from tools.size_cap import excess_of_minutes
 
-REPOSITORY: Final = Path(__file__).resolve().parents[1]
-PROCESSES: Final = "2"
-SLOWEST_SHOWN: Final = 20
-LINES_REPEATED_MAX: Final = 40
+REPOSITORY = Path(__file__).resolve().parents[1]
+PROCESSES = "2"
+SLOWEST_SHOWN = 20
+LINES_REPEATED_MAX = 40
 
-PYTEST: Final = ("-m", "pytest", "-n", PROCESSES, "--dist", "loadgroup", "-q")
-ENCLOSED: Final = ("tools/enclosed.py", sys.executable, *PYTEST)
-ELSEWHERE: Final = ("--ignore=tests/live", "--ignore=tests/integrations")
+PYTEST = ("-m", "pytest", "-n", PROCESSES, "--dist", "loadgroup", "-q")
+ENCLOSED = ("tools/enclosed.py", sys.executable, *PYTEST)
+ELSEWHERE = ("--ignore=tests/live", "--ignore=tests/integrations")
 """The real agents are the second part; the frameworks have an environment of their own."""
 
-EXPRESSIONS: Final = {
+EXPRESSIONS = {
     "test": "not extended and not soak",
     "rest": "extended and not soak",
     "live": "not soak",
@@ -40,16 +40,16 @@ EXPRESSIONS: Final = {
 }
 """For each set, the marker expression that selects its tests."""
 
-LIMITED: Final = ("test",)
+LIMITED = ("test",)
 """The sets whose processor minutes `tools/size_cap.toml` limits."""
 
-VARIABLES: Final = {"rest": {"UPTHREAD_THOROUGH": "1"}, "soak": {"UPTHREAD_SOAK": "1"}}
+VARIABLES = {"rest": {"UPTHREAD_THOROUGH": "1"}, "soak": {"UPTHREAD_SOAK": "1"}}
 """How much each random test tries: see `tests/support/thoroughness.py`."""
 
-FAILURE_STARTS: Final = ("FAILED ", "ERROR ", "E   ", "INTERNALERROR", "--- ", "flaky: ")
+FAILURE_STARTS = ("FAILED ", "ERROR ", "E   ", "INTERNALERROR", "--- ", "flaky: ")
 """How the lines begin that name a failure; `--- ` is `enclosed.py`, about opened or left files."""
 
-DURATION: Final = re.compile(r"^ *(?P<seconds>\d+\.\d\d)s (?:call|setup|teardown) +(?P<test>.+)$")
+DURATION = re.compile(r"^ *(?P<seconds>\d+\.\d\d)s (?:call|setup|teardown) +(?P<test>.+)$")
 
 
 class Part(NamedTuple):

@@ -13,23 +13,23 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-FUNCTION_LINES_MAX: Final = 60
-FILE_LINES_MAX: Final = 800
-FILE_LINES_MAX_OF: Final = {"handshake.py": 199}
+FUNCTION_LINES_MAX = 60
+FILE_LINES_MAX = 800
+FILE_LINES_MAX_OF = {"handshake.py": 199}
 """What decides fits on a few screens. Its rules, inputs and words are files beside it."""
-PARAMETERS_MAX: Final = 8
-FOLDER_MODULES_MAX: Final[int | None] = 25
+PARAMETERS_MAX = 8
+FOLDER_MODULES_MAX: int | None = 25
 """How many modules may lie in one folder, those in folders within it not counted. None: shown."""
-FOLDER_MODULES_MAX_OF: Final = {"verbs": 40}
+FOLDER_MODULES_MAX_OF = {"verbs": 40}
 """The command line has one file for each verb."""
-GERUNDS_PERCENT_MAX: Final[float | None] = 3.0
+GERUNDS_PERCENT_MAX: float | None = 3.0
 """How many of the modules may be named by what is being done, not by what is there. None: shown."""
 
-NOUNS: Final = {"briefing", "string"}
+NOUNS = {"briefing", "string"}
 """Words in -ing that are things: a briefing is a document."""
-PARTICLES: Final = {"back", "into", "out", "over", "up"}
+PARTICLES = {"back", "into", "out", "over", "up"}
 """`looking_back` is a gerund, where `working_tree` is a kind of tree."""
 
 

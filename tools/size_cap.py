@@ -17,14 +17,14 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from tools.counting import count_code_lines, count_written_words, measure_python
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-FILE: Final = Path("tools", "size_cap.toml")
-FOLDERS_MAX: Final = 5
-SPARE: Final = 1.4
+ROOT = Path(__file__).resolve().parent.parent
+FILE = Path("tools", "size_cap.toml")
+FOLDERS_MAX = 5
+SPARE = 1.4
 """Processor minutes differ between runs, so two fifths more than measured are allowed."""
 
 
@@ -39,13 +39,13 @@ class Cap(NamedTuple):
     for_each_code_line: float = 0.0
 
 
-OTHER_PLACES: Final = (
+OTHER_PLACES = (
     *(".ci", "bench", "docs", "examples", "requirements", "tests", "tools", "typings"),
     *(".gitignore", "LICENSE", "Makefile", "agents.json", "pyproject.toml"),
 )
 """What of the root is no product. Every other file counts as code, so a new folder counts too."""
-SOURCES: Final = (*(f":(exclude){name}" for name in OTHER_PLACES), ":(exclude,glob)*.md")
-CAPS: Final = {
+SOURCES = (*(f":(exclude){name}" for name in OTHER_PLACES), ":(exclude,glob)*.md")
+CAPS = {
     "code_lines": Cap("code lines", SOURCES, 1.0),
     "ast_nodes": Cap("AST nodes", SOURCES, 9.0),
     "python_files": Cap("Python files", SOURCES, 1 / 150),
@@ -53,7 +53,7 @@ CAPS: Final = {
     "doc_words": Cap("words of documentation", ("docs", ":(glob)*.md", ":!CHANGELOG.md"), 3.0),
     "adrs": Cap("ADRs", ("docs/adr",)),
 }
-CURE: Final = (
+CURE = (
     "Take out as much as you add. Only an issue that names its added code lines may raise a cap,"
     f" with a line in {FILE}."
 )

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tests.support.chromium import CHROMIUM, screenshot
 from tests.support.decisions_told import decisions_told
@@ -26,11 +26,11 @@ from tools.record_demo import drawn
 from upthread.core.decision.words import RESUME
 from upthread.surfaces.cli.verbs.demo import Stage
 
-PICTURES: Final = Path(__file__).resolve().parents[1] / "docs" / "pictures"
-WORKSTREAM: Final = "spec-42"
+PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
+WORKSTREAM = "spec-42"
 WIDE, NARROW = 1400, 400
-HEIGHTS: Final = {"list": 420, "timeline": 1300, "decision": 1000}
-WAITING: Final = 4
+HEIGHTS = {"list": 420, "timeline": 1300, "decision": 1000}
+WAITING = 4
 """How a command ends that waits for a person."""
 
 

@@ -11,7 +11,7 @@ import ast
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tools.counting import find_comments
 from tools.size_cap import ROOT, documents
@@ -26,7 +26,7 @@ class Rate(NamedTuple):
     is_minimum: bool = False
 
 
-RATES: Final = (
+RATES = (
     Rate('"what" as a noun clause', r"\bwhat\b", 4),
     Rate("it, they, them, these, those, that", r"\b(it|its|they|them|these|those|that)\b", 40),
     Rate("one, ones", r"\bones?\b", 4),
@@ -46,19 +46,17 @@ RATES: Final = (
         is_minimum=True,
     ),
 )
-PARTICIPLES_PERCENT_MAX: Final = 3.0
+PARTICIPLES_PERCENT_MAX = 3.0
 """How many functions may have a participle as their first word, for example `told_again`."""
 
-CODE_OR_COMMENT: Final = re.compile(r"```.*?```|`[^`\n]*`|<!--.*?-->", re.DOTALL)
-IRREGULAR: Final = (
+CODE_OR_COMMENT = re.compile(r"```.*?```|`[^`\n]*`|<!--.*?-->", re.DOTALL)
+IRREGULAR = (
     "told said held kept found given known meant begun written made sent shown lost left taken"
     " spent built bound drawn driven done gone seen heard"
 ).split()
-PARTICIPLE: Final = re.compile(rf"([a-z]+ed|{'|'.join(IRREGULAR)})(_|$)")
-NO_PARTICIPLE: Final = re.compile("(seed|feed|need|embed|shed|speed|proceed|indeed|red)(_|$)")
-BARE_PARTICIPLE: Final = re.compile(
-    rf"[A-Z][a-z]+ed|{'|'.join(word.capitalize() for word in IRREGULAR)}"
-)
+PARTICIPLE = re.compile(rf"([a-z]+ed|{'|'.join(IRREGULAR)})(_|$)")
+NO_PARTICIPLE = re.compile("(seed|feed|need|embed|shed|speed|proceed|indeed|red)(_|$)")
+BARE_PARTICIPLE = re.compile(rf"[A-Z][a-z]+ed|{'|'.join(word.capitalize() for word in IRREGULAR)}")
 
 
 class PythonEnglish(NamedTuple):

@@ -14,7 +14,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 import msgspec
 from msgspec import Struct, structs
@@ -70,7 +69,7 @@ from upthread.errors import ConfigError, NotFoundError
 
 PROJECT_FILE = "upthread.toml"
 _DEFAULTS = Path(__file__).parent / "defaults"
-_USUAL_AGENT: Final = AgentSettings()
+_USUAL_AGENT = AgentSettings()
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -379,7 +378,7 @@ def _limits(table: FreshnessTable) -> Limits:
 # is the text that is sent.
 
 
-ROLE_FOLDERS: Final[Mapping[str, str]] = {
+ROLE_FOLDERS: Mapping[str, str] = {
     ".claude/agents": CLAUDE_CODE,
     ".opencode/agent": OPENCODE,
     ".opencode/agents": OPENCODE,
@@ -387,10 +386,10 @@ ROLE_FOLDERS: Final[Mapping[str, str]] = {
     ".codex/agents": CODEX,
 }
 """Where role files are, and whose. An agent gets its own file, else the last of these."""
-PERSONAL_FILES: Final = {CLAUDE_CODE: ".md", CODEX: ".toml", OPENCODE: ".md"}
+PERSONAL_FILES = {CLAUDE_CODE: ".md", CODEX: ".toml", OPENCODE: ".md"}
 """What an agent's own role files end with."""
 
-_ROLE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_ROLE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 FILE_BYTES_MAX = 1024 * 1024
 FOLDER_NAMES_MAX = 5_000
 """Of a folder of roles; one with more is no folder of roles."""

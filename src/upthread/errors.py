@@ -21,9 +21,9 @@ layer ends: tests/test_errors.py names each with where that is.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar
 
-UPSTREAM_CHARACTERS_MAX: Final = 4000
+UPSTREAM_CHARACTERS_MAX = 4000
 """How much an agent's failure may take to tell."""
 
 

@@ -15,11 +15,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 from tests.support.warm_process import CONTEXT
 
-ADDRESSES_BYTES_MAX: Final = 3 * 1024 * 1024 * 1024
+ADDRESSES_BYTES_MAX = 3 * 1024 * 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)

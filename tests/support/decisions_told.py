@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
 
 from upthread.core.decision.words import (
     FIRST,
@@ -20,7 +19,7 @@ from upthread.core.decision.words import (
     done_in_words,
 )
 
-_DECISIONS: Final = (
+_DECISIONS = (
     FIRST,
     RESUME,
     RESUME_WITH_UPDATE,
@@ -28,8 +27,8 @@ _DECISIONS: Final = (
     START_FRESH,
     REFUSE,
 )
-_SESSION: Final = "SESSION"
-_NONE: Final = ""
+_SESSION = "SESSION"
+_NONE = ""
 """What stands for words that have those of a decision in them, and tell none."""
 
 
@@ -44,8 +43,8 @@ def _forms() -> Iterator[tuple[str, str]]:
 
 
 # The longest first: the words of one decision begin with those of another.
-_BY_FORM: Final = sorted(_forms(), key=lambda each: len(each[0]), reverse=True)
-_ANY: Final = re.compile("|".join(rf"\b({form})(?!\w)" for form, _ in _BY_FORM))
+_BY_FORM = sorted(_forms(), key=lambda each: len(each[0]), reverse=True)
+_ANY = re.compile("|".join(rf"\b({form})(?!\w)" for form, _ in _BY_FORM))
 
 
 def decisions_told(text: str | bytes) -> list[str]:

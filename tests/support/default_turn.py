@@ -13,7 +13,6 @@ import hashlib
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from upthread.core import types
 from upthread.core.commands import (
@@ -43,21 +42,21 @@ from upthread.core.turns.recorder import Recorder
 from upthread.store.base import Store
 from upthread.store.log import LogStore
 
-MESSAGES: Final = 6
-TOKENS: Final = 18_204
+MESSAGES = 6
+TOKENS = 18_204
 """Messages of a turn."""
 
-CHARACTERS: Final = (300, 500, 8000, 400, 2000, 1500)
+CHARACTERS = (300, 500, 8000, 400, 2000, 1500)
 """User, text before a call, its result, text before a call, its result, answer."""
 
-ARGUMENTS: Final = {"command": "pytest -q tests/test_x.py"}
-AGENT: Final = "opencode"
-USER: Final = "kim@build-3"
-WORKING_DIRECTORY: Final = "/home/kim/projects/checkout-service"
+ARGUMENTS = {"command": "pytest -q tests/test_x.py"}
+AGENT = "opencode"
+USER = "kim@build-3"
+WORKING_DIRECTORY = "/home/kim/projects/checkout-service"
 
-_TEXTS_MAX: Final = 64
-_FIRST_AT_MS: Final = 1_790_000_000_000
-_WORDS: Final = (
+_TEXTS_MAX = 64
+_FIRST_AT_MS = 1_790_000_000_000
+_WORDS = (
     "the session agent file error return value import test patch line commit branch query index "
     "token model result path build run write read open close lock page cache turn part tool call"
 ).split()
@@ -81,7 +80,7 @@ def _texts(seed: int) -> tuple[str, ...]:
     return tuple(_text(characters, chance) for characters in CHARACTERS)
 
 
-_TEXTS: Final = tuple(map(_texts, range(_TEXTS_MAX)))
+_TEXTS = tuple(map(_texts, range(_TEXTS_MAX)))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -27,20 +27,20 @@ from psycopg import errors
 from upthread.store.postgres import migrate
 from upthread.store.postgres.schema import SCHEMA
 
-ADDRESS_VARIABLE: Final = "UPTHREAD_TEST_POSTGRES"
+ADDRESS_VARIABLE = "UPTHREAD_TEST_POSTGRES"
 """Names a server to use in place of one's own, as a URL with the right to make databases."""
 
-START_TIMEOUT_S: Final = 60.0
+START_TIMEOUT_S = 60.0
 
-OWNER: Final = "upthread_owner"
+OWNER = "upthread_owner"
 """Who the schema of `migrated_database_at` belongs to: no superuser, whom no policy would bind."""
 
-_STARTED: Final[list[PostgresServer]] = []
+_STARTED: list[PostgresServer] = []
 
-_PAUSE_S: Final = 0.05
-_NOBODY: Final = "nobody"  # PostgreSQL refuses to run as root
-_CONNECTIONS_MAX: Final = 200
-_TEMPLATE_LOCK: Final = int.from_bytes(b"template")
+_PAUSE_S = 0.05
+_NOBODY = "nobody"  # PostgreSQL refuses to run as root
+_CONNECTIONS_MAX = 200
+_TEMPLATE_LOCK = int.from_bytes(b"template")
 
 
 class PostgresServer:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
 
-FLAKY_MAX: Final = 1
-PROPERTY: Final = "flaky test"
-FILE_VARIABLE: Final = "UPTHREAD_FLAKY_FILE"
+FLAKY_MAX = 1
+PROPERTY = "flaky test"
+FILE_VARIABLE = "UPTHREAD_FLAKY_FILE"
 """The variable that names the file with the flaky tests of a whole CI run, one a line."""
-IS_REPEATED: Final = pytest.StashKey[bool]()
-FLAKY_OF_RUN: Final = pytest.StashKey[list[str]]()
+IS_REPEATED = pytest.StashKey[bool]()
+FLAKY_OF_RUN = pytest.StashKey[list[str]]()
 
 
 def is_on() -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 import apsw
 import psycopg
@@ -23,12 +23,12 @@ from upthread.testing.store_conformance.backend import (
     Tampering,
 )
 
-_NO_LIMIT_PAGES: Final = 0xFFFF_FFFE
+_NO_LIMIT_PAGES = 0xFFFF_FFFE
 
-_DAMAGED: Final = f'WHERE {{json}} LIKE \'{{{{"seq":{DAMAGED_MESSAGE},"speaker"%\''
-_RUN_EVENT: Final = "WHERE kind = 'run_event' AND {json} LIKE '{{\"seq\":2,%'"
-_LINK: Final = "WHERE kind = 'link' AND {json} LIKE '%\"seq\":2,%'"
-_TAMPERINGS: Final[Mapping[Tampering, tuple[str, ...]]] = {
+_DAMAGED = f'WHERE {{json}} LIKE \'{{{{"seq":{DAMAGED_MESSAGE},"speaker"%\''
+_RUN_EVENT = "WHERE kind = 'run_event' AND {json} LIKE '{{\"seq\":2,%'"
+_LINK = "WHERE kind = 'link' AND {json} LIKE '%\"seq\":2,%'"
+_TAMPERINGS: Mapping[Tampering, tuple[str, ...]] = {
     "message missing": (f"DELETE FROM {{}}entry {_DAMAGED}",),
     "message unreadable": (f"UPDATE {{}}entry SET kept = {{user to nobody}} {_DAMAGED}",),
     "message changed": (f"UPDATE {{}}entry SET at_ms = at_ms + 1 {_DAMAGED}",),
@@ -48,7 +48,7 @@ _TAMPERINGS: Final[Mapping[Tampering, tuple[str, ...]]] = {
     "receipt changed": ("UPDATE {}entry SET kept = {intent to failed} WHERE kind = 'attempt'",),
     "act changed": ("UPDATE {}entry SET kept = {ada to eve} WHERE kind = 'act'",),
 }
-_CHANGE: Final = re.compile(r"\{(\w+) to (\w+)\}")
+_CHANGE = re.compile(r"\{(\w+) to (\w+)\}")
 
 
 def _in_sqlite(place: Path, *statements: str) -> None:
@@ -119,14 +119,14 @@ def _change_database(address: str, change: str) -> None:
         )
 
 
-SQLITE: Final = StoreBackend(
+SQLITE = StoreBackend(
     name="sqlite",
     make=SqliteStore,
     mark_newer=lambda place: _in_sqlite(place, "PRAGMA user_version = 999"),
     failing=disk_full,
     tamper=lambda place, tampering: _in_sqlite(place, *_TAMPERINGS[tampering]),
 )
-POSTGRES: Final = StoreBackend(
+POSTGRES = StoreBackend(
     name="postgres",
     make=open_postgres,
     mark_newer=lambda place: _in_postgres(
@@ -137,4 +137,4 @@ POSTGRES: Final = StoreBackend(
     tamper=lambda place, tampering: _in_postgres(place, *_TAMPERINGS[tampering]),
     is_between_people=True,
 )
-SHIPPED_STORES: Final = (SQLITE, POSTGRES)
+SHIPPED_STORES = (SQLITE, POSTGRES)

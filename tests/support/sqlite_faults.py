@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import count
-from typing import Any, Final
+from typing import Any
 
 import apsw
 
-_NUMBERS: Final = count(1)
+_NUMBERS = count(1)
 
 
 class FaultyFileSystem(apsw.VFS):

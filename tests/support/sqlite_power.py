@@ -20,16 +20,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import apsw
 
-SECTOR_BYTES: Final = 512
-CHANCES_TO_REACH_THE_DISK: Final = (0.0, 0.1, 0.5, 0.9, 1.0)
+SECTOR_BYTES = 512
+CHANCES_TO_REACH_THE_DISK = (0.0, 0.1, 0.5, 0.9, 1.0)
 """Of each change after the last sync; one of these is drawn for each power cut."""
 
-_TORN_SHARE: Final = 0.5
-_NUMBERS: Final = count(1)
+_TORN_SHARE = 0.5
+_NUMBERS = count(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Change:
     content: bytes = b""
 
 
-_DIRECTORY_SYNCED: Final = Change(kind="sync_directory", file="")
+_DIRECTORY_SYNCED = Change(kind="sync_directory", file="")
 
 
 class RecordingFileSystem(apsw.VFS):

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import os
-from typing import Final
 
-IS_SOAK: Final = bool(os.environ.get("UPTHREAD_SOAK"))
+IS_SOAK = bool(os.environ.get("UPTHREAD_SOAK"))
 """Whether properties are tried with new examples each time."""
 
-IS_THOROUGH: Final = bool(os.environ.get("UPTHREAD_THOROUGH")) or IS_SOAK
+IS_THOROUGH = bool(os.environ.get("UPTHREAD_THOROUGH")) or IS_SOAK
 """Whether a test that tries many cases tries all it knows."""
 
-EXAMPLES: Final = 100 if IS_THOROUGH else 25
+EXAMPLES = 100 if IS_THOROUGH else 25
 """Of each property, where a test does not say how many."""

@@ -25,7 +25,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
 
 from tests.live.agents import AGENTS
 from tools.storm.far_end import FarEnd
@@ -44,14 +43,14 @@ from tools.storm.stops import (
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
-COLUMNS: Final = (
+COLUMNS = (
     *("stops", "no stop", "deed before", "held", "asked", "ended well", "did it once"),
     *("twice", "lost", "false hold", "beside", "other"),
 )
 """`no stop`: it came too late; `held`: the repetition was; `asked`: a person was asked, or it was
 refused; `ended well`: the first turn was stopped and yet did."""
 
-BESIDE_PER_JOB: Final = 3
+BESIDE_PER_JOB = 3
 """How many cases may be under way for each that may use a processor: the others are frozen."""
 
 

@@ -6,12 +6,11 @@ import re
 import threading
 from collections import defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Final
 
-SLOW_S: Final = 40.0
+SLOW_S = 40.0
 """How long a deed may be held up at most."""
 
-_CASE: Final = re.compile(r"/c(\d+)(?:/|$)")
+_CASE = re.compile(r"/c(\d+)(?:/|$)")
 
 
 class Deeds:

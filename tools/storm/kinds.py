@@ -10,15 +10,14 @@ import base64
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
-_POST: Final = "curl -s -d version=@n @url/deploy"
-_RAW: Final = r"printf 'POST /c@n/deploy HTTP/1.0\r\nContent-Length: 0\r\n\r\n'"
-_PY: Final = "import urllib.request as r; r.urlopen('@url/deploy', b'version=@n')"
-_NODE: Final = "fetch('@loop/deploy',{method:'POST',body:'version=@n'})"
-_PERL: Final = "HTTP::Tiny->new->post_form('@url/deploy',{version=>@n})"
+_POST = "curl -s -d version=@n @url/deploy"
+_RAW = r"printf 'POST /c@n/deploy HTTP/1.0\r\nContent-Length: 0\r\n\r\n'"
+_PY = "import urllib.request as r; r.urlopen('@url/deploy', b'version=@n')"
+_NODE = "fetch('@loop/deploy',{method:'POST',body:'version=@n'})"
+_PERL = "HTTP::Tiny->new->post_form('@url/deploy',{version=>@n})"
 
-KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+KINDS: Mapping[str, tuple[str, ...]] = {
     "git push": (
         "git push origin main", 'sh -c "git push -q origin HEAD:main"',
         "git -C . push --quiet origin main:refs/heads/main", "/usr/bin/git push @remote main",
@@ -218,7 +217,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         "kcat -P -b b.example.com -t door <<< open"),
 }  # fmt: skip
 
-STAND_INS: Final = (
+STAND_INS = (
     "ansible ansible-playbook aws az bun bundle cap cargo docker fly flyctl flit gcloud"
     " gem gh git-send-email gradle hatch helm http https kafka-console-producer kcat"
     " kubectl lftp mail mailx mariadb mongosh mosquitto_pub msmtp mutt mvn mysql nc ncat netlify"
@@ -228,19 +227,17 @@ STAND_INS: Final = (
 ).split()
 """Programs that only say at the far end that they were run."""
 
-_REPORTS: Final = """#!/bin/sh
+_REPORTS = """#!/bin/sh
 case "$*" in *--version*|-v|-V|version|*'auth status'*|'config '*) exit 0;; esac
 exec /usr/bin/curl -s --noproxy '*' -o /dev/null --data-urlencode "said=${0##*/} $*" @loop/run
 """
-_RUNS_IT: Final = """#!/bin/sh
+_RUNS_IT = """#!/bin/sh
 while :; do case "$1" in -u) shift 2;; -*) shift;; *) break;; esac; done
 exec "$@"
 """
-_HOOK: Final = (
-    "#!/bin/sh\nexec /usr/bin/curl -s --noproxy '*' -o /dev/null -d said=pushed @loop/push\n"
-)
+_HOOK = "#!/bin/sh\nexec /usr/bin/curl -s --noproxy '*' -o /dev/null -d said=pushed @loop/push\n"
 
-_FILES: Final[Mapping[str, str]] = {
+_FILES: Mapping[str, str] = {
     "ship.sh": f"#!/bin/sh\n{_POST}\n",
     "deploy.py": f"#!/usr/bin/python3\n{_PY}\n",
     "deploy.curlrc": "url = @url/deploy\ndata = version=@n\n",

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tests.live import claude_code, codex, opencode
 from tests.live.agents import WAYS, RealAgent, reporting, shell_of
@@ -27,13 +27,13 @@ from tools.storm.kinds import KINDS, Place
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
-REPOSITORY: Final = Path(__file__).resolve().parents[2]
-PATIENCE_S: Final = 90.0
-FROZEN_S: Final = 30.0
-ENDS_ALONE_S: Final = 2.0
+REPOSITORY = Path(__file__).resolve().parents[2]
+PATIENCE_S = 90.0
+FROZEN_S = 30.0
+ENDS_ALONE_S = 2.0
 """How long the agent of a turn that was killed may take to end by itself, before the count."""
 
-SIGNALS: Final = {
+SIGNALS = {
     "kill": signal.SIGKILL,
     "int": signal.SIGINT,
     "term": signal.SIGTERM,
@@ -41,10 +41,10 @@ SIGNALS: Final = {
     "cancel": signal.SIGUSR1,
     "freeze": signal.SIGSTOP,
 }
-STOPS: Final = tuple(SIGNALS)
-EXIT_CODES: Final = {"int": 130, "term": 143, "hup": 129}
-MOMENTS: Final = ("any", "asked", "in the deed", "after the deed", "told", "replying")
-AFTER_S: Final = {
+STOPS = tuple(SIGNALS)
+EXIT_CODES = {"int": 130, "term": 143, "hup": 129}
+MOMENTS = ("any", "asked", "in the deed", "after the deed", "told", "replying")
+AFTER_S = {
     "asked": (0.0, 0.9),
     "in the deed": (0.0, 0.3),
     "after the deed": (0.0, 0.5),
@@ -53,15 +53,15 @@ AFTER_S: Final = {
 }
 """How long after its moment a stop comes."""
 
-TURN_S: Final = {"claude-code": 2.5, "codex": 1.5, "opencode": 9.0}
+TURN_S = {"claude-code": 2.5, "codex": 1.5, "opencode": 9.0}
 """How long a turn takes: a stop at any moment comes within it."""
 
-SHARES: Final = {"claude-code": 5, "codex": 5, "opencode": 2}
+SHARES = {"claude-code": 5, "codex": 5, "opencode": 2}
 """How often each agent is drawn: a turn of OpenCode takes five times as long as the others'."""
 
-PIPELINE: Final = '[[pipeline.steps]]\nrole = "planner"\ntask = "Do it."\n'
-WORKSTREAM: Final = "ws"
-IS_OVER: Final = threading.Event()
+PIPELINE = '[[pipeline.steps]]\nrole = "planner"\ntask = "Do it."\n'
+WORKSTREAM = "ws"
+IS_OVER = threading.Event()
 """Set where the storm itself is interrupted: nothing is started any more."""
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, field, structs
 
@@ -23,8 +23,8 @@ from upthread.core.history.model import History
 from upthread.core.roles.role import BUILT_IN_ROLES
 from upthread.core.types import JsonValue
 
-BEGINNING_CHARACTERS_MAX: Final = 80
-OUTLINE_CHARACTERS: Final = 200
+BEGINNING_CHARACTERS_MAX = 80
+OUTLINE_CHARACTERS = 200
 """How much of each text a diagnosis keeps, so that a long session fits into little memory."""
 
 
@@ -86,15 +86,15 @@ def outlined(part: types.Part) -> types.Part:
 Ending: TypeAlias = Literal["ended", "interrupted", "unknown"]
 """How a session's last turn looks from its end; one that is under way looks interrupted."""
 
-TITLE_CHARACTERS_MAX: Final = 200
-TITLE_SOURCE_CHARACTERS: Final = 4000
+TITLE_CHARACTERS_MAX = 200
+TITLE_SOURCE_CHARACTERS = 4000
 """More than the longest secret that begins in what is shown."""
 
-SESSIONS_MAX: Final = 100_000
-SECONDS_MAX: Final = 4.5
+SESSIONS_MAX = 100_000
+SECONDS_MAX = 4.5
 """A look that takes longer is no glance; what was not reached is said."""
 
-DAY_MS: Final = 86_400_000
+DAY_MS = 86_400_000
 
 
 class SessionOutline(Struct, frozen=True, kw_only=True):

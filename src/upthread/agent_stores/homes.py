@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from upthread.boundary.files import within
 from upthread.boundary.own_files import agents_home
@@ -18,7 +17,7 @@ from upthread.core.names import did_you_mean, shown
 from upthread.core.types import Environment
 from upthread.errors import StoreError, UsageError
 
-INHERITED: Final = (
+INHERITED = (
     *("HOME", "PATH", "LANG", "LANGUAGE", "TERM", "SHELL", "USER", "LOGNAME", "TMPDIR", "TZ"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
     *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
@@ -26,14 +25,14 @@ INHERITED: Final = (
 )
 """The variables that an agent inherits by name; everything else of ours stays with us."""
 
-_PLACES: Final = frozenset(
+_PLACES = frozenset(
     variable for row in AGENTS.values() if row.home for variable in row.home.variables
 )
 
-_DIRECTORIES: Final = ("_HOME", "_CONFIG_DIR")
+_DIRECTORIES = ("_HOME", "_CONFIG_DIR")
 """How variables end that name a directory, for example `XDG_DATA_HOME`."""
 
-INHERITED_PREFIXES: Final = ("LC_", "XDG_", "SSL_CERT_", "NODE_")
+INHERITED_PREFIXES = ("LC_", "XDG_", "SSL_CERT_", "NODE_")
 """And the families that it inherits."""
 
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 import msgspec
 from msgspec import Struct
@@ -31,14 +31,14 @@ from upthread.core.codec import read_json
 from upthread.core.types import JsonObject, JsonValue
 from upthread.errors import StoreError
 
-SUFFIX: Final = ".zst"
-BYTES_MAX: Final = 512 * 1024 * 1024
+SUFFIX = ".zst"
+BYTES_MAX = 512 * 1024 * 1024
 """What one file may expand to; a few kilobytes can be made to expand for ever."""
 
-WINDOW_LOG_MAX: Final = 23
+WINDOW_LOG_MAX = 23
 """8 MiB. What Codex writes needs 2 MiB; a file may ask for 2 GiB, and is refused."""
 
-_PIECE_BYTES: Final = 256 * 1024
+_PIECE_BYTES = 256 * 1024
 
 
 class CompressedError(OSError):
@@ -96,10 +96,10 @@ def _library() -> Any:
 # --- lines ----------------------------------------------------------------------------------------
 
 
-LINE_BYTES_MAX: Final = 32 * 1024 * 1024
-DEPTH_MAX: Final = 500
-BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_CHUNK_BYTES: Final = 1024 * 1024
+LINE_BYTES_MAX = 32 * 1024 * 1024
+DEPTH_MAX = 500
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_CHUNK_BYTES = 1024 * 1024
 
 
 class Line(Struct, frozen=True, kw_only=True):
@@ -222,16 +222,16 @@ def _is_shallow(value: JsonValue) -> bool:
 # --- both ends of a file --------------------------------------------------------------------------
 
 
-BINARY: Final = "binary"
-EMPTY: Final = "empty"
-CUT: Final = "cut off in the middle of a line"
-NO_LINES: Final = "not lines of JSON"
+BINARY = "binary"
+EMPTY = "empty"
+CUT = "cut off in the middle of a line"
+NO_LINES = "not lines of JSON"
 
-GROWING_MS: Final = 60_000
+GROWING_MS = 60_000
 """What was written so recently may be under way, and end in the middle of a line."""
 
-_PROBED_BYTES: Final = 4096
-_DECODER: Final = msgspec.json.Decoder(dict[str, Any])
+_PROBED_BYTES = 4096
+_DECODER = msgspec.json.Decoder(dict[str, Any])
 
 
 def lines_forward(ends: FileEnds) -> Iterator[bytes]:

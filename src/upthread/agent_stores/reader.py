@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import re2
 from msgspec import Struct
@@ -99,9 +99,9 @@ class Reader(SessionReader, Protocol):
 # looked for as JSON writes it first, and as it is in the text then.
 
 
-WORDS_MAX: Final = 20
-WORD_CHARACTERS_MAX: Final = 200
-PIECE_BYTES: Final = 1024 * 1024
+WORDS_MAX = 20
+WORD_CHARACTERS_MAX = 200
+PIECE_BYTES = 1024 * 1024
 
 
 class Said(Struct, frozen=True, kw_only=True):
@@ -374,7 +374,7 @@ def searched(
 # who knows whether the agent is running. The copy is read again, and what is still wrong is said.
 
 
-_SHOWN_CHARACTERS: Final = 200
+_SHOWN_CHARACTERS = 200
 
 
 class Edit(Struct, frozen=True, kw_only=True):

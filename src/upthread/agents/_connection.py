@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from uuid import UUID
 
 import anyio
@@ -50,10 +50,10 @@ from upthread.core.text import command
 from upthread.core.types import Environment, Outcome, UpstreamSessionId
 from upthread.errors import ConfigError, QuotaExceededError, UpstreamError
 
-EXIT_CODE_PATIENCE_S: Final = 0.5
+EXIT_CODE_PATIENCE_S = 0.5
 """How long an agent that has closed its side may take to exit by itself."""
 
-UNREADABLE_SHOWN_CHARACTERS: Final = 200
+UNREADABLE_SHOWN_CHARACTERS = 200
 
 
 class RefusedByAgentError(UpstreamError):
@@ -315,16 +315,16 @@ class JsonLines(RunningAgent, ABC):
 # --- what is started, and what OpenCode must not find there ---------------------------------------
 
 
-PROMPT_RUNNING_HINT: Final = "one prompt at a time on one connection; open another"
+PROMPT_RUNNING_HINT = "one prompt at a time on one connection; open another"
 
-LEAVE_ANSWERED_S: Final = 0.5
-LEAVE_WRITTEN_S: Final = 0.05
+LEAVE_ANSWERED_S = 0.5
+LEAVE_WRITTEN_S = 0.05
 """How long a last cancel gets before an agent that nobody waits for is ended: to be answered, and
 to leave where nobody answers it. A line on a pipe needs no more than to be written."""
 
-SETTINGS_BYTES_MAX: Final = 1024 * 1024
+SETTINGS_BYTES_MAX = 1024 * 1024
 
-_IGNORING: Final = {
+_IGNORING = {
     "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
     # Also the person's own skills of Claude Code, which OpenCode cannot be given without these.
     "OPENCODE_DISABLE_EXTERNAL_SKILLS": "1",
@@ -364,10 +364,10 @@ def require_usable(request: OpenRequest, environment: Environment) -> None:
         raise ConfigError(f"{where}: {UNUSABLE}", hint=RENAME)
 
 
-UNUSABLE: Final = "OpenCode fails each prompt while it is there: its name is JavaScript's own"
-RENAME: Final = "rename it"
+UNUSABLE = "OpenCode fails each prompt while it is there: its name is JavaScript's own"
+RENAME = "rename it"
 
-_OWN_NAMES: Final = frozenset(
+_OWN_NAMES = frozenset(
     """
     constructor hasOwnProperty isPrototypeOf propertyIsEnumerable toLocaleString toString valueOf
     __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__
@@ -376,10 +376,10 @@ _OWN_NAMES: Final = frozenset(
 """Properties of each object of JavaScript: an agent, provider or model of such a name fails each
 prompt, a command, skill or MCP server does not (1.18.33)."""
 
-_CONFIGS: Final = ("opencode.json", "opencode.jsonc")
-_NOT_JSON: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_CONFIGS = ("opencode.json", "opencode.jsonc")
+_NOT_JSON = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 """A text, which stays, or a comment or comma that JSON does not have."""
-_NAME: Final = re.compile(r"""---\s*\n(?:(?!---).*\n)*?name:[ \t]*["']?([\w-]+)""")
+_NAME = re.compile(r"""---\s*\n(?:(?!---).*\n)*?name:[ \t]*["']?([\w-]+)""")
 
 
 def unusable_names(working_directory: str, environment: Environment) -> Iterator[str]:
@@ -450,7 +450,7 @@ def _require_no_plugins(request: OpenRequest, environment: Environment) -> None:
             )
 
 
-_RUN_BY_OPENCODE: Final = (b"plugin", b"reference", b"\\u")
+_RUN_BY_OPENCODE = (b"plugin", b"reference", b"\\u")
 """What a configuration holds that has code run or a repository fetched; `\\u` may hide a word."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -50,7 +50,7 @@ def _decoded(text: str) -> Any:
 
 
 # strict=False: a raw control character in a string is the agent's slip, not a lost frame.
-_DECODER: Final = json.JSONDecoder(strict=False, parse_int=whole_number)
+_DECODER = json.JSONDecoder(strict=False, parse_int=whole_number)
 
 
 def write_frame(message: object) -> bytes:

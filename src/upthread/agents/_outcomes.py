@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final
 
 from upthread.agents.base import PromptResult
 from upthread.core.names import rows_by_name
 from upthread.core.types import Outcome
 from upthread.errors import UpstreamError
 
-DETAIL_CHARACTERS_MAX: Final = 2000
+DETAIL_CHARACTERS_MAX = 2000
 """How much of what an agent said of a failure is kept with it."""
 
 
@@ -26,8 +25,8 @@ def words_of_error(message: str, data: object) -> str:
     return f"{message} {text}".strip()
 
 
-_SERVER_ERRORS: Final = range(500, 600)
-_OF_STATUS: Final = {
+_SERVER_ERRORS = range(500, 600)
+_OF_STATUS = {
     401: Outcome.AUTH,
     402: Outcome.CREDIT_EXHAUSTED,
     403: Outcome.AUTH,
@@ -35,21 +34,21 @@ _OF_STATUS: Final = {
     429: Outcome.RATE_LIMITED,
 }
 # Words refine one of these and say nothing alone: a file may be called that (ADR 67).
-_REFUSALS: Final = frozenset({400, 403})
-_NO_CREDIT: Final = re.compile(
+_REFUSALS = frozenset({400, 403})
+_NO_CREDIT = re.compile(
     r"credit balance is too low|used all available credits|insufficient (credits?|balance|funds)",
     re.IGNORECASE,
 )
 """What providers say of an empty account though their status has another name for it."""
 
-NO_CREDIT_OF_LIMIT: Final = (
+NO_CREDIT_OF_LIMIT = (
     r"insufficient.{0,20}(credit|quota|balance|funds)|exceeded your (current )?quota"
     r"|billing|payment required"
 )
 """The same, where the status says that there were too many requests: OpenAI answers 429 for an
 empty account as well, which no waiting fills. Wider, since what it refines is no fault of words."""
 
-UNPAIRED_CALL: Final = (
+UNPAIRED_CALL = (
     r"`?tool_(result|use|call)[^.]{0,160}(unexpected|without|none match|must be followed)"
     r"|No tool (output|call) found for function call\b"
 )
@@ -57,12 +56,12 @@ UNPAIRED_CALL: Final = (
 with their word that the request was invalid (status 400) do these words mean that: a file that an
 agent reads may hold them (ADR 67)."""
 
-_OF_LIMIT: Final = re.compile(NO_CREDIT_OF_LIMIT, re.IGNORECASE)
-_UNPAIRED: Final = re.compile(UNPAIRED_CALL, re.IGNORECASE)
-_INVALID_REQUEST: Final = 400
-_TOO_MANY_REQUESTS: Final = 429
+_OF_LIMIT = re.compile(NO_CREDIT_OF_LIMIT, re.IGNORECASE)
+_UNPAIRED = re.compile(UNPAIRED_CALL, re.IGNORECASE)
+_INVALID_REQUEST = 400
+_TOO_MANY_REQUESTS = 429
 
-OF_ERROR_KIND: Final = rows_by_name(
+OF_ERROR_KIND = rows_by_name(
     ("rate_limit", Outcome.RATE_LIMITED),
     ("billing_error", Outcome.CREDIT_EXHAUSTED),
     ("overloaded server_error", Outcome.TRANSIENT),
@@ -71,11 +70,11 @@ OF_ERROR_KIND: Final = rows_by_name(
 )
 """What Claude Code calls an error (2.1.330), natively and over ACP."""
 
-ENDED_ITSELF_MAX: Final = 128
+ENDED_ITSELF_MAX = 128
 """A shell gives a greater one for a command that a signal ended; an agent a negative one, or none,
 for one that it did not run."""
 
-_EXIT_CODE: Final = re.compile(r"\s*Exit code (\d{1,3})\b")
+_EXIT_CODE = re.compile(r"\s*Exit code (\d{1,3})\b")
 """How Claude Code 2.1 begins what a failed command came to."""
 
 

@@ -30,7 +30,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Final, Self, TypeAlias
+from typing import IO, Self, TypeAlias
 
 import anyio
 import msgspec
@@ -541,11 +541,11 @@ def _is_leader(pid: int, ticks: int) -> bool:
 # no symlink, nobody else's.
 
 
-TAIL_BYTES: Final = 1000
-REST_BYTES: Final = 64 * 1024
+TAIL_BYTES = 1000
+REST_BYTES = 64 * 1024
 """How much of what is not kept is looked at for the tail: more than any secret is long."""
 
-CUT: Final = b"\n[upthread: the agent wrote more than 8 MiB to stderr; the rest is not kept]\n"
+CUT = b"\n[upthread: the agent wrote more than 8 MiB to stderr; the rest is not kept]\n"
 
 
 class StderrLog:
@@ -662,11 +662,11 @@ def _refuse_foreign(path: Path, status: os.stat_result, *, writable_bits: int) -
 # who only looks leaves nothing behind. What is not as we wrote it counts for nothing.
 
 
-PROBES_FILE: Final = "probes.json"
-PROBES_BYTES_MAX: Final = 256 * 1024
-PROBES_MAX: Final = 64
-SAID_CHARACTERS_MAX: Final = 200
-DAY_MS: Final = 24 * 3600 * 1000
+PROBES_FILE = "probes.json"
+PROBES_BYTES_MAX = 256 * 1024
+PROBES_MAX = 64
+SAID_CHARACTERS_MAX = 200
+DAY_MS = 24 * 3600 * 1000
 
 
 _Stamp: TypeAlias = tuple[int, int, int, int, int]

@@ -19,7 +19,7 @@ import json
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
@@ -53,17 +53,17 @@ from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import QuotaExceededError, UsageError
 from upthread.tasks import task_group
 
-CALLS_TOLD_MAX: Final = 10_000
-TOLD_BYTES_MAX: Final = 16 * 2**20
+CALLS_TOLD_MAX = 10_000
+TOLD_BYTES_MAX = 16 * 2**20
 """How many calls, and how much of what was said of them, one turn keeps: the newest."""
 
-TELLINGS_OF_CALL_MAX: Final = 32
+TELLINGS_OF_CALL_MAX = 32
 """A call that is told in more ways is of no settled kind: only the newest is still noted."""
-UNSETTLED: Final = "unsettled"
-_FORGOTTEN: Final = Told(tool_kind=UNSETTLED)
+UNSETTLED = "unsettled"
+_FORGOTTEN = Told(tool_kind=UNSETTLED)
 
 
-LAST_TEXT_CHARACTERS_MAX: Final = 2000
+LAST_TEXT_CHARACTERS_MAX = 2000
 
 Action: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -296,27 +296,27 @@ def _bytes_of(told: Told) -> int:
 
 HoldAsked: TypeAlias = Callable[[AnyJson], Awaitable[CallAnswer | None]]
 
-VARIABLE: Final = "UPTHREAD_CALLS"
+VARIABLE = "UPTHREAD_CALLS"
 """Where what asks finds us: host, port and token, with spaces between."""
 
-QUESTION_BYTES_MAX: Final = 16 * 1024 * 1024
-TOKEN_BYTES: Final = 24
+QUESTION_BYTES_MAX = 16 * 1024 * 1024
+TOKEN_BYTES = 24
 
-ALLOW: Final = "allow"
-REJECT: Final = "reject"
+ALLOW = "allow"
+REJECT = "reject"
 """The answers of `ALLOW_OR_REJECT`."""
 
-CANCELLED: Final = "cancelled"
+CANCELLED = "cancelled"
 """The answer on record of a question that was withdrawn, and of a call that was held back."""
 
-ALLOWED: Final = "allow_once"
-REJECTED: Final = "reject_once"
+ALLOWED = "allow_once"
+REJECTED = "reject_once"
 """The same of a call that the agent did not ask about."""
 
-UNNAMED: Final = "unnamed"
+UNNAMED = "unnamed"
 """The same where an agent offers a choice and does not say of what kind it is."""
 
-_NO_ANSWER: Final = CallAnswer(answered_by="upthread: no answer", why="upthread has no answer")
+_NO_ANSWER = CallAnswer(answered_by="upthread: no answer", why="upthread has no answer")
 
 
 def _as_foreseen(asked: PermissionRequest, running: RunningPrompt) -> PermissionRequest:

@@ -59,7 +59,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -97,7 +97,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     store: str = ""
 
 
-ALLOW_OR_REJECT: Final = (("allow", "allow_once"), ("reject", "reject_once"))
+ALLOW_OR_REJECT = (("allow", "allow_once"), ("reject", "reject_once"))
 """What can be answered to an agent whose questions name no options of their own."""
 
 
@@ -165,7 +165,7 @@ HoldCall: TypeAlias = Callable[[PermissionRequest], Awaitable[CallAnswer | None]
 
 AnswerPermission: TypeAlias = Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
 
-NOBODY: Final = "nobody"
+NOBODY = "nobody"
 
 
 async def nobody_answers(_request: PermissionRequest) -> PermissionAnswer:
@@ -173,7 +173,7 @@ async def nobody_answers(_request: PermissionRequest) -> PermissionAnswer:
     return PermissionAnswer(option_id=None, answered_by=NOBODY)
 
 
-START_TIMEOUT_S: Final = 90.0
+START_TIMEOUT_S = 90.0
 """For how long an agent is waited for at its start.
 
 More than a minute: so long OpenCode (1.18) stands still at the lock of another one that ended while

@@ -16,7 +16,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct, structs
 
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
     from upthread.agent_stores.reader import Reader
     from upthread.agents.base import AgentAdapter
 
-REHEARSAL: Final = "rehearsal"
-ACP_PREFIX: Final = "acp:"
-VERSION_TIMEOUT_S: Final = 10.0
-VERSION_CHARACTERS_MAX: Final = 100
+REHEARSAL = "rehearsal"
+ACP_PREFIX = "acp:"
+VERSION_TIMEOUT_S = 10.0
+VERSION_CHARACTERS_MAX = 100
 
 
-_REHEARSAL_ROW: Final = Agent(
+_REHEARSAL_ROW = Agent(
     name=REHEARSAL,
     # Isolated, and by our own interpreter: no clone's `upthread.py` is run (ADR 59).
     ways=(Way(kind=ACP, command=programs.own_module("upthread.agents.rehearsal")),),
     how_to_install="it comes with upthread",
 )
 
-AGENTS_AND_REHEARSAL: Final = {REHEARSAL: _REHEARSAL_ROW, **AGENTS}
+AGENTS_AND_REHEARSAL = {REHEARSAL: _REHEARSAL_ROW, **AGENTS}
 """Every agent known by name, the rehearsal agent first."""
 
-WHAT_AGENTS_CAN: Final = {
+WHAT_AGENTS_CAN = {
     "resume": "attach a session by its id",
     "load": "attach one and tell its history",
     "list": "tell which sessions there are",
@@ -58,7 +58,7 @@ WHAT_AGENTS_CAN: Final = {
 }
 """The words of `can`, and what each means."""
 
-_VERSION: Final = re.compile(r"\d+(?:\.\d+)+")
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
 def adapter_for(agent: str, command: Sequence[str] = ()) -> AgentAdapter:

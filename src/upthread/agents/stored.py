@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from upthread.agent_stores.base import Look, SessionOutline, VendorHistory
 from upthread.agent_stores.homes import file_stamp, home_of
@@ -162,13 +162,13 @@ def profile_without(environment: Environment, session: UpstreamSessionId, profil
     return own if found else ""
 
 
-_VARIABLES: Final = {
+_VARIABLES = {
     REHEARSAL: (HOME_VARIABLE,),
     **{name: row.home.variables for name, row in AGENTS.items() if row.home},
 }
 """The variables that name the place of each agent's store, the one that wins first."""
 
-_AGENTS: Final = {each: agent for agent, variables in _VARIABLES.items() for each in variables}
+_AGENTS = {each: agent for agent, variables in _VARIABLES.items() for each in variables}
 
 
 def _home(agent: str, environment: Environment) -> Path:

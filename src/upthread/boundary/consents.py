@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import structs
@@ -30,22 +30,22 @@ from upthread.core.trust import AgentSettings, Item, Pending, project_settings_i
 from upthread.core.types import Environment, ready
 from upthread.errors import ConfigError
 
-FILE: Final = "trust.json"
-LOCK: Final = "trust.lock"
-SCHEMA: Final = 1
+FILE = "trust.json"
+LOCK = "trust.lock"
+SCHEMA: Literal[1] = 1
 
-FILE_BYTES_MAX: Final = 16 * 1024 * 1024
-TEXT_BYTES_MAX: Final = 64 * 1024
+FILE_BYTES_MAX = 16 * 1024 * 1024
+TEXT_BYTES_MAX = 64 * 1024
 """Of a longer text only the digest is kept: it is shown whole when it has changed."""
 
-TEXTS_PER_NAME_MAX: Final = 8
+TEXTS_PER_NAME_MAX = 8
 """Of one name so many texts are remembered: branches that differ are not asked about each time."""
 
-LOCK_WAIT_S: Final = 5.0
-LOCK_LOOK_S: Final = 0.01
+LOCK_WAIT_S = 5.0
+LOCK_LOOK_S = 0.01
 """For how long, and how often, a process looks whether another one has given the lock back."""
 
-_MEND: Final = "look at it, then move it away: you are asked anew about each repository"
+_MEND = "look at it, then move it away: you are asked anew about each repository"
 
 
 class Consent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -322,8 +322,8 @@ def _content(path: Path) -> str:
     return raw.decode("utf-8")
 
 
-CONTENT_BYTES_MAX: Final = 64 * 1024 * 1024
+CONTENT_BYTES_MAX = 64 * 1024 * 1024
 """Claude Code keeps what it knows of every project in that file."""
 
 _Reader = Callable[[Iterable[Path], Mapping[str, str]], bool]
-_READERS: Final = {"claude-code": _claude_code, "codex": _codex}
+_READERS = {"claude-code": _claude_code, "codex": _codex}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -64,15 +64,13 @@ from upthread.store.sqlite.database import forget_missed, missed
 if TYPE_CHECKING:
     from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 
-PROMPT_CHARACTERS_MAX: Final = 1_000_000
-INTERRUPTED_AFTER_NS: Final = 60 * 60 * 10**9
+PROMPT_CHARACTERS_MAX = 1_000_000
+INTERRUPTED_AFTER_NS = 60 * 60 * 10**9
 """How long a sub-agent that no hook recorded is silent before its call counts as interrupted."""
-UNDECIDED_READ_NS: Final = 7 * 24 * 60 * 60 * 10**9
+UNDECIDED_READ_NS = 7 * 24 * 60 * 60 * 10**9
 """How long after its last word a main session is read for calls that no hook recorded."""
-NAMED: Final = "named"
-"""The act of a person whose prompt named the workstream of a main session."""
-BUSY: Final = "busy"
-ELSEWHERE: Final = "elsewhere"
+BUSY = "busy"
+ELSEWHERE = "elsewhere"
 """What an agent says of a session that it was asked for, beside the words of an outcome: it is at
 work in the session, or opens it only in another main session."""
 
@@ -263,7 +261,7 @@ class AgentCalls:
 
     def _named_in(self, agent: str, session: str) -> str | None:
         acts = self._store.acts(main_id_of(agent, session)) if session else ()
-        return next((act.detail for act in reversed(acts) if act.what == NAMED), None)
+        return next((act.detail for act in reversed(acts) if act.what == "named"), None)
 
     def role_of(self, name: str, agent: str) -> Role | None:
         """Return a role that calls go on with, None for one that nobody configured.
@@ -283,7 +281,7 @@ class AgentCalls:
             return
         main, opens = self._turns.main_of(agent, session, name)
         act = RecordAct(
-            what=NAMED,
+            what="named",  # a person's prompt named the workstream of a main session
             by_user=user_name(self._environment),
             recorded_at_ms=self._system.now_ms(),
             conversation_id=main.conversation_id,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
 
 from upthread.boundary.consents import Consent, change_consents, kept_text, read_consents
 from upthread.client.file_permissions import secure_home
@@ -18,8 +17,8 @@ from upthread.core.trust import Item
 from upthread.errors import UsageError
 from upthread.runtime.working_tree.repository import find_working_tree
 
-NOT_HERE: Final = "nobody agrees to a repository from inside an agent's turn"
-BY_YOURSELF: Final = "do it yourself, at your own terminal: upthread trust"
+NOT_HERE = "nobody agrees to a repository from inside an agent's turn"
+BY_YOURSELF = "do it yourself, at your own terminal: upthread trust"
 
 
 def load_trusting(

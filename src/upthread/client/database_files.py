@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from glob import escape
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct, structs
 
@@ -297,12 +297,12 @@ def _stamp() -> str:
 # copy that began before the erasure then finds no file to rename.
 
 
-BACKUPS_MAX: Final = 3
-FREE_BYTES_MIN: Final = 1024**3
+BACKUPS_MAX = 3
+FREE_BYTES_MIN = 1024**3
 """No backup is made where less than this would stay free on the disk."""
 
-_DIRECTORY: Final = "daily"
-_DIGEST_CHARACTERS: Final = 8
+_DIRECTORY = "daily"
+_DIGEST_CHARACTERS = 8
 
 
 def back_up_daily(settings: Settings, *, today: str | None = None) -> Path | None:

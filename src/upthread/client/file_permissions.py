@@ -11,17 +11,16 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct
 
 from upthread.boundary.files import write_whole
 from upthread.errors import ConfigError
 
-KEY_BYTES: Final = 32
-LOGS: Final = "agent-stderr"
-NAME_CHARACTERS_MAX: Final = 40
-OTHER_HOME: Final = "set UPTHREAD_HOME to a directory that you may write to"
+KEY_BYTES = 32
+LOGS = "agent-stderr"
+NAME_CHARACTERS_MAX = 40
+OTHER_HOME = "set UPTHREAD_HOME to a directory that you may write to"
 
 
 def secure_home(home: Path) -> str:
@@ -85,7 +84,7 @@ def read_key(path: Path, *, mend: str) -> bytes:
     return key
 
 
-_MEND_KEY: Final = "move it away; a new one is made, and equal secrets will no longer look equal"
+_MEND_KEY = "move it away; a new one is made, and equal secrets will no longer look equal"
 
 
 class Log(Struct, frozen=True, kw_only=True):

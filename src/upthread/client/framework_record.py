@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import RLock
-from typing import Final, Self
+from typing import Self
 
 from upthread.client.parts import Environment
 from upthread.client.project_opener import open_parts
@@ -23,13 +23,13 @@ from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import user_name
 from upthread.store.base import Store
 
-THREAD_PREFIX: Final = "thread-"
+THREAD_PREFIX = "thread-"
 """Begins the workstream of a thread whose own name no workstream may have."""
 
-LOGS_MAX: Final = 1024
+LOGS_MAX = 1024
 """Of so many logs it is remembered which turn is theirs, and that they were proved."""
 
-NAME_BYTES_MAX: Final = 160
+NAME_BYTES_MAX = 160
 """A longer name of a thread would leave no room beside it in what people read."""
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from functools import partial
-from typing import Final
 
 import anyio
 from msgspec import structs
@@ -26,24 +25,24 @@ from upthread.errors import ConflictError, FencedError, NotFoundError, UsageErro
 from upthread.runtime.lease import LeaseRequest
 from upthread.store.reads import Once
 
-KEY_BYTES_MAX: Final = 1_000
+KEY_BYTES_MAX = 1_000
 
-_LOOK: Final = (
+_LOOK = (
     "look whether it was done; then `await up.once.confirm(key, receipt)` if it was, "
     "`await up.once.forget(key)` if it was not"
 )
 
-_LOOK_AT_ROLE: Final = (
+_LOOK_AT_ROLE = (
     "look whether its role was told: upthread show ADDRESS --reply; if it was not, "
     "`await up.once.forget(key)`, then again"
 )
 
-_LOOK_AT_ALL: Final = (
+_LOOK_AT_ALL = (
     "look what was done since the backup was made, then `upthread restore --settle` in this "
     "directory: from then on each key that is not on record is new"
 )
 
-_SETTLED: Final = "upthread: settled the restore of"
+_SETTLED = "upthread: settled the restore of"
 """How the key begins under which a person has settled the gap of a restore, for a project."""
 
 Action = Callable[[], Awaitable[JsonValue]]

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from msgspec import Struct, structs
 
@@ -216,7 +216,7 @@ def _open_store(
         raise
 
 
-_KEY_LOST: Final = (
+_KEY_LOST = (
     "the key of redaction {} was gone, and a new one is made: a secret that was recorded before no "
     "longer looks equal to the same one now; to undo it, put the old key back (backups have it)"
 )

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct, structs
@@ -86,18 +86,18 @@ from upthread.runtime.turns.turns import Turns
 from upthread.runtime.working_tree.digest import tree_digest
 from upthread.runtime.working_tree.repository import Worktree
 
-ANSWER_TRIES_MAX: Final = 8
+ANSWER_TRIES_MAX = 8
 
 ByRole: TypeAlias = Mapping[str, str]
 """What each role has, for example its agent or its host."""
 
-CANNOT_RUN: Final = "cannot_run"
+CANNOT_RUN = "cannot_run"
 """Why a run is parked that a worker cannot advance: the fault is in its project or on its host."""
 
-LEASE_WAIT_S: Final = 5.0
+LEASE_WAIT_S = 5.0
 """How long a worker watches a run that somebody holds: longer than for a silent holder."""
 
-SUGGESTIONS_MAX: Final = 32
+SUGGESTIONS_MAX = 32
 """How many answers models may suggest in a run; a person has seen none of them yet."""
 
 

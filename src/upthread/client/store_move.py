@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -35,14 +35,14 @@ from upthread.runtime.working_tree.repository import find_repository
 from upthread.store.address import file_path, is_postgres, key_path
 from upthread.store.log import LogStore
 
-OWN_FILE: Final = "sqlite"
+OWN_FILE = "sqlite"
 """What may be said in place of an address: the file that is used where nothing else is named."""
 
 KeyState: TypeAlias = Literal["same", "copied", "differs", "none"]
 """What became of the key of the source's redactions: the target had it already, was given it, has
 another one, or there was none."""
 
-_MEND_KEY: Final = "put the key back from a copy, else equal secrets no longer look equal"
+_MEND_KEY = "put the key back from a copy, else equal secrets no longer look equal"
 
 
 class MoveRequest(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from upthread.store.postgres import KnownWorker, Migrated
 
 # Measured with workers that were killed and stopped: taken over after some 4 s (ADR 36).
-SHARED_LEASE_TIMES: Final = LeaseTimes(heartbeat_s=1.0, stale_after_s=4.0)
+SHARED_LEASE_TIMES = LeaseTimes(heartbeat_s=1.0, stale_after_s=4.0)
 """On PostgreSQL, where a holder is most often on another machine and shows life in no other way."""
 
 
@@ -126,12 +126,12 @@ def _postgres() -> ModuleType:
 # --- the key of its encryption --------------------------------------------------------------------
 
 
-FILE: Final = "file:"
-KEYRING: Final = "keyring:"
-SERVICE: Final = "upthread"
+FILE = "file:"
+KEYRING = "keyring:"
+SERVICE = "upthread"
 """Under which the keyring lists our keys."""
 
-_LOST: Final = (
+_LOST = (
     "put it back from a copy, for without it the database cannot be read; "
     "the first one is made by `upthread encrypt`"
 )
@@ -207,8 +207,8 @@ def _keyring() -> ModuleType:
 # owners may be anybody's, so it is given to nobody until a person says whose it is.
 
 
-PROJECT_VARIABLE: Final = "UPTHREAD_PROJECT"
-NEW: Final = "new"
+PROJECT_VARIABLE = "UPTHREAD_PROJECT"
+NEW = "new"
 """In place of a project's id: none of those that were recorded under the path."""
 
 

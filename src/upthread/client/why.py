@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from msgspec import Struct, structs
 
@@ -35,7 +35,7 @@ from upthread.runtime.record.workstream_views import RoleView
 from upthread.runtime.turns.beginning import RESUMING, Subject, gathered
 from upthread.runtime.turns.delegation import OwnSessions
 
-A_NEW_ONE: Final = "a new one takes its place, with a replay"
+A_NEW_ONE = "a new one takes its place, with a replay"
 
 
 class Why(Struct, frozen=True, kw_only=True):

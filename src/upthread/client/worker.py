@@ -23,7 +23,7 @@ from collections.abc import (
 from contextlib import AsyncExitStack, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -63,10 +63,10 @@ from upthread.tasks import task_group
 
 logger = logging.getLogger(__name__)
 
-GRACE_S: Final = 30.0
+GRACE_S = 30.0
 """How long a worker that is told to stop lets its turns go on before it hands them back."""
 
-NOT_HERE_AGAIN_S: Final = 5.0
+NOT_HERE_AGAIN_S = 5.0
 
 
 class Served(Struct, frozen=True, kw_only=True):
@@ -326,7 +326,7 @@ class Worker(Struct):
 # without waiting.
 
 
-RECOVER_EVERY_S: Final = 0.5
+RECOVER_EVERY_S = 0.5
 
 
 class LostWorkers(Struct):
@@ -381,25 +381,25 @@ async def recover_for_ever(
 # acknowledged only while it is ours.
 
 
-TASK: Final = "transition"
-CONNECTIONS_MAX: Final = 4
-POLL_S: Final = 1.0
-HEARTBEAT_S: Final = 1.0
-PRUNED_AFTER_S: Final = 60.0
+TASK = "transition"
+CONNECTIONS_MAX = 4
+POLL_S = 1.0
+HEARTBEAT_S = 1.0
+PRUNED_AFTER_S = 60.0
 """After how long a silent worker is forgotten. Its jobs are given back long before."""
 
-HELD_AGAIN_S: Final = 1.0
-FAILED_AGAIN_S: Final = 1.0
-ATTEMPTS_MAX: Final = 20
+HELD_AGAIN_S = 1.0
+FAILED_AGAIN_S = 1.0
+ATTEMPTS_MAX = 20
 """How often a job may fail for a reason nobody foresaw; then its run is parked."""
 
-_LOST_AGAIN_S: Final = 0.3
-_RETRY: Final = (
+_LOST_AGAIN_S = 0.3
+_RETRY = (
     "SELECT procrastinate_retry_job_v2("
     "%(id)s, clock_timestamp() + %(delay_s)s * interval '1 s', NULL, %(queue)s, NULL)"
 )
 
-_PASSING: Final = (psycopg.OperationalError, psycopg.InterfaceError, ForeignKeyViolation)
+_PASSING = (psycopg.OperationalError, psycopg.InterfaceError, ForeignKeyViolation)
 
 Registered = Callable[[int, int | None], Awaitable[None]]
 """Called with a worker's id and the one it had before."""

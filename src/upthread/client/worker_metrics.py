@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, contextmanager
 from socketserver import ThreadingMixIn
 from threading import Thread
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, generate_latest
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     Answer: TypeAlias = Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]
 
-HOST: Final = "127.0.0.1"
+HOST = "127.0.0.1"
 """Loopback alone: who watches from another machine has an agent on this one, or a tunnel."""
 
-HEALTH: Final = "/healthz"
-METRICS: Final = "/metrics"
+HEALTH = "/healthz"
+METRICS = "/metrics"
 
 
 class Metrics(Collector):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -22,12 +22,12 @@ from upthread.core.names import CALLERS_VARIABLE
 from upthread.core.text import visible_line
 from upthread.core.types import Environment
 
-NATIVE: Final = "native"
-ACP: Final = "acp"
+NATIVE = "native"
+ACP = "acp"
 
-_SESSIONS: Final = ("resume", "load", "list", "fork")
-_TOLD_APART: Final = (*_SESSIONS, "sub_agents")
-_ALL: Final = (*_TOLD_APART, "open_sub_agents", "title")
+_SESSIONS = ("resume", "load", "list", "fork")
+_TOLD_APART = (*_SESSIONS, "sub_agents")
+_ALL = (*_TOLD_APART, "open_sub_agents", "title")
 
 
 class Way(Struct, frozen=True, kw_only=True):
@@ -164,7 +164,7 @@ class Agent(Struct, frozen=True, kw_only=True):
         return self.ways[0].command[0]
 
 
-_CLAUDE_CODE: Final = Agent(
+_CLAUDE_CODE = Agent(
     name="claude-code",
     ways=(
         Way(
@@ -203,7 +203,7 @@ _CLAUDE_CODE: Final = Agent(
     opened_ids=r"(?!a[0-9a-f]{16}\Z)(?s:.*)",
 )
 
-_OPENCODE: Final = Agent(
+_OPENCODE = Agent(
     name="opencode",
     ways=(
         Way(kind=NATIVE, command=("opencode", "serve"), version="1.18.33", can=_ALL),
@@ -236,7 +236,7 @@ _OPENCODE: Final = Agent(
     ),
 )
 
-_CODEX: Final = Agent(
+_CODEX = Agent(
     name="codex",
     ways=(
         Way(kind=NATIVE, command=("codex", "app-server"), version="0.171.0", can=_ALL),
@@ -266,7 +266,7 @@ _CODEX: Final = Agent(
     provider="openai",
 )
 
-_GEMINI: Final = Agent(
+_GEMINI = Agent(
     name="gemini",
     ways=(Way(kind=ACP, command=("gemini", "--acp"), version="0.61.0", can=("load",)),),
     how_to_install="install @google/gemini-cli",
@@ -284,11 +284,11 @@ _GEMINI: Final = Agent(
     provider="gcp.gemini",
 )
 
-AGENTS: Final = {row.name: row for row in (_CLAUDE_CODE, _OPENCODE, _CODEX, _GEMINI)}
+AGENTS = {row.name: row for row in (_CLAUDE_CODE, _OPENCODE, _CODEX, _GEMINI)}
 """Every agent this release knows by name, in the order in which people are shown them."""
 
 
-WITH_A_STORE: Final = tuple(name for name, row in AGENTS.items() if row.home is not None)
+WITH_A_STORE = tuple(name for name, row in AGENTS.items() if row.home is not None)
 """The agents whose stores are read."""
 
 
@@ -321,9 +321,9 @@ def one_of(names: Iterable[str]) -> str:
 
 ActorKind: TypeAlias = Literal["person", "model", "program"]
 
-NAME_CHARACTERS_MAX: Final = 60
+NAME_CHARACTERS_MAX = 60
 
-MARKS: Final = {
+MARKS = {
     **{variable: row.name for row in AGENTS.values() for variable in row.marks},
     "CURSOR_AGENT": "cursor",
     "UPTHREAD_PROCESS_MARK": "an agent that upthread started",
@@ -331,7 +331,7 @@ MARKS: Final = {
 }
 """Variables that agents give to what they start, and whose they are."""
 
-_IN_WORDS: Final = {
+_IN_WORDS = {
     "person": "a person at a terminal",
     "model": "a model",
     "program": "a program, with nobody at a terminal",
@@ -360,8 +360,8 @@ class Actor(Struct, frozen=True, kw_only=True):
         return visible_line(self.name, characters_max=NAME_CHARACTERS_MAX)
 
 
-PERSON: Final = Actor(kind="person")
-PROGRAM: Final = Actor(kind="program")
+PERSON = Actor(kind="person")
+PROGRAM = Actor(kind="program")
 
 
 def model_of(environment: Environment) -> Actor | None:

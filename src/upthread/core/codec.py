@@ -17,14 +17,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
 from upthread.core.types import JsonValue, UpstreamSessionId, ready
 from upthread.errors import StoreError, UsageError
 
-DAMAGED: Final = "run `upthread doctor`; the database was changed by something else"
+DAMAGED = "run `upthread doctor`; the database was changed by something else"
 
 
 def encode_text(text: str) -> bytes:
@@ -121,12 +121,12 @@ def read_json(content: bytes) -> JsonValue:
 
 # --- below: how --------------------------------------------------------------------------------
 
-_ANY: Final = Json(Any, "JSON")
-_TEXT: Final = "~text:"
-_NUMBER: Final = "~number:"
+_ANY = Json(Any, "JSON")
+_TEXT = "~text:"
+_NUMBER = "~number:"
 # A backslash stands before what was no character, so it is written twice where it is one itself.
-_ESCAPED: Final = r"[\\\ud800-\udfff]"
-_ESCAPE: Final = r"\\(?:\\|u([0-9a-f]{4}))"
+_ESCAPED = r"[\\\ud800-\udfff]"
+_ESCAPE = r"\\(?:\\|u([0-9a-f]{4}))"
 
 
 def _marked(value: Any) -> Any:
@@ -180,11 +180,11 @@ def _plain(value: object) -> object:
     )
 
 
-_ENCODER: Final = msgspec.json.Encoder(enc_hook=_plain)
-_PACKER: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
+_ENCODER = msgspec.json.Encoder(enc_hook=_plain)
+_PACKER = msgspec.msgpack.Encoder(enc_hook=_plain)
 
 # As MessagePack has a number: 0xcb, then its eight bytes, of which the exponent is all ones.
-_LIKE_NON_FINITE: Final = rb"\xcb[\x7f\xff][\xf0-\xff]"
+_LIKE_NON_FINITE = rb"\xcb[\x7f\xff][\xf0-\xff]"
 
 
 def _has_non_finite(value: object) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 # What JsonValue says is read in this module by whoever asks for a signature.
 from collections.abc import Iterable, Iterator, Mapping, Sequence  # noqa: F401  # pyright: ignore[reportUnusedImport]
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -326,16 +326,16 @@ Write: TypeAlias = (
 # What upthread does by itself, a step of a run or a limit that has passed, is nobody's act.
 
 
-FORKED: Final = "forked"
+FORKED = "forked"
 """The decision of the turn that a fork's messages are kept under."""
 
-ADOPTED: Final = "adopted"
+ADOPTED = "adopted"
 """Why a link was opened that a person has handed over."""
 
-SETTLED: Final[ActKind] = "settled"
+SETTLED: ActKind = "settled"
 """The act of a person who says what came of an action; see `settlement_of`."""
 
-LIMIT_PASSED: Final = "the limit has passed"
+LIMIT_PASSED = "the limit has passed"
 """Why a run goes on that nobody set going."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 # What JsonValue says is read in this module by whoever asks for a signature.
 from collections.abc import Iterable, Mapping, Sequence  # noqa: F401  # pyright: ignore[reportUnusedImport]
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct, field
 
@@ -64,12 +64,12 @@ class ToolCallAnnounced(AgentEvent, frozen=True, kw_only=True):
     implied_kinds: tuple[str, ...] = ()
 
 
-CALL_FAILED: Final = "failed"
-CALL_UNKNOWN: Final = "unknown"
-CALL_ENDED: Final = frozenset({"completed", CALL_FAILED})
+CALL_FAILED = "failed"
+CALL_UNKNOWN = "unknown"
+CALL_ENDED = frozenset({"completed", CALL_FAILED})
 """With one of these a call has ended. `unknown` is ours: nobody can know how it did."""
 
-INTERRUPTED: Final = "interrupted; outcome unknown"
+INTERRUPTED = "interrupted; outcome unknown"
 """The result of a call whose end nobody saw."""
 
 

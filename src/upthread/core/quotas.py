@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -51,57 +51,57 @@ class Limit(Struct, frozen=True):
 
 # --- one frame, and one answer over HTTP ---------------------------------------------------------
 
-FRAME: Final = Limit("the length of one frame", 16 * 2**20, "bytes")
-ANSWER: Final = Limit("the length of one answer", 32 * 2**20, "bytes")
-NESTING: Final = Limit("the nesting of one frame", 128, "levels")
-VALUES: Final = Limit("the number of values in one frame", 200_000, "values")
-WHOLE_NUMBER: Final = Limit("the length of a whole number", 20, "digits")
+FRAME = Limit("the length of one frame", 16 * 2**20, "bytes")
+ANSWER = Limit("the length of one answer", 32 * 2**20, "bytes")
+NESTING = Limit("the nesting of one frame", 128, "levels")
+VALUES = Limit("the number of values in one frame", 200_000, "values")
+WHOLE_NUMBER = Limit("the length of a whole number", 20, "digits")
 
 # --- one turn, or one answer from a session's history --------------------------------------------
 
-FRAMES_OF_TURN: Final = Limit("the number of frames in one turn", 1_000_000, "frames")
-BYTES_OF_TURN: Final = Limit("the length of all frames of one turn", 256 * 2**20, "bytes")
-REQUESTS_OF_TURN: Final = Limit("the number of requests in one turn", 5_000, "requests")
-FRAMES_OF_HISTORY: Final = Limit("the number of frames in one history", 100_000, "frames")
-BYTES_OF_HISTORY: Final = Limit("the length of one history", 32 * 2**20, "bytes")
+FRAMES_OF_TURN = Limit("the number of frames in one turn", 1_000_000, "frames")
+BYTES_OF_TURN = Limit("the length of all frames of one turn", 256 * 2**20, "bytes")
+REQUESTS_OF_TURN = Limit("the number of requests in one turn", 5_000, "requests")
+FRAMES_OF_HISTORY = Limit("the number of frames in one history", 100_000, "frames")
+BYTES_OF_HISTORY = Limit("the length of one history", 32 * 2**20, "bytes")
 
-TEXT_OF_TURN: Final = Limit("the text of one turn", 8 * 2**20, "characters")
-PARTS_OF_TURN: Final = Limit("the number of parts in one turn", 100_000, "parts")
-CALLS_AT_ONCE: Final = Limit("the number of calls that are open at once", 1_000, "calls")
-CALLS_OF_TURN: Final = Limit("what the calls of one turn hold", 32 * 2**20, "bytes")
-OPEN_CALLS: Final = Limit("what calls hold that are open", 32 * 2**20, "bytes")
-PLAN: Final = Limit("the number of entries in a plan", 1_000, "entries")
-LOCATIONS: Final = Limit("the number of locations of one call", 1_000, "locations")
-OPTIONS: Final = Limit("the number of options of one permission request", 64, "options")
-TOKENS: Final = Limit("a number of tokens", 10**12, "tokens")
+TEXT_OF_TURN = Limit("the text of one turn", 8 * 2**20, "characters")
+PARTS_OF_TURN = Limit("the number of parts in one turn", 100_000, "parts")
+CALLS_AT_ONCE = Limit("the number of calls that are open at once", 1_000, "calls")
+CALLS_OF_TURN = Limit("what the calls of one turn hold", 32 * 2**20, "bytes")
+OPEN_CALLS = Limit("what calls hold that are open", 32 * 2**20, "bytes")
+PLAN = Limit("the number of entries in a plan", 1_000, "entries")
+LOCATIONS = Limit("the number of locations of one call", 1_000, "locations")
+OPTIONS = Limit("the number of options of one permission request", 64, "options")
+TOKENS = Limit("a number of tokens", 10**12, "tokens")
 
 # --- names ---------------------------------------------------------------------------------------
 
-IDENTITY: Final = Limit("the length of an id", 512, "characters")
-TITLE_CHARACTERS_MAX: Final = 200
-VERSION_CHARACTERS_MAX: Final = 80
+IDENTITY = Limit("the length of an id", 512, "characters")
+TITLE_CHARACTERS_MAX = 200
+VERSION_CHARACTERS_MAX = 80
 
 # --- what does not end a turn: more is left out, and that is said --------------------------------
 
-STDERR_BYTES_MAX: Final = 8 * 2**20
+STDERR_BYTES_MAX = 8 * 2**20
 """How much of one process's stderr is kept. Agents that are told to debug write much of it."""
 
-SECONDS_MAX: Final = 10**11
+SECONDS_MAX = 10**11
 """No time that an agent gives in seconds is larger, since 1970 or from now on."""
 
-RESET_S_MAX: Final = 366 * 86_400
+RESET_S_MAX = 366 * 86_400
 """How far ahead an agent may say that a rate limit ends."""
 
-LIMITS: Final = tuple(value for value in tuple(globals().values()) if isinstance(value, Limit))
+LIMITS = tuple(value for value in tuple(globals().values()) if isinstance(value, Limit))
 """All of them."""
 
-TURN: Final = (FRAMES_OF_TURN, BYTES_OF_TURN)
-HISTORY: Final = (FRAMES_OF_HISTORY, BYTES_OF_HISTORY)
+TURN = (FRAMES_OF_TURN, BYTES_OF_TURN)
+HISTORY = (FRAMES_OF_HISTORY, BYTES_OF_HISTORY)
 
-_VALUE_BYTES: Final = 100
+_VALUE_BYTES = 100
 """About what one small value takes in memory."""
 
-_STRING: Final = rb'(?s)"(?:[^"\\]+|\\.)*"?'
+_STRING = rb'(?s)"(?:[^"\\]+|\\.)*"?'
 
 
 class Allowance:

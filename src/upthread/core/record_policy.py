@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, get_args
 
 from msgspec import structs
 
@@ -29,7 +29,7 @@ from upthread.core.roles.reports import Status, VerdictResult
 if TYPE_CHECKING:  # a store loads this module, and no redaction
     from upthread.core.redaction.redactor import Redactor
 
-NO_EDIT: Final[dict[str, types.JsonValue]] = {}
+NO_EDIT: dict[str, types.JsonValue] = {}
 """What is left of a person's edit of a briefing."""
 
 Texts: TypeAlias = Mapping[type[Any], tuple[str, ...]]
@@ -94,7 +94,7 @@ def left_of_receipt(receipt: types.JsonValue) -> dict[str, types.JsonValue] | No
     return {name: receipt[name] for name in receipt if name in _LEFT_OF_RECEIPT}
 
 
-_LEFT_OF_RECEIPT: Final = frozenset(
+_LEFT_OF_RECEIPT = frozenset(
     "address text_sha256 conversation_id turn_id decision reasons outcome".split()
 )
 
@@ -124,7 +124,7 @@ def _is_of(event: events.RunEvent, role: str, asked: set[str]) -> bool:
 # --- records: what of each is ours ---------------------------------------------------------------
 
 
-_OURS: Final[Mapping[type[Any], frozenset[str]]] = {
+_OURS: Mapping[type[Any], frozenset[str]] = {
     types.TextPart: frozenset(),
     types.ContextPart: frozenset(),
     types.ReasoningPart: frozenset(),
@@ -157,7 +157,7 @@ nobody thought of must not be the one that is stored with a secret in it.
 """
 
 
-_TEXTS: Final[Texts] = {
+_TEXTS: Texts = {
     record: tuple(name for name in record.__struct_fields__ if name not in ours)
     for record, ours in _OURS.items()
 }
@@ -207,7 +207,7 @@ def _outlined(part: types.Part, redactor: Redactor) -> types.Part:
     )
 
 
-_SAYING: Final = frozenset({types.TextPart, types.ContextPart, types.ReasoningPart})
+_SAYING = frozenset({types.TextPart, types.ContextPart, types.ReasoningPart})
 
 
 def _gather_parts(write: commands.RecordParts, texts: list[str], redactor: Redactor) -> bool:
@@ -282,7 +282,7 @@ def _outline(report: types.JsonValue) -> types.JsonValue:
     }
 
 
-FIELDS_WITH_TEXT: Final[Texts] = {
+FIELDS_WITH_TEXT: Texts = {
     events.AttachFailed: ("detail",),
     events.RecoveryStarted: ("detail",),
     events.TurnEnded: ("report", "detail"),
@@ -298,11 +298,11 @@ FIELDS_WITH_TEXT: Final[Texts] = {
 }
 """Where events hold what somebody said."""
 
-_CONFIGURED: Final[Texts] = {events.RunStarted: ("pipeline",)}
+_CONFIGURED: Texts = {events.RunStarted: ("pipeline",)}
 """Where they hold configuration: no secret belongs there, and nothing that is to be forgotten.
 """
 
-_GIVEN: Final[Texts] = {
+_GIVEN: Texts = {
     events.TurnIntended: ("inputs", "call"),
     events.SessionAttached: ("upstream_session_id",),
     events.AttachFailed: ("upstream_session_id",),
@@ -312,7 +312,7 @@ _GIVEN: Final[Texts] = {
 }
 """Where they hold what an agent, or a client of MCP, calls itself and its sessions."""
 
-_NAMES_OF_TEXTS: Final[Texts] = {
+_NAMES_OF_TEXTS: Texts = {
     kind: (*FIELDS_WITH_TEXT.get(kind, ()), *_CONFIGURED.get(kind, ()), *_GIVEN.get(kind, ()))
     for kind in (*FIELDS_WITH_TEXT, *_CONFIGURED, *_GIVEN)
 }
@@ -321,7 +321,7 @@ _NAMES_OF_TEXTS: Final[Texts] = {
 # --- what belongs to no message ----------------------------------------------------------------
 
 
-_IN_INDEX: Final[Mapping[type[Any], dict[str, Any]]] = {
+_IN_INDEX: Mapping[type[Any], dict[str, Any]] = {
     commands.RecordQuarantine: {"raw": None},
     # A path is a tool's argument.
     commands.RecordExamined: {"files": ()},
@@ -353,7 +353,7 @@ def _keep_conversation(
     return _with(write, conversation=kept_one)
 
 
-_KEEPERS: Final[Mapping[type[Any], Callable[[Any, types.RecordMode, Redactor], commands.Write]]] = {
+_KEEPERS: Mapping[type[Any], Callable[[Any, types.RecordMode, Redactor], commands.Write]] = {
     commands.RecordParts: _keep_parts,
     commands.RecordTurnEvent: _keep_event,
     commands.RecordRunEvent: _keep_event,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Final
 
 import msgspec
 from msgspec import Struct, structs
@@ -43,7 +42,7 @@ class State(StrEnum):
     IDLE = "idle"
 
 
-MEANINGS: Final = {
+MEANINGS = {
     State.RUNNING: "a living process holds it, and a turn or a run is under way",
     State.WAITING: "it has asked a question that only a person can answer, and nobody has",
     State.PARKED: "it stopped until something has happened outside of it: a limit has passed, "
@@ -61,23 +60,23 @@ MEANINGS: Final = {
 }
 """Each state with its one meaning, the most urgent first. The glossary is generated from here."""
 
-_URGENCY: Final = {state: number for number, state in enumerate(MEANINGS)}
+_URGENCY = {state: number for number, state in enumerate(MEANINGS)}
 
-BLOCKED: Final = "blocked"
+BLOCKED = "blocked"
 """What a run is parked for whose role says that it cannot go on."""
 
-_CUT_OFF: Final = frozenset({Outcome.CANCELLED, Outcome.PROCESS_DIED})
+_CUT_OFF = frozenset({Outcome.CANCELLED, Outcome.PROCESS_DIED})
 
-_AT_REST: Final = frozenset({State.OUTDATED, State.HALFWAY, State.APPROVED, State.DONE, State.IDLE})
+_AT_REST = frozenset({State.OUTDATED, State.HALFWAY, State.APPROVED, State.DONE, State.IDLE})
 """What would hide that an action is in doubt. Any other state has a person look by itself."""
 
-_STOPPED: Final = frozenset({State.INTERRUPTED, State.FAILED, State.PARKED, State.BLOCKED})
+_STOPPED = frozenset({State.INTERRUPTED, State.FAILED, State.PARKED, State.BLOCKED})
 """What somebody has to go on with."""
 
-_AT_IT_OR_WELL: Final = frozenset({State.RUNNING, State.DONE, State.APPROVED})
+_AT_IT_OR_WELL = frozenset({State.RUNNING, State.DONE, State.APPROVED})
 """What nobody has to go on with."""
 
-LOOK: Final = "look whether it was done, and say so; until then nobody does it again"
+LOOK = "look whether it was done, and say so; until then nobody does it again"
 """What helps where an action is in doubt."""
 
 
@@ -100,7 +99,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     command: str = ""
 
 
-NOTHING_ASKED: Final = Standing(state=State.IDLE, reason="nothing was asked of it yet")
+NOTHING_ASKED = Standing(state=State.IDLE, reason="nothing was asked of it yet")
 
 
 class RoleFacts(Struct, frozen=True, kw_only=True):
@@ -465,7 +464,7 @@ class OwnInterface(Struct, frozen=True, kw_only=True):
     there: str = ""
 
 
-NO_SESSION: Final = OwnInterface(why_not="no session of it is open")
+NO_SESSION = OwnInterface(why_not="no session of it is open")
 
 
 class MainSession(Struct, frozen=True, kw_only=True):

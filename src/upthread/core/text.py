@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import shlex
 from functools import cache
-from typing import Final
 from unicodedata import category
 
 LINE_CHARACTERS_MAX = 300
@@ -136,19 +135,19 @@ def _unstacked(text: str) -> str:
 # --- Markdown -------------------------------------------------------------------------------------
 
 
-LEVELS_TAKEN: Final = 2
+LEVELS_TAKEN = 2
 """`#` and `##` are ours; a heading in somebody's text begins at `###`."""
 
-CUT: Final = "\n[… cut]\n"
+CUT = "\n[… cut]\n"
 
-PARAGRAPH: Final = "\n\n"
+PARAGRAPH = "\n\n"
 """Between two texts of one speaker that something else came between: a report begins a line."""
 
-_HEADING: Final = r"^(?P<indent>[ \t]*)(?P<marks>#{1,6})(?=[ \t]|$)"
-_UNDERLINE: Final = r"^[ \t]*(?P<mark>=+|-+)[ \t]*$"
-_HTML_HEADING: Final = r"(?i)<(?=/?h[1-6]\b)"
-_BACKTICKS: Final = r"`+"
-_FENCE: Final = r"^ {0,3}(?P<marks>`{3,}|~{3,})(?P<rest>.*)$"
+_HEADING = r"^(?P<indent>[ \t]*)(?P<marks>#{1,6})(?=[ \t]|$)"
+_UNDERLINE = r"^[ \t]*(?P<mark>=+|-+)[ \t]*$"
+_HTML_HEADING = r"(?i)<(?=/?h[1-6]\b)"
+_BACKTICKS = r"`+"
+_FENCE = r"^ {0,3}(?P<marks>`{3,}|~{3,})(?P<rest>.*)$"
 
 
 def neutral(text: str) -> str:
@@ -179,7 +178,7 @@ def without_mentions(text: str) -> str:
     return _MENTION.sub(r"\\@", text)
 
 
-_MENTION: Final = re.compile(r"(?<![\w\\])@", re.ASCII)
+_MENTION = re.compile(r"(?<![\w\\])@", re.ASCII)
 
 
 def one_line(text: str) -> str:
@@ -237,7 +236,7 @@ def _open_fence(lines: list[str]) -> str:
 # --- a command to be copied into a shell ----------------------------------------------------------
 
 
-WORD_CHARACTERS_MAX: Final = 1024
+WORD_CHARACTERS_MAX = 1024
 """How long a word of a suggested command may be; a path is rarely longer."""
 
 
@@ -250,7 +249,7 @@ def command(*words: str) -> str:
 # --- as it can be sent ----------------------------------------------------------------------------
 
 # A half alone is no character, and Python keeps it in a text all the same.
-SURROGATES: Final = "[\ud800-\udfff]"
+SURROGATES = "[\ud800-\udfff]"
 
 
 def unicode_text(text: str) -> str:

@@ -19,7 +19,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
@@ -31,17 +31,17 @@ from upthread.core.runs.pipeline import Pipeline
 from upthread.core.types import STRICTNESS, RecordMode, ready
 from upthread.errors import UsageError
 
-SECONDS_MAX: Final = 30 * 24 * 3600
+SECONDS_MAX = 30 * 24 * 3600
 """What waits longer than a month waits for ever."""
 
-DAYS_MAX: Final = 365_000
+DAYS_MAX = 365_000
 """A thousand years back there is still a date."""
 
-COUNT_MAX: Final = 1_000_000_000
+COUNT_MAX = 1_000_000_000
 """Of files, tokens and relays: fits every counter of ours, in Python, SQL and JSON."""
 
-DEPTH_MAX: Final = 100
-TIMES_MAX: Final = 1_000_000
+DEPTH_MAX = 100
+TIMES_MAX = 1_000_000
 
 DurabilityPolicy: TypeAlias = Literal["default", "strict"]
 PermissionWord: TypeAlias = Literal["allow", "deny", "ask"]
@@ -140,16 +140,16 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
                 raise ValueError(f"[roles]: {error.message} ({error.hint})") from error
 
 
-NAMES_SHOWN_MAX: Final = 5
+NAMES_SHOWN_MAX = 5
 """How many items a notice names; the others are counted."""
 
-BEYOND_READING: Final = ("edit", "delete", "move", "execute", "fetch", "switch_mode", "other")
+BEYOND_READING = ("edit", "delete", "move", "execute", "fetch", "switch_mode", "other")
 """ACP's kinds of tools that do more than look at what is there."""
 
-PROJECT_SETTINGS: Final = ".project_settings"
+PROJECT_SETTINGS = ".project_settings"
 """The end of an item's name: the settings of a project for one agent, such as `.claude`."""
 
-USUAL_RECORD: Final[RecordMode] = "redacted"
+USUAL_RECORD: RecordMode = "redacted"
 
 Place: TypeAlias = tuple[str, ...]
 """Where a value stands: `("permissions", "execute")`."""
@@ -159,9 +159,9 @@ Kind: TypeAlias = Literal["setting", "role"]
 Verdict: TypeAlias = Literal["counts", "asks", "never"]
 Judge: TypeAlias = Callable[[Leaves, Place, Any], Verdict]
 
-_ANY: Final = "*"
-_PERMISSIONS: Final = ("allow", "ask", "deny")
-_PLAIN_AGENT: Final = r"[a-z0-9][a-z0-9_-]*"
+_ANY = "*"
+_PERMISSIONS = ("allow", "ask", "deny")
+_PLAIN_AGENT = r"[a-z0-9][a-z0-9_-]*"
 
 
 class Item(Struct, frozen=True, kw_only=True):
@@ -273,7 +273,7 @@ def _agent(own: Leaves, place: Place, said: Any) -> Verdict:
     return _asks_if(is_made or not re.fullmatch(_PLAIN_AGENT, said))
 
 
-_STARTS_IT: Final = frozenset({"command", "environment"})
+_STARTS_IT = frozenset({"command", "environment"})
 """What of an agent's table makes it one that a person made."""
 
 
@@ -309,9 +309,9 @@ def _row(field: str, asks: str, judge: Judge, group: str = "") -> Row:
     return Row(field=tuple(field.split(".")), asks=asks, judge=judge, group=group)
 
 
-_SAID_MORE: Final = "for more than you say; what you do not say, it may"
+_SAID_MORE = "for more than you say; what you do not say, it may"
 
-TABLE: Final = (
+TABLE = (
     _row("agent", 'for `acp:"COMMAND"`, and for one that has a command in your files', _agent),
     _row("durability", "for less than yours", _durability),
     _row("record", "for `full`, if you say nothing; never for more than you say", _record),
@@ -347,7 +347,7 @@ TABLE: Final = (
     _row("effects.outward", "", _counts),
     _row("pipeline", "always, as for a role's file", _instructions),
 )
-_ROWS: Final = {row.field: row for row in TABLE}
+_ROWS = {row.field: row for row in TABLE}
 
 
 def row_of(place: Place) -> Row | None:
@@ -435,7 +435,7 @@ def _from_leaves(said: Leaves, *, roles: Sequence[str]) -> ConfigFile:
     return msgspec.convert(whole, ready(ConfigFile))
 
 
-_UNSAID: Final[Mapping[Row | None, Any]] = {
+_UNSAID: Mapping[Row | None, Any] = {
     row_of(("agents", _ANY, "command")): (),
     row_of(("agents", _ANY, "environment")): {},
     row_of(("agents", _ANY, "inject")): "auto",

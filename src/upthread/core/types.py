@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum, StrEnum
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Literal, NewType, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NewType, TypeAlias, TypeVar
 
 from msgspec import Struct, json
 
@@ -146,7 +146,7 @@ class Link(Struct, frozen=True):
     chose_profile: bool = False
 
 
-CHAIN_LENGTH_MAX: Final = 16
+CHAIN_LENGTH_MAX = 16
 """How many upstream sessions a read spans. All links stay stored for the audit."""
 
 
@@ -207,20 +207,20 @@ class FilePart(Struct, frozen=True, kw_only=True, tag="file"):
 PERMISSION = "permission"
 """The kind of an UnknownPart that keeps a permission request and who or what answered it."""
 
-RETRY: Final = "retry"
+RETRY = "retry"
 """The kind of an UnknownPart that keeps an agent's notice that the agent tries again by itself."""
 
 
-NOTICE_PREFIX: Final = "system/"
+NOTICE_PREFIX = "system/"
 """Begins the kind of an UnknownPart that keeps a notice of Claude Code's, which is no work."""
 
-NO_WORK: Final = ("title", RETRY, NOTICE_PREFIX)
+NO_WORK = ("title", RETRY, NOTICE_PREFIX)
 """How the kinds of an UnknownPart begin that are no work of the agent's."""
 
-QUESTION_DISMISSED: Final = "question_dismissed"
+QUESTION_DISMISSED = "question_dismissed"
 """The kind of an UnknownPart that keeps a question which nobody was there to answer."""
 
-FRAMEWORK_PREFIX: Final = "framework:"
+FRAMEWORK_PREFIX = "framework:"
 """Begins the kind of an UnknownPart that keeps a value of an agent framework's, whole."""
 
 
@@ -372,8 +372,8 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 Shape = TypeVar("Shape")
 
-_ready: Final[set[Any]] = set()
-_resolving: Final = Lock()
+_ready: set[Any] = set()
+_resolving = Lock()
 
 
 def ready(shape: type[Shape]) -> type[Shape]:

@@ -11,7 +11,7 @@ import asyncio
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from agent_framework import (
     HistoryProvider,
@@ -31,8 +31,8 @@ from upthread.integrations.json_delta import applied, changed
 from upthread.integrations.on_record import SPEAKERS, Folds, OnRecord, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
-CHECKPOINTS: Final = "agent-framework-workflow"
-HISTORY: Final = "agent-framework"
+CHECKPOINTS = "agent-framework-workflow"
+HISTORY = "agent-framework"
 
 
 class Snapshots:

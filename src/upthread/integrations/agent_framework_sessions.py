@@ -6,15 +6,13 @@ as a class is made from it.
 
 from __future__ import annotations
 
-from typing import Final
-
 from agent_framework import AgentSession, SessionStore
 
 from upthread.integrations.agent_framework import Snapshots
 from upthread.integrations.on_record import Folding, settled
 from upthread.runtime.record.entry_log import EntryLog
 
-SESSIONS: Final = "agent-framework-session"
+SESSIONS = "agent-framework-session"
 
 
 class UpthreadSessionStore(Folding[Snapshots], SessionStore):

@@ -10,7 +10,7 @@ make them (langgraph-checkpoint 4.3.2). In an entry, which is JSON, the bytes ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -27,11 +27,11 @@ Version: TypeAlias = str | int | float
 Stored: TypeAlias = "Typed | list[Typed] | None"
 """A channel's value: whole, or a list by its elements. None: the channel is empty."""
 
-MSGPACK: Final = "msgpack"
-ELEMENT: Final = "msgpack[]"
+MSGPACK = "msgpack"
+ELEMENT = "msgpack[]"
 """The type of an element that was cut out of a list's MessagePack."""
 
-_CUT: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_CUT = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
 class Told(Struct, frozen=True, omit_defaults=True):

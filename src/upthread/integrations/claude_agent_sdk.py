@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from claude_agent_sdk import fold_session_summary
 from claude_agent_sdk.types import (
@@ -29,7 +29,7 @@ from upthread.core.types import Speaker
 from upthread.integrations.on_record import SPEAKERS, Folding, Followed, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
-FRAMEWORK: Final = "claude-agent-sdk"
+FRAMEWORK = "claude-agent-sdk"
 
 
 class Transcript:

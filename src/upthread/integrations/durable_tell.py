@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Final, NamedTuple, TypedDict, cast
+from typing import NamedTuple, TypedDict, cast
 
 from msgspec import structs
 
@@ -41,14 +41,14 @@ from upthread.runtime.system import PAUSE_S_MIN, now_ms
 from upthread.runtime.turns.delegation import TellOptions, TurnResult
 from upthread.runtime.turns.turns import NOT_KEPT, PASSING
 
-RETRIED: Final = PASSING | {Outcome.BUSY, Outcome.RATE_LIMITED}
+RETRIED = PASSING | {Outcome.BUSY, Outcome.RATE_LIMITED}
 """The outcomes that another attempt may mend. All others need a person, or another program."""
 
-BEGIN_AGAIN: Final = ", then begin the step again"
+BEGIN_AGAIN = ", then begin the step again"
 """How a hint ends after a person acted. An engine that cannot do that has other words."""
 
 
-REPLY_CHARACTERS_MAX: Final = 200
+REPLY_CHARACTERS_MAX = 200
 """How much an error quotes of what the agent said."""
 
 

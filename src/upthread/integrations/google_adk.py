@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from google.adk.errors._stale_session_error import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
@@ -42,9 +42,9 @@ from upthread.runtime.record.entry_log import (
 )
 from upthread.runtime.system import new_id
 
-FRAMEWORK: Final = "google-adk"
-URI_SCHEME: Final = "upthread://"
-SHARED: Final = "state of"
+FRAMEWORK = "google-adk"
+URI_SCHEME = "upthread://"
+SHARED = "state of"
 """Begins the name of the log that holds what is shared by an app's or a user's sessions."""
 
 

@@ -8,11 +8,11 @@ other for all JSON, which a property test says.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-SAME: Final = 0
+SAME = 0
 """A difference is 0 for none, else an object with one key: `v` a new value; `l` of a list, how many
 elements stay and those after; `o` of an object, its changed members and the names of those that
 went."""

@@ -19,7 +19,7 @@ from collections.abc import (
     Sequence,
 )
 from pathlib import Path
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -51,11 +51,11 @@ from upthread.integrations.checkpoint_log import (
 from upthread.integrations.on_record import Folds, Followed, OnRecord, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
-FRAMEWORK: Final = "langgraph"
-SPEAKERS: Final = {"human": Speaker.USER, "ai": Speaker.ASSISTANT}
+FRAMEWORK = "langgraph"
+SPEAKERS = {"human": Speaker.USER, "ai": Speaker.ASSISTANT}
 Given = ParamSpec("Given")
 Value = TypeVar("Value")
-DELTA_COUNTERS: Final = "counters_since_delta_snapshot"
+DELTA_COUNTERS = "counters_since_delta_snapshot"
 """Where a checkpoint's metadata names its DeltaChannels (CheckpointMetadata, beta)."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from typing import Final, Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import Generic, ParamSpec, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
@@ -31,7 +31,7 @@ from upthread.runtime.record.entry_log import (
 Given = ParamSpec("Given")
 Value = TypeVar("Value")
 
-SPEAKERS: Final = {"user": Speaker.USER, "assistant": Speaker.ASSISTANT}
+SPEAKERS = {"user": Speaker.USER, "assistant": Speaker.ASSISTANT}
 """Who speaks under which name of the frameworks; under any other it is a tool."""
 
 
@@ -93,7 +93,7 @@ class OnRecord:
 
 # --- what logs come to ----------------------------------------------------------------------------
 
-REMEMBERED_MAX: Final = 64
+REMEMBERED_MAX = 64
 """Of so many logs what they come to is kept. One that is read again after that is read whole."""
 
 

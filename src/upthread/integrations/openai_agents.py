@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from agents.items import TResponseInputItem
 from agents.memory.session_settings import (
@@ -27,7 +27,7 @@ from upthread.integrations.json_delta import copied
 from upthread.integrations.on_record import SPEAKERS, Folds, Followed, OnRecord, settled
 from upthread.runtime.record.entry_log import Entry, NewEntry
 
-FRAMEWORK: Final = "openai-agents"
+FRAMEWORK = "openai-agents"
 
 
 class ItemLog:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic_ai.conversation_store import (
@@ -25,10 +25,10 @@ from upthread.errors import StoreError
 from upthread.integrations.on_record import Folding, Followed, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
-FRAMEWORK: Final = "pydantic-ai"
-FORMAT_VERSION: Final = 1
+FRAMEWORK = "pydantic-ai"
+FORMAT_VERSION = 1
 
-RECORD: Final = TypeAdapter(ConversationRecord)
+RECORD = TypeAdapter(ConversationRecord)
 
 
 class SavedConversation:

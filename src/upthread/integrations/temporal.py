@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
 
 import anyio
 from temporalio import activity
@@ -25,19 +24,19 @@ from upthread.integrations.durable_tell import BEGIN_AGAIN, Told, digest, is_fin
 from upthread.runtime.turns.delegation import Listener, TellOptions
 from upthread.tasks import task_group
 
-PAYLOAD_BYTES_MAX: Final = 2 * 1024 * 1024
+PAYLOAD_BYTES_MAX = 2 * 1024 * 1024
 """What a server takes (`limit.blobSize.error`), if nobody set it and no codec compresses."""
 
-HEARTBEATS: Final = 4
+HEARTBEATS = 4
 """How many are sent within the activity's heartbeat timeout."""
 
-NEVER_AGAIN: Final = (
+NEVER_AGAIN = (
     "; this activity returns no reply any more: a reset of its workflow is another run, and sends "
     "the whole text as a new step"
 )
 """How a hint ends instead, because Temporal runs no activity again that failed for good."""
 
-HEARTBEAT_S: Final = 5.0
+HEARTBEAT_S = 5.0
 """How often an activity without such a timeout sends one."""
 
 

@@ -14,7 +14,7 @@ import signal
 import tempfile
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -31,15 +31,15 @@ from upthread.errors import UpstreamError
 
 Verdict: TypeAlias = Literal["good", "quirk", "not_offered", "not_tried"]
 
-NO_SESSION: Final = UpstreamSessionId("no-such-session")
-WORDS_SHOWN_MAX: Final = 300
-PROMPT_TIMEOUT_S: Final = 300.0
-RATE_LIMIT_PATIENCE_S: Final = 30.0
+NO_SESSION = UpstreamSessionId("no-such-session")
+WORDS_SHOWN_MAX = 300
+PROMPT_TIMEOUT_S = 300.0
+RATE_LIMIT_PATIENCE_S = 30.0
 """How long an agent may take to tell of a rate limit. Some try again in silence."""
-_NEXT: Final = str.maketrans("0123456789abcdef", "1234567890bcdefa")
+_NEXT = str.maketrans("0123456789abcdef", "1234567890bcdefa")
 """Another digit for a digit, so that a UUID stays one."""
 
-CHECKS: Final = {
+CHECKS = {
     "session": "a new session has an id, and a prompt gets an answer",
     "owner": "each event says which session it belongs to",
     "usage": "it says how many tokens were used",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Final
 
 from msgspec import Struct, structs
 
@@ -210,7 +209,7 @@ def _fence_of(lease: Lease) -> Fence:
     return Fence(name=lease.name, token=lease.token)
 
 
-_HELD_HERE: Final[set[tuple[str, int]]] = set()
+_HELD_HERE: set[tuple[str, int]] = set()
 """What this process holds, by lease name and token; a lease in its name that is not here is not
 held by anybody: its release could not be written."""
 

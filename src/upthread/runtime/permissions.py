@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from msgspec import structs
 
@@ -42,12 +42,12 @@ PermissionRule: TypeAlias = Rule
 AskPerson: TypeAlias = Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
 Keep: TypeAlias = Callable[[PermissionRequest], Awaitable[None]]
 
-_ALLOWS: Final = ("allow_once",)
+_ALLOWS = ("allow_once",)
 """A rule is about one call. What holds for ever the agent would not ask about again."""
-_REJECTS: Final = ("reject_once", "reject_always")
+_REJECTS = ("reject_once", "reject_always")
 
-_YES: Final = re.compile(r"allow|accept|approve|grant|permit|proceed|\byes\b", re.IGNORECASE)
-_NO: Final = re.compile(
+_YES = re.compile(r"allow|accept|approve|grant|permit|proceed|\byes\b", re.IGNORECASE)
+_NO = re.compile(
     r"reject|den(?:y|ied)|decline|cancel|refuse|abort|disallow|\b(?:no|not|dont|don't|never)\b",
     re.IGNORECASE,
 )

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final
 
 from upthread.errors import UsageError
 
-KEY_SUFFIX: Final = ".key"
+KEY_SUFFIX = ".key"
 """What is added to a database's name for the key of its redactions. Made after its schema."""
 
-SQLITE_PREFIX: Final = "sqlite:///"
-POSTGRES_PREFIXES: Final = ("postgres://", "postgresql://")
+SQLITE_PREFIX = "sqlite:///"
+POSTGRES_PREFIXES = ("postgres://", "postgresql://")
 
-_NO_PATH: Final = re.compile(
+_NO_PATH = re.compile(
     r"""
       [A-Za-z][A-Za-z0-9+.-]*:   # a URL of any kind, or USER:PASSWORD@HOST
     | [^/]*[@=]                  # USER@HOST, or the words of a connection string
@@ -31,7 +30,7 @@ _NO_PATH: Final = re.compile(
 )
 """What is not clearly a file's path. It may be an address with a password in it, badly typed."""
 
-_MISTYPED: Final = re.compile(
+_MISTYPED = re.compile(
     r"""
       (?!\.\.?/)[^/]+//          # a URL whose colon is missing, or is another character
     | (?!\.\.?/)[^/].*:.*@       # or one with a slash missing: a password before a host
@@ -42,7 +41,7 @@ _MISTYPED: Final = re.compile(
 )
 """What looks like an address badly typed, even where a path may stand. After `./` it is one."""
 
-_KNOWN_SCHEMES: Final = frozenset(
+_KNOWN_SCHEMES = frozenset(
     {"file", "http", "https", "mariadb", "mysql", "postgres", "postgresql", "sqlite"}
 )
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeVar, cast, get_args
+from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 from msgspec import Struct, structs
 
@@ -59,10 +59,10 @@ from upthread.store.streams import (
 
 Found = TypeVar("Found")
 
-READ_AGAIN: Final = "read again: another writer may have been there first"
+READ_AGAIN = "read again: another writer may have been there first"
 
 
-EVERY: Final = 2**62
+EVERY = 2**62
 """More than any limit, and later than any time."""
 
 
@@ -663,7 +663,7 @@ def _check_attempt(write: commands.RecordOnce, stands: kinds.ActionState) -> Non
         )
 
 
-APPLY: Final[dict[type[Any], Callable[[Drafts, Any], None]]] = {
+APPLY: dict[type[Any], Callable[[Drafts, Any], None]] = {
     commands.RecordProject: _record_project,
     commands.OpenWorkstream: _open_workstream,
     commands.OpenConversation: _open_conversation,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -38,10 +38,10 @@ from upthread.core.types import (
 
 StreamKind: TypeAlias = Literal["project", "workstream", "conversation", "run", "once"]
 
-NAMED_IN_A_PROJECT: Final = frozenset({"workstream", "once"})
+NAMED_IN_A_PROJECT = frozenset({"workstream", "once"})
 """Streams whose names are a project's own; the others' are ids."""
 
-TAG_CHARACTERS_MAX: Final = 400
+TAG_CHARACTERS_MAX = 400
 """What is longer is found by its digest: PostgreSQL's indexes take no more than 2.7 kB."""
 
 
@@ -283,7 +283,7 @@ class LinkEnded(Kept, frozen=True):
         state.open_links = tuple(each for each in state.open_links if each.seq != self.seq)
 
 
-_SHORT: Final = {"upstream_session_id": "session", "first_ordinal": "first", "turn_id": "turn"}
+_SHORT = {"upstream_session_id": "session", "first_ordinal": "first", "turn_id": "turn"}
 """What is written with each message has short names."""
 
 
@@ -491,9 +491,9 @@ class Attempted(Kept, frozen=True, omit_defaults=True):
         return [] if of is None else [(tag("receipt", of), None)]
 
 
-SAID: Final = "said"
-DONE: Final = "done"
-PARTS: Final = (SAID, DONE)
+SAID = "said"
+DONE = "done"
+PARTS = (SAID, DONE)
 
 
 def _kinds_below(shape: type[Kept]) -> Iterable[tuple[str, type[Kept]]]:
@@ -504,8 +504,8 @@ def _kinds_below(shape: type[Kept]) -> Iterable[tuple[str, type[Kept]]]:
         yield from _kinds_below(each)
 
 
-KINDS: Final[Mapping[str, type[Kept]]] = MappingProxyType(dict(_kinds_below(Kept)))
+KINDS: Mapping[str, type[Kept]] = MappingProxyType(dict(_kinds_below(Kept)))
 """Every kind of entry, by its word in the database, and what it keeps."""
 
-FREQUENT: Final = (*PARTS, "turn", "turn_event", "run_event", "act")
+FREQUENT = (*PARTS, "turn", "turn_event", "run_event", "act")
 """Kinds of which a turn or a run has many. All others are found by an index of their own."""

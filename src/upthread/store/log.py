@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, Unpack, cast
+from typing import Any, ClassVar, NamedTuple, TypeAlias, Unpack, cast
 
 from upthread.core.codec import Json, encode_plain_json
 from upthread.core.commands import Write
@@ -57,10 +57,10 @@ from upthread.store.streams import (
 Row: TypeAlias = tuple[Any, ...]
 """What a database returns: column types are the schema's, not the type checker's."""
 
-RACES_MAX: Final = 50
+RACES_MAX = 50
 """How often a commit is drafted again because another writer was there first."""
 
-REMEMBERED_MAX: Final = 1_000
+REMEMBERED_MAX = 1_000
 """Heads. Whoever writes to more reads them again."""
 
 
@@ -72,7 +72,7 @@ class Terms(NamedTuple):
     give: Sequence[Fence] = ()
 
 
-NO_LEASES: Final = Terms()
+NO_LEASES = Terms()
 
 
 class StreamMovedError(Exception):
@@ -81,62 +81,60 @@ class StreamMovedError(Exception):
 
 # --- statements -----------------------------------------------------------------------------------
 
-_HEAD: Final = "h.id, h.kind, h.name, h.project, h.last, h.hash, h.state, h.seal"
-_FOUND: Final = (
+_HEAD = "h.id, h.kind, h.name, h.project, h.last, h.hash, h.state, h.seal"
+_FOUND = (
     f"SELECT t.seq, t.nth, {_HEAD} FROM {{at}}tag AS t LEFT JOIN {{at}}head AS h"
     " ON h.id = t.stream WHERE t.tag = $1 ORDER BY t.nth"
 )
-_NEWEST: Final = f"{_FOUND} DESC LIMIT 1"
-_HEADS: Final = f"SELECT {_HEAD} FROM {{{{at}}}}head AS h WHERE h.kind = '{{}}'{{}} ORDER BY h.id"
+_NEWEST = f"{_FOUND} DESC LIMIT 1"
+_HEADS = f"SELECT {_HEAD} FROM {{{{at}}}}head AS h WHERE h.kind = '{{}}'{{}} ORDER BY h.id"
 # Through an index, because the table has the state of every stream, and may have a million.
-_OF_ALL: Final = " AND h.id IN (SELECT id FROM {{at}}head WHERE kind = '{}')"
+_OF_ALL = " AND h.id IN (SELECT id FROM {{at}}head WHERE kind = '{}')"
 # As bytes, because a damaged text cannot be read as text. Tags first and heads last: then a stream
 # that is opened meanwhile is among the heads.
-_ALL_TAGS: Final = "SELECT CAST(tag AS {bytes}), nth, stream, seq FROM {at}tag"
-_ALL_STREAMS: Final = "SELECT DISTINCT stream FROM {at}entry"
-RAW_HEADS: Final = (
+_ALL_TAGS = "SELECT CAST(tag AS {bytes}), nth, stream, seq FROM {at}tag"
+_ALL_STREAMS = "SELECT DISTINCT stream FROM {at}entry"
+RAW_HEADS = (
     "SELECT id, CAST(kind AS {bytes}), CAST(name AS {bytes}), CAST(project AS {bytes}), last, hash,"
     " CAST(state AS {bytes}), seal FROM {at}head ORDER BY id"
 )
-_SPOKEN: Final = "seq, at_ms, kept, said"
+_SPOKEN = "seq, at_ms, kept, said"
 # What proves an entry: the one before it. Messages are proved by `verify` (S33).
-_ENTRY: Final = (
+_ENTRY = (
     "seq, kind, at_ms, kept, said, digest, hash,"
     " (SELECT b.hash FROM {at}entry AS b WHERE b.stream = $1 AND b.seq = e.seq - 1)"
 )
-FORGET: Final = (
+FORGET = (
     "UPDATE {at}entry SET digest = sha256(said), said = NULL"
     " WHERE stream = $1 AND seq BETWEEN $2 AND $3 AND said IS NOT NULL AND at_ms < $4"
 )
-_LEASE: Final = "SELECT token, heartbeat, holder FROM {at}lease WHERE {key} = $1"
-_HELD_LEASES: Final = (
+_LEASE = "SELECT token, heartbeat, holder FROM {at}lease WHERE {key} = $1"
+_HELD_LEASES = (
     "SELECT name, token, heartbeat, holder FROM {at}lease"
     " WHERE name >= $1 AND name < $2 AND holder IS NOT NULL ORDER BY name"
 )
 # No time is compared: clocks differ. Whoever asks has measured with a clock of its own for how long
 # a lease has stood still (ADR 10).
-TAKE: Final = (
+TAKE = (
     "INSERT INTO {at}lease AS l (name, token, heartbeat, holder) VALUES ($1, 1, 1, $2)"
     " ON CONFLICT ({key}) DO UPDATE SET"
     " token = l.token + 1, heartbeat = l.heartbeat + 1, holder = excluded.holder"
     " WHERE l.holder IS NULL OR (l.token = $3 AND l.heartbeat = $4) RETURNING token, heartbeat"
 )
-_BEAT: Final = (
+_BEAT = (
     "UPDATE {at}lease SET heartbeat = heartbeat + 1"
     " WHERE {key} = $1 AND token = $2 AND holder IS NOT NULL RETURNING token"
 )
-RELEASE: Final = (
-    "UPDATE {at}lease SET holder = NULL WHERE {key} = $1 AND token = $2 RETURNING token"
-)
+RELEASE = "UPDATE {at}lease SET holder = NULL WHERE {key} = $1 AND token = $2 RETURNING token"
 
 # `restored` alone is of the whole store, as after `restore`; with a project's id it was moved here.
-_RESTORED: Final = "SELECT value FROM {at}meta WHERE name IN ('restored', 'restored ' || {text})"
-_MARK_RESTORED: Final = (
+_RESTORED = "SELECT value FROM {at}meta WHERE name IN ('restored', 'restored ' || {text})"
+_MARK_RESTORED = (
     "INSERT INTO {at}meta (name, value) VALUES (rtrim('restored ' || {text}), $2)"
     " ON CONFLICT (name) DO UPDATE SET value = excluded.value RETURNING value"
 )
 
-_HOLDER: Final = Json(Holder, "lease")
+_HOLDER = Json(Holder, "lease")
 
 
 class LogStore(Store):

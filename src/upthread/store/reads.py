@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Struct, structs
@@ -70,15 +70,15 @@ from upthread.store.streams import (
     workstream_of,
 )
 
-PAGE_ENTRIES: Final = 1_000
+PAGE_ENTRIES = 1_000
 """How many entries are read at once where all might be more than memory should hold."""
 
-LAST: Final = 2**31 - 1
+LAST = 2**31 - 1
 """More than a stream has entries."""
 
-_SEARCHED_BY_ONE: Final = 64
-_SAID_OF_AN_EXCHANGE: Final = 4
-_NOWHERE: Final = Place(0, Speaker.USER, TurnId(""))
+_SEARCHED_BY_ONE = 64
+_SAID_OF_AN_EXCHANGE = 4
+_NOWHERE = Place(0, Speaker.USER, TurnId(""))
 
 
 class Found(NamedTuple):
@@ -153,7 +153,7 @@ class Resolved(Struct, frozen=True):
 
 Result = TypeVar("Result")
 
-_EVENTS_AT_ONCE: Final = 8
+_EVENTS_AT_ONCE = 8
 """Most turns have fewer, and one more of the next shows that there are no others."""
 
 
@@ -670,8 +670,8 @@ def _message(
     )
 
 
-_UNMARKED: Final = frozenset({"{", "[", ord("{"), ord("[")})
-_UNREADABLE: Final = (
+_UNMARKED = frozenset({"{", "[", ord("{"), ord("[")})
+_UNREADABLE = (
     *(StoreError, msgspec.MsgspecError, UnicodeDecodeError),
     *(TypeError, IndexError),  # another program wrote another type, or nothing
 )

@@ -24,7 +24,7 @@ from copy import copy
 from functools import cache
 from hashlib import sha256
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, cast, get_args, overload
+from typing import Any, NamedTuple, cast, get_args, overload
 
 import msgspec
 from msgspec import Struct, structs
@@ -63,7 +63,7 @@ from upthread.store.kinds import (
     own_tag,
 )
 
-CURE_OF_DAMAGE: Final = "`upthread doctor` says what is damaged, and what helps"
+CURE_OF_DAMAGE = "`upthread doctor` says what is damaged, and what helps"
 
 
 class Entry(NamedTuple):
@@ -96,17 +96,15 @@ class SpokenRow(NamedTuple):
     said: str | bytes | None
 
 
-_KEPT: Final = {kind: Json(shape, kind) for kind, shape in KINDS.items()}
-_WITH_VALUES: Final = frozenset({ToolCallPart, UnknownPart})
+_KEPT = {kind: Json(shape, kind) for kind, shape in KINDS.items()}
+_WITH_VALUES = frozenset({ToolCallPart, UnknownPart})
 """Parts that may hold a JSON value of somebody else's, and so a float."""
-_KINDS_OF_PARTS: Final = {
-    shape: cast("str", shape.__struct_config__.tag) for shape in get_args(Part)
-}
-_PLACE_FIELDS: Final = attrgetter(*Place.__struct_fields__)
-PLACE: Final = Json(Place, "message")
-PARTS_OF_MESSAGE: Final = Json(tuple[Part, ...], "message")
-_FILES: Final = Json(tuple[ExaminedFile, ...], "examined")
-_VALUE: Final = Json(Any, "JSON")
+_KINDS_OF_PARTS = {shape: cast("str", shape.__struct_config__.tag) for shape in get_args(Part)}
+_PLACE_FIELDS = attrgetter(*Place.__struct_fields__)
+PLACE = Json(Place, "message")
+PARTS_OF_MESSAGE = Json(tuple[Part, ...], "message")
+_FILES = Json(tuple[ExaminedFile, ...], "examined")
+_VALUE = Json(Any, "JSON")
 
 
 # --- values to JSON -------------------------------------------------------------------------------
@@ -122,7 +120,7 @@ class Written(NamedTuple):
     value: Kept
 
 
-_SILENCE: Final = object()
+_SILENCE = object()
 
 
 def written(value: Kept, at_ms: int, said: object = _SILENCE) -> Written:
@@ -239,7 +237,7 @@ def _words_of(event: type[Any]) -> Json:
 
 # --- the chain ------------------------------------------------------------------------------------
 
-_NOTHING: Final = sha256(b"").digest()
+_NOTHING = sha256(b"").digest()
 
 
 def first_hash(kind: StreamKind, name: str, project_id: str) -> bytes:
@@ -303,13 +301,13 @@ def proved(entries: Iterable[Entry], *, what: str, first: bytes) -> list[Entry]:
     return found
 
 
-LOG_VERSION: Final = 100
+LOG_VERSION = 100
 """The first version of a store that is one log."""
 
-SCHEMA_VERSION: Final = 100
+SCHEMA_VERSION = 100
 """The version of both schema.sql and of what heads hold."""
 
-STREAMS: Final[tuple[StreamKind, ...]] = get_args(StreamKind)
+STREAMS: tuple[StreamKind, ...] = get_args(StreamKind)
 """The kinds of streams, in the order in which they can be made."""
 
 
@@ -344,7 +342,7 @@ class Proof(NamedTuple):
     damage: StoreError | None
 
 
-_STATE: Final = Json(State, "head")
+_STATE = Json(State, "head")
 
 
 def new_head(kind: StreamKind, name: str, project_id: str, row: int = 0) -> Head:

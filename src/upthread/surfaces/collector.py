@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Final
 from urllib.parse import urlsplit
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -23,13 +22,13 @@ import upthread
 from upthread.errors import UpthreadError, UsageError
 from upthread.surfaces.formats.otel import MS_NS, RESOURCE, Span
 
-SPANS_AT_ONCE: Final = 512
+SPANS_AT_ONCE = 512
 """As many as OpenTelemetry's own batches have: a collector refuses a request that is too large."""
 
-DEFAULT: Final = "http://localhost:4318"
-VARIABLES: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-_RESOURCE: Final = Resource(dict(RESOURCE))
-_SCOPE: Final = InstrumentationScope("upthread", upthread.__version__)
+DEFAULT = "http://localhost:4318"
+VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_RESOURCE = Resource(dict(RESOURCE))
+_SCOPE = InstrumentationScope("upthread", upthread.__version__)
 
 
 class Collector:

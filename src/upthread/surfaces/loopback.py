@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import socket
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Literal
 from urllib.parse import quote, urlencode
 
 import uvicorn
@@ -18,10 +18,10 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-LOOPBACK: Final = "127.0.0.1"
-OWN_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
-CLOSE_S_MAX: Final = 5
-WAITING_MAX: Final = 128
+LOOPBACK = "127.0.0.1"
+OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")
+CLOSE_S_MAX = 5
+WAITING_MAX = 128
 
 
 def listening_socket(port: int) -> socket.socket:

@@ -10,7 +10,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Final
 
 if __name__ == "__main__":
     sys.path.append(__file__.rpartition("/upthread/surfaces/")[0])
@@ -24,10 +23,10 @@ from upthread.core.names import NONE
 from upthread.core.text import visible_line
 from upthread.errors import NotFoundError
 
-AGENT: Final = "claude-code"
-REQUEST_BYTES_MAX: Final = 1024 * 1024
-LINE_CHARACTERS_MAX: Final = 500
-WAIT_S: Final = 0.3
+AGENT = "claude-code"
+REQUEST_BYTES_MAX = 1024 * 1024
+LINE_CHARACTERS_MAX = 500
+WAIT_S = 0.3
 
 
 def line(home: str, asked: object) -> str:

@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from typing import Final
 
 from msgspec import Struct, field
 
@@ -57,13 +56,13 @@ def refusals(given: History) -> list[Violation]:
 # --- a repaired history as the messages of a provider's request -----------------------------------
 
 
-NO_OUTPUT: Final = "(no output)"
-NAMELESS: Final = "tool"
+NO_OUTPUT = "(no output)"
+NAMELESS = "tool"
 
 # The narrowest of the providers': Anthropic's pattern, and OpenAI's 40 characters for a Chat id.
-_CALL_ID: Final = re.compile("[a-zA-Z0-9_-]{1,40}")
-_NOT_IN_NAMES: Final = re.compile("[^a-zA-Z0-9_-]+")
-_NAME_CHARACTERS_MAX: Final = 64
+_CALL_ID = re.compile("[a-zA-Z0-9_-]{1,40}")
+_NOT_IN_NAMES = re.compile("[^a-zA-Z0-9_-]+")
+_NAME_CHARACTERS_MAX = 64
 
 Rendered = list[JsonValue]
 

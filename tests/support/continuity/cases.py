@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import anyio
 from tests.support.continuity.measured import Measurement
@@ -22,15 +22,15 @@ from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.testing.agent_conformance.trial import attach, refusal_of
 
-RETRY_AFTER_S: Final = 600
-RATE_LIMIT_PATIENCE_S: Final = 20.0
+RETRY_AFTER_S = 600
+RATE_LIMIT_PATIENCE_S = 20.0
 """How long an agent may take to tell of a rate limit. Some retry in silence."""
-LONG_S: Final = 300
-WRITTEN_AFTER_S: Final = 1.0
+LONG_S = 300
+WRITTEN_AFTER_S = 1.0
 """When a prompt the model was asked is in the session. A kill within 50 ms of asking can lose it
 (Claude Code 2.1.330); then it is not there, and is sent again."""
 
-SUB_AGENT: Final = "sub_agent"
+SUB_AGENT = "sub_agent"
 """The case whose note says what an agent shows of its sub-agents."""
 
 Bring: TypeAlias = Callable[[Trial], Awaitable[Measurement]]
@@ -235,7 +235,7 @@ def _went_on(outcome: Outcome, sequel: Sequel, *, note: str = "") -> Measurement
     return Measurement(outcome=outcome, after=sequel.outcome, history=sequel.history, note=note)
 
 
-CASES: Final = tuple(
+CASES = tuple(
     Case(name=name, what=what, bring=bring)
     for name, what, bring in (
         ("new", "a new session is prompted", _new),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from tests.support.continuity.cases import Case
 from tests.support.continuity.measured import (
@@ -22,7 +21,7 @@ from tests.support.continuity.trial import MeasuredAgent, Trial
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
-WRITE_VARIABLE: Final = "UPTHREAD_WRITE_MEASURED"
+WRITE_VARIABLE = "UPTHREAD_WRITE_MEASURED"
 
 
 async def hold_to_measured(

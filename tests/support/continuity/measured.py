@@ -9,13 +9,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from upthread.core.types import Outcome
 
-SCHEMA: Final = 1
+SCHEMA = 1
 
 History: TypeAlias = Literal["whole", "part", "none"]
 """How many of the session's earlier prompts the model was shown in the next one."""

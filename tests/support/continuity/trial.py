@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 from tests.support.continuity.measured import History
@@ -33,12 +33,12 @@ from upthread.testing.rehearsal_model import RecordedRequest, RehearsalModel
 from upthread.testing.rehearsal_model.engine import PROTOCOLS
 from upthread.testing.rehearsal_model.protocol import Conversation
 
-START_TIMEOUT_S: Final = 90.0
-PROMPT_TIMEOUT_S: Final = 60.0
-POLL_INTERVAL_S: Final = 0.05
-NOTE_CHARACTERS_MAX: Final = 160
+START_TIMEOUT_S = 90.0
+PROMPT_TIMEOUT_S = 60.0
+POLL_INTERVAL_S = 0.05
+NOTE_CHARACTERS_MAX = 160
 
-_IDENTITIES: Final = re.compile(
+_IDENTITIES = re.compile(
     r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?:ses|msg|prt|call|toolu|req|err)_\w+"
     r'|(?<="nickname":")[^"]+|(?<=Wall time: )[\d.]+'
 )

@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tests.support.hostile_agents.wires import WIRES
 from tests.support.world import ALLOW, SMALL_PIPELINE
@@ -37,27 +37,27 @@ from upthread.core.quotas import (
     WHOLE_NUMBER,
 )
 
-MEMORY_MIB_MAX: Final = 220
+MEMORY_MIB_MAX = 220
 """What upthread's process may hold at most, whatever an agent sends."""
 
-DATABASE_MIB_MAX: Final = 64
+DATABASE_MIB_MAX = 64
 """How much one hostile turn of this suite may add to the database."""
 
-LOGS_MIB_MAX: Final = 9
+LOGS_MIB_MAX = 9
 """How much of the stderr of one process of an agent is kept, and a line that says so."""
 
-CASE_S_MAX: Final = 300.0
+CASE_S_MAX = 300.0
 """How long one prompt may take, on a machine that does much else."""
-NEW_ID: Final = "ses_hostile"
-PROGRAM: Final = Path(__file__).parent / "program.py"
-LOOK_EVERY_S: Final = 0.01
-_KIB_OF_MIB: Final = 1024
-SOUND_AGENT: Final = "rehearsal"
+NEW_ID = "ses_hostile"
+PROGRAM = Path(__file__).parent / "program.py"
+LOOK_EVERY_S = 0.01
+_KIB_OF_MIB = 1024
+SOUND_AGENT = "rehearsal"
 """Who goes on with a run that a hostile agent has parked; it heeds no act of that one's."""
 
-SPECIFICATION: Final = "# Greeter\n\n- R1 `hello.txt`: it says hello.\n  ```\n  hello\n  ```\n"
-_SETTINGS: Final = ALLOW + SMALL_PIPELINE.replace("Plan it.", "Plan it. [[hostile: {act}]]")
-_HIGH_WATER: Final = re.compile(r"VmHWM:\s+(\d+) kB")
+SPECIFICATION = "# Greeter\n\n- R1 `hello.txt`: it says hello.\n  ```\n  hello\n  ```\n"
+_SETTINGS = ALLOW + SMALL_PIPELINE.replace("Plan it.", "Plan it. [[hostile: {act}]]")
+_HIGH_WATER = re.compile(r"VmHWM:\s+(\d+) kB")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +84,10 @@ class Case:
         return self.act if self.new_id == NEW_ID else f"{self.act}-{self.new_id[:12]!a}"
 
 
-_NAMING: Final = tuple(name for name, wire in WIRES.items() if wire.names_sessions)
-_NO_NAME: Final = "an id is one line that can be printed"
+_NAMING = tuple(name for name, wire in WIRES.items() if wire.names_sessions)
+_NO_NAME = "an id is one line that can be printed"
 
-CASES: Final = (
+CASES = (
     Case(act="text", short=9_000, full=72_000, says=TEXT_OF_TURN.what),
     Case(act="updates", short=0, full=1_000_000, says=PARTS_OF_TURN.what),
     Case(act="silent", short=500, full=1_000_100, says=""),

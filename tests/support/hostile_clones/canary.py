@@ -16,14 +16,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-PARENTS_MAX: Final = 32
-SECRET: Final = "hostile-clones-must-not-see-5f1e9c"  # what a leak is found by
+PARENTS_MAX = 32
+SECRET = "hostile-clones-must-not-see-5f1e9c"  # what a leak is found by
 """Stands in a file of the person's and in the environment; nothing of ours may show or send it."""
 
 # Only what is built into the interpreter: a canary is run where every module may be a decoy.
-_SING: Final = f"""\
+_SING = f"""\
 def _sing(name, words, trace):
     import posix
 
@@ -55,13 +54,13 @@ def _sing(name, words, trace):
 
 """
 
-_OURS: Final = re.compile(
+_OURS = re.compile(
     r"\s-m upthread(?:[.\s]|$)|/upthread/(?:surfaces|boundary|agents|runtime|client)/"
     r"|/bin/upthread(?:\s|$)|\bupthread\.(?:surfaces|boundary|agents|runtime|client)\b"
 )
 """What stands in the command line of each process that is a program of ours."""
 
-AGENTS: Final = frozenset({"codex", "claude", "opencode"})
+AGENTS = frozenset({"codex", "claude", "opencode"})
 """How the programs of real agents are called; a script stands behind its interpreter."""
 
 

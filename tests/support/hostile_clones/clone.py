@@ -7,12 +7,12 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from tests.support.hostile_clones.canary import Canary
 
-GIT_TIMEOUT_S: Final = 60
-FILES: Final[Mapping[str, str]] = {
+GIT_TIMEOUT_S = 60
+FILES: Mapping[str, str] = {
     "README.md": "# A greeter\n",
     "greeter.py": 'print("hello")\n',
     "docs/spec.md": "# Greeter\n\n- R1 `hello.txt`: it says hello.\n",
@@ -42,7 +42,7 @@ class HostileClone:
     within: str = ""
 
 
-_CLONES: Final[dict[str, HostileClone]] = {}
+_CLONES: dict[str, HostileClone] = {}
 
 
 def hostile_clone(

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tests.support.laboratory.command import Command, Invocation, Json
 from tests.support.laboratory.killing import Hit, Killer
@@ -24,13 +24,13 @@ from tests.support.world import World
 from upthread.agents._guard import MARK_VARIABLE
 from upthread.core.turns.turn import HELD_BACK
 
-WORKSTREAM: Final = "spec-42"
-COMMANDS_MAX: Final = 60
-UNFINISHED: Final = frozenset({"running", "parked", "interrupted"})
-PACE_MS: Final = 20
+WORKSTREAM = "spec-42"
+COMMANDS_MAX = 60
+UNFINISHED = frozenset({"running", "parked", "interrupted"})
+PACE_MS = 20
 """How long the agent thinks before each tool call."""
 
-RELEASE: Final = """
+RELEASE = """
 ## Release
 
 ```sh
@@ -38,8 +38,8 @@ python -I deploy.py staging
 python -I deploy.py production
 ```
 """
-ANSWERS: Final = {"opening": "Hello", "stranger": "you"}
-STEPS: Final = (
+ANSWERS = {"opening": "Hello", "stranger": "you"}
+STEPS = (
     ("clarifier", "needs_input"),
     ("clarifier", "done"),
     ("planner", "done"),
@@ -53,8 +53,8 @@ STEPS: Final = (
 )
 """How the steps of the example end when nothing goes wrong."""
 
-ACKNOWLEDGED: Final = {"turn_started": "prompt", "turn_ended": "outcome", "waiting": "questions"}
-NOT_FOUND: Final = 3
+ACKNOWLEDGED = {"turn_started": "prompt", "turn_ended": "outcome", "waiting": "questions"}
+NOT_FOUND = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

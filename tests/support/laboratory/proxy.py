@@ -7,11 +7,11 @@ import socket
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 from urllib.parse import parse_qs, urlsplit
 
-CHUNK_BYTES: Final = 65_536
-LOOKS_EVERY_S: Final = 0.05
+CHUNK_BYTES = 65_536
+LOOKS_EVERY_S = 0.05
 
 
 class Proxy:

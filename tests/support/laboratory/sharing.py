@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import anyio
 import psycopg
@@ -29,23 +29,23 @@ from upthread.core.turns.effects import Settlement
 from upthread.errors import LeaseHeldError
 from upthread.runtime.lease import LeaseTimes
 
-LOOKS_EVERY_S: Final = 0.2
+LOOKS_EVERY_S = 0.2
 """How often a person reads the status. Twenty who read it more often are half of the load."""
 
-LEASE_TIMES: Final = LeaseTimes(heartbeat_s=0.2, stale_after_s=1.5)
+LEASE_TIMES = LeaseTimes(heartbeat_s=0.2, stale_after_s=1.5)
 """Shorter than the usual ones, so that no test waits for a silent worker to become stale."""
 
-LEASE_LOOKS_EVERY_S: Final = 0.05
-TRIES_AGAIN_S: Final = 0.1
-PLAYS_WITHIN_S: Final = 150.0
-TAKEN_OVER_WITHIN_S: Final = 60.0
+LEASE_LOOKS_EVERY_S = 0.05
+TRIES_AGAIN_S = 0.1
+PLAYS_WITHIN_S = 150.0
+TAKEN_OVER_WITHIN_S = 60.0
 
-HOLDERS: Final = """
+HOLDERS = """
 SELECT convert_from(name, 'UTF8'), (convert_from(holder, 'UTF8')::json ->> 'pid')::integer, token
 FROM upthread.lease WHERE holder IS NOT NULL AND convert_from(name, 'UTF8') LIKE 'workstream %'
 """
 
-UNDER_WAY: Final = """
+UNDER_WAY = """
 SELECT concat_ws(' ', 'workstream', convert_from(project, 'UTF8'),
     convert_from(state, 'UTF8')::json ->> 'workstream')
 FROM upthread.head WHERE due_at_ms IS NOT NULL

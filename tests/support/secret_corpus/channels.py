@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.redaction.running_text import RedactedStream, settled_length
@@ -19,12 +19,12 @@ from upthread.core.types import JsonValue
 
 Keep: TypeAlias = Callable[[Redactor, str], str]
 
-FIRST_LINE: Final = 8
+FIRST_LINE = 8
 """Of the numbered ones: so that the numbers get longer on the way."""
 
-_COLOUR: Final = re.compile(r"(?:\x1b|\\+(?:u001b|x1b|033))\[[0-9;]*[mK]")
+_COLOUR = re.compile(r"(?:\x1b|\\+(?:u001b|x1b|033))\[[0-9;]*[mK]")
 
-PROSE: Final = "The plan is to read the file, look at what it says, and go on from there.\n"
+PROSE = "The plan is to read the file, look at what it says, and go on from there.\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +154,7 @@ def _settled_numbered(redactor: Redactor, text: str) -> str:
     return settled(redactor, _numbered(text))
 
 
-_WAYS: Final[tuple[tuple[str, Keep], ...]] = (
+_WAYS: tuple[tuple[str, Keep], ...] = (
     # Gutters of read, search and version tools
     ("as it is", _as(lambda text: text)),
     ("`00008| `", _before("{n05}| ")),
@@ -232,5 +232,5 @@ _WAYS: Final[tuple[tuple[str, Keep], ...]] = (
     ("numbered, in pieces", _settled_numbered),
 )
 
-CHANNELS: Final = tuple(Channel(name=name, keep=keep) for name, keep in _WAYS)
+CHANNELS = tuple(Channel(name=name, keep=keep) for name, keep in _WAYS)
 """All of them."""

@@ -15,17 +15,16 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
 
 from tests.support.secret_corpus.tokens import TOKENS
 from tests.support.secret_corpus.written import WRITTEN
 
-SEED: Final = 42
-PRIVATE_KEYS: Final = "private keys"
-ENCODED: Final = "encoded to hide"
+SEED = 42
+PRIVATE_KEYS = "private keys"
+ENCODED = "encoded to hide"
 """A family of its own: not in what is promised of plain forms."""
 
-_ALPHABETS: Final[Mapping[str, str]] = MappingProxyType(
+_ALPHABETS: Mapping[str, str] = MappingProxyType(
     {
         "A": string.ascii_letters + string.digits,
         "l": string.ascii_letters,
@@ -39,10 +38,10 @@ _ALPHABETS: Final[Mapping[str, str]] = MappingProxyType(
         "w": string.ascii_letters + string.digits + "_-",
     }
 )
-_SEGMENT: Final = re.compile(r"<(?:([AlzUKQhdbw])([0-9]+)|P([1-4])|g)>")
-_MARK: Final = re.compile("«(.*?)»", re.DOTALL)
-_WORDS: Final = ("harbour", "Winter", "lantern", "Mango", "pewter", "Thistle", "cobalt", "Juniper")
-_SIGNS: Final = "!#@%*+?_-."
+_SEGMENT = re.compile(r"<(?:([AlzUKQhdbw])([0-9]+)|P([1-4])|g)>")
+_MARK = re.compile("«(.*?)»", re.DOTALL)
+_WORDS = ("harbour", "Winter", "lantern", "Mango", "pewter", "Thistle", "cobalt", "Juniper")
+_SIGNS = "!#@%*+?_-."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +143,7 @@ def _putty(chance: random.Random) -> str:
     return "\n".join(lines)
 
 
-_KEYS: Final[Mapping[str, Callable[[random.Random], str]]] = MappingProxyType(
+_KEYS: Mapping[str, Callable[[random.Random], str]] = MappingProxyType(
     {
         "PKCS 1": _pem("RSA PRIVATE KEY", "MIIEowIBAAKCAQEA", 25),
         "PKCS 1, encrypted": _pem(
@@ -173,7 +172,7 @@ def _base64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-_ENCODED: Final[Mapping[str, Callable[[random.Random], str]]] = MappingProxyType(
+_ENCODED: Mapping[str, Callable[[random.Random], str]] = MappingProxyType(
     {
         "base64 of a token": _encoded(_base64),
         "base64 of base64": _encoded(lambda token: _base64(_base64(token))),
@@ -206,5 +205,5 @@ def _all_forms() -> Iterator[SecretForm]:
         yield SecretForm(family=ENCODED, name=name, make=make)
 
 
-FORMS: Final = tuple(_all_forms())
+FORMS = tuple(_all_forms())
 """All of them."""

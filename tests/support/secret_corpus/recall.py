@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from tests.support.secret_corpus.channels import CHANNELS, Channel
 from tests.support.secret_corpus.forms import ENCODED, FORMS, SecretForm, sample_of
 
 from upthread.core.redaction.redactor import Redactor
 
-TELLING_CHARACTERS: Final = 6
+TELLING_CHARACTERS = 6
 """A kept piece of a secret that is shorter tells too little to count."""
 
 

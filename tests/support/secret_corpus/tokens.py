@@ -6,9 +6,7 @@ hexadecimal, `d` digits, `b` base64, `w` base64 for URLs, `g` a UUID.
 
 from __future__ import annotations
 
-from typing import Final
-
-TOKENS: Final[dict[str, tuple[str, ...]]] = {
+TOKENS: dict[str, tuple[str, ...]] = {
     "models": (
         *("sk-ant-api03-<w93>AA", "sk-ant-oat01-<w93>AA", "sk-ant-admin01-<w93>AA"),
         *(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-WRITTEN: Final[dict[str, tuple[str, ...]]] = {
+WRITTEN: dict[str, tuple[str, ...]] = {
     "configuration": (
         *("password: «<P1>»", "password: «<P2>»", "password: «<P3>»", "password: «<P4>»"),
         *("  password: '«<P2>»'", '  db_password: "«<P3>»"', "- password: «<P4>»  # rotate"),

@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -86,7 +86,7 @@ from upthread.version import __version__
 OnNotification: TypeAlias = Callable[[Message | Unreadable], Awaitable[None]]
 OnRequest: TypeAlias = Callable[[str, Any], Awaitable[AnyJson]]
 
-_HAS_ENDED: Final = "the agent's output has ended"
+_HAS_ENDED = "the agent's output has ended"
 
 
 class RpcError(Exception):
@@ -255,19 +255,19 @@ def _result_of(answer: AnyJson | None) -> object:
 # need, and at most one of a minute.
 
 
-LIST_PAGES_MAX: Final = 1000
+LIST_PAGES_MAX = 1000
 """Of pages as small as 20 that is 20,000 sessions. A list that does not end may lack any session,
 and what it lacks would count as gone."""
 
-_IF_LISTED: Final = {
+_IF_LISTED = {
     True: "; the agent still lists this session",
     False: "; the agent does not list this session",
 }
 
-MINUTE_MS: Final = 60_000
-_HEAD_CHARACTERS: Final = 8
+MINUTE_MS = 60_000
+_HEAD_CHARACTERS = 8
 """As much of a session's id as Gemini CLI puts into the name of its file (0.61.0)."""
-_HEAD: Final = re.compile(rf"[0-9a-z-]{{{_HEAD_CHARACTERS}}}")
+_HEAD = re.compile(rf"[0-9a-z-]{{{_HEAD_CHARACTERS}}}")
 
 
 def wait_ms(home: Path, pattern: str, session: str, *, now_ms: int) -> int:
@@ -288,11 +288,11 @@ def wait_ms(home: Path, pattern: str, session: str, *, now_ms: int) -> int:
 # --- one that runs, and how it is started ---------------------------------------------------------
 
 
-PROTOCOL_VERSION: Final = 1
-SETTLE_S: Final = 0.25
+PROTOCOL_VERSION = 1
+SETTLE_S = 0.25
 """How long after an aborted prompt its late words may still come; then the next one may leave."""
 
-_CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
+_CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 
 class AcpConnection(Connection):

@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
@@ -47,22 +47,22 @@ from upthread.core.names import ROLE_UNKNOWN
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
-CALLS_REMEMBERED_MAX: Final = 10_000
+CALLS_REMEMBERED_MAX = 10_000
 """Far above what one turn may hold open (`core.quotas`): a delegation that is forgotten is a call
 like any other, and its child is told as one that nobody called."""
 
 
-_ROLE_ARGUMENTS: Final = ("subagent_type", "agent_type", "role")
+_ROLE_ARGUMENTS = ("subagent_type", "agent_type", "role")
 # The longest parent there is: a child's child has a child for its own.
-_CHILD_ID: Final = re.compile(r"(?s)(?P<parent>.+):subagent:[^:]+")
-_TASK_TEXT: Final = re.compile(
+_CHILD_ID = re.compile(r"(?s)(?P<parent>.+):subagent:[^:]+")
+_TASK_TEXT = re.compile(
     r'<task id="(?P<id>ses_\w+)"(?:[^>]*state="(?P<state>\w+)")?|task_id: (?P<older>ses_\w+)'
 )
-CHILDREN_READ_MAX: Final = 64
+CHILDREN_READ_MAX = 64
 """Each is a load of a whole session after the turn, while its caller waits; what is left unread is
 noted, and stays in the agent's own store."""
 
-UNREAD: Final = "child_unread"
+UNREAD = "child_unread"
 """The kind of the note that stands for words that could not be read."""
 Load = Callable[[UpstreamSessionId], Awaitable[Events]]
 
@@ -93,7 +93,7 @@ class _Between(msgspec.Struct, rename="camel"):
     message_id: str | None = None
 
 
-_STOPPED: Final = {"end_turn": Outcome.OK, "cancelled": Outcome.CANCELLED}
+_STOPPED = {"end_turn": Outcome.OK, "cancelled": Outcome.CANCELLED}
 
 
 class _Delegation(Struct, kw_only=True):

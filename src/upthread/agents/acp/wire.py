@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import PurePath
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -42,10 +42,10 @@ from upthread.core.types import (
     ready,
 )
 
-INTERNAL_ERROR: Final = -32603
+INTERNAL_ERROR = -32603
 """JSON-RPC's code that says nothing certain, and stands for an error without a code."""
 
-SILENT_UPDATES: Final = frozenset(
+SILENT_UPDATES = frozenset(
     {
         *("current_mode_update", "compaction_summary_chunk"),
         *("available_commands_update", "config_option_update"),
@@ -53,10 +53,10 @@ SILENT_UPDATES: Final = frozenset(
 )
 """Updates about the agent's interface, and a summary that it writes for itself: no event."""
 
-KINDS_OF_CONTENT: Final = {"diff": "edit", "terminal": "execute"}
+KINDS_OF_CONTENT = {"diff": "edit", "terminal": "execute"}
 """What a call is that shows this; plain `content` is what it printed."""
 
-KINDS_OF_CLAUDES_TOOLS: Final = {"Bash": "execute"}
+KINDS_OF_CLAUDES_TOOLS = {"Bash": "execute"}
 """What claude-agent-acp 0.100.0 says in `_meta` a call is, whatever its kind says."""
 
 Status: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
@@ -384,7 +384,7 @@ def _session_info(update: object, session: UpstreamSessionId | None) -> _Events:
     )
 
 
-_READERS: Final = {
+_READERS = {
     "agent_message_chunk": _text,
     "user_message_chunk": _user_text,
     "agent_thought_chunk": _reasoning,
@@ -404,7 +404,7 @@ _READERS: Final = {
 # version it was seen in; they never hold logic.
 
 
-_ANY_CASE: Final = "(?i)"
+_ANY_CASE = "(?i)"
 
 
 class ErrorMeaning(Struct, frozen=True, kw_only=True):
@@ -461,9 +461,9 @@ def _sounds_like(pattern: str, outcome: Outcome) -> ErrorMeaning:
     return ErrorMeaning(pattern=_ANY_CASE + pattern, outcome=outcome)
 
 
-NO_QUIRK: Final = Quirk(name="", recognised_by=r"(?!)", versions_seen="")
+NO_QUIRK = Quirk(name="", recognised_by=r"(?!)", versions_seen="")
 
-QUIRKS: Final = (
+QUIRKS = (
     Quirk(
         name="rehearsal",
         recognised_by=r"rehearsal",
@@ -519,7 +519,7 @@ QUIRKS: Final = (
     ),
 )
 
-GENERAL_ERRORS: Final = (
+GENERAL_ERRORS = (
     _sounds_like(f"{NO_CREDIT_OF_LIMIT}|credit balance is too low", Outcome.CREDIT_EXHAUSTED),
     _sounds_like(r"rate.?limit|too many requests|usage limit|quota exceeded", Outcome.RATE_LIMITED),
     _sounds_like(
@@ -558,20 +558,20 @@ def quirk_for(*names: str) -> Quirk:
 # `outcome_of_suspicion`, and else the outcome is `unknown`, with the agent's words for the person.
 
 
-CODE_AUTH_REQUIRED: Final = -32000
-CODE_NOT_FOUND: Final = -32002
-CODE_METHOD_NOT_FOUND: Final = -32601
+CODE_AUTH_REQUIRED = -32000
+CODE_NOT_FOUND = -32002
+CODE_METHOD_NOT_FOUND = -32601
 
-CONTEXT_NEARLY_FULL: Final = 0.9
+CONTEXT_NEARLY_FULL = 0.9
 """Of the window: below it a reply that was cut off was only long. Models stop short of the edge, by
 what is kept free for their answer."""
 
 
-_OUTCOME_OF_CODE: Final = {
+_OUTCOME_OF_CODE = {
     CODE_NOT_FOUND: Outcome.MISSING,
     CODE_AUTH_REQUIRED: Outcome.AUTH,
 }
-_OUTCOME_OF_KIND: Final = {
+_OUTCOME_OF_KIND = {
     # `data.errorKind` of claude-agent-acp 0.100.0 is Claude Code's own kind.
     **OF_ERROR_KIND,
     # Of other agents, and of the rehearsal agent.
@@ -587,23 +587,23 @@ _OUTCOME_OF_KIND: Final = {
     # `sessionFailure.category` of codex-acp 2.6.0.
     "limit": Outcome.RATE_LIMITED,
 }
-ABOUT_THE_SESSION: Final = frozenset({Outcome.MISSING, Outcome.EXPIRED})
+ABOUT_THE_SESSION = frozenset({Outcome.MISSING, Outcome.EXPIRED})
 """What words may suggest of a session, to be confirmed by the agent's list of them."""
 
-_SESSION_WORDS: Final = re.compile(
+_SESSION_WORDS = re.compile(
     r"session|thread|conversation|transcript|rollout|\bchat\b", re.IGNORECASE
 )
-_SIGN_IN_WORDS: Final = re.compile(
+_SIGN_IN_WORDS = re.compile(
     r"(?:sign|log)(?:g?ed|ging)?.?(?:in|on)\b|auth(?!or)|credential|api.?key|token|password",
     re.IGNORECASE,
 )
 
-_INVALID_REQUEST: Final = "invalid_request"
+_INVALID_REQUEST = "invalid_request"
 
-_STATUS_MEMBERS: Final = ("status", "statusCode", "httpStatusCode")
+_STATUS_MEMBERS = ("status", "statusCode", "httpStatusCode")
 """Where agents put the provider's HTTP status, beside the error's code itself."""
 
-_OF_STOP_REASON: Final = {
+_OF_STOP_REASON = {
     "end_turn": (Outcome.OK, ""),
     "cancelled": (Outcome.CANCELLED, ""),
     "refusal": (Outcome.OK, f"{REFUSAL}it ended the turn"),
@@ -611,9 +611,9 @@ _OF_STOP_REASON: Final = {
     "max_turn_requests": (Outcome.UNKNOWN, "max_turn_requests: the agent's own limit cut it off"),
 }
 
-_UNIT_S: Final = (("ms", 0.001), ("milli", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0))
+_UNIT_S = (("ms", 0.001), ("milli", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0))
 """How many seconds a unit is, by how its name begins; first wins."""
-_RETRY_IN: Final = re.compile(
+_RETRY_IN = re.compile(
     r"(?:retry|try again)[ -]?(?:after|in)\W{0,3}(\d+(?:\.\d+)?)\s*"
     r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?)?\b",
     re.IGNORECASE,

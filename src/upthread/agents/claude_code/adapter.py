@@ -19,7 +19,7 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -77,22 +77,22 @@ OnFrame: TypeAlias = Callable[[object], Awaitable[None]]
 # reply comes only whole, and of one that is cut off there is nothing; a sub-agent's words stay in
 # its transcript without `--forward-subagent-text`; and whatever would be asked is refused without
 # `--permission-prompt-tool stdio`, since nobody is at a terminal (docs/agents/claude-code.md).
-STREAMING: Final = (
+STREAMING = (
     *("-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"),
     *("--include-partial-messages", "--forward-subagent-text"),
     *("--permission-prompt-tool", "stdio"),
 )
 
-UNATTENDED: Final = ("AskUserQuestion", "CronCreate", "ScheduleWakeup", "Monitor")
+UNATTENDED = ("AskUserQuestion", "CronCreate", "ScheduleWakeup", "Monitor")
 """They wait for a person at a terminal, or go on when the turn is over."""
 
-TOOLS: Final = (
+TOOLS = (
     *("Agent", "Bash", "Edit", "Glob", "Grep", "LS", "MultiEdit", "NotebookEdit", "NotebookRead"),
     *("PowerShell", "Read", "Skill", "Task", "TodoWrite", "WebFetch", "WebSearch", "Write"),
 )
 """Its own tools that limits know by name, as seen in 2.1.330 and before."""
 
-_IDENTITY: Final = "upthread-"
+_IDENTITY = "upthread-"
 
 
 def limiting_words(limits: RoleLimits, *, agent: str) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ class ClaudeProcess(JsonLines):
 # --- its sessions, each in a process of its own ---------------------------------------------------
 
 
-OPENING_WORDS: Final = "This session was opened by upthread; its next task follows."
+OPENING_WORDS = "This session was opened by upthread; its next task follows."
 """What a new session holds before its first prompt: without a message it cannot be resumed.
 
 It is sent as no person's words, so that neither the model nor the history takes it for a prompt.
@@ -483,16 +483,16 @@ def _new_id() -> UpstreamSessionId:
 # Nothing is ever allowed here: without a running prompt or an answer, or with one that was not
 # offered, the call is refused and the turn is ended.
 
-_NOT_ANSWERED: Final = {
+_NOT_ANSWERED = {
     "behavior": "deny",
     "message": "Nobody could be asked for this permission.",
     "interrupt": True,
 }
 # An hour, since a person may be asked: a hook that is late lets its call run (2.1.329).
-_HOOKS: Final = {"PreToolUse": [{"hookCallbackIds": ["upthread-before-a-call"], "timeout": 3600}]}
+_HOOKS = {"PreToolUse": [{"hookCallbackIds": ["upthread-before-a-call"], "timeout": 3600}]}
 """What has the CLI tell us of every call before it runs, whatever its settings allow."""
 
-_REJECTED: Final = {"behavior": "deny", "message": "This was not permitted. Do not try it again."}
+_REJECTED = {"behavior": "deny", "message": "This was not permitted. Do not try it again."}
 
 
 async def _decide(
@@ -535,13 +535,13 @@ async def _hold(
 # --- how it is started ----------------------------------------------------------------------------
 
 
-ROW: Final = AGENTS["claude-code"]
-ENVIRONMENT: Final = {
+ROW = AGENTS["claude-code"]
+ENVIRONMENT = {
     # A task that goes on in the background would answer after its turn.
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
 }
-_VERSION: Final = re.compile(r"\d+\.\d+\.\d+\S*")
-SHOWN_CHARACTERS: Final = 200
+_VERSION = re.compile(r"\d+\.\d+\.\d+\S*")
+SHOWN_CHARACTERS = 200
 
 
 class ClaudeCodeAdapter(Adapter):
@@ -592,5 +592,5 @@ class ClaudeCodeAdapter(Adapter):
             )
 
 
-ADAPTER: Final = ClaudeCodeAdapter
+ADAPTER = ClaudeCodeAdapter
 """By which the registry makes it."""

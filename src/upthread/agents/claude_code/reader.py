@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from msgspec import structs
 
@@ -104,32 +104,32 @@ from upthread.core.turns.agent_history import CutOffCall, StoredSession, Undecid
 from upthread.core.types import JsonObject, JsonValue, Outcome, UpstreamSessionId
 from upthread.errors import StoreError
 
-AGENT: Final = "claude-code"
-WRITTEN_FOR: Final = ("2.1",)
-TRANSCRIPT_BYTES_MAX: Final = 512 * 1024 * 1024
-SAID_BYTES_MAX: Final = 64 * 1024 * 1024
+AGENT = "claude-code"
+WRITTEN_FOR = ("2.1",)
+TRANSCRIPT_BYTES_MAX = 512 * 1024 * 1024
+SAID_BYTES_MAX = 64 * 1024 * 1024
 """Messages are held in memory; a larger session is reported as not compared."""
 
-HEAD_BYTES: Final = 16 * 1024
-TAIL_BYTES: Final = 32 * 1024
-FAR_BYTES: Final = 512 * 1024
+HEAD_BYTES = 16 * 1024
+TAIL_BYTES = 32 * 1024
+FAR_BYTES = 512 * 1024
 """Where the usual ends hold no message: what Claude Code attaches can be long."""
 
-KEPT_DAYS: Final = 30
+KEPT_DAYS = 30
 """What `cleanupPeriodDays` is where nobody has set it."""
 
-SETTINGS_BYTES_MAX: Final = 1024 * 1024
-_BESIDE: Final = "agent-"
-_HEADING_BYTES: Final = 200
-_TITLES: Final = {
+SETTINGS_BYTES_MAX = 1024 * 1024
+_BESIDE = "agent-"
+_HEADING_BYTES = 200
+_TITLES = {
     "custom-title": "customTitle",
     "ai-title": "aiTitle",
     "summary": "summary",
 }
 """By a person, by a model, by older versions; the first is the best."""
 
-_AT_THE_BEGINNING: Final = frozenset({"entry", "prompt"})
-_AT_THE_END: Final = frozenset({"entry", "tokens", "custom-title"})
+_AT_THE_BEGINNING = frozenset({"entry", "prompt"})
+_AT_THE_END = frozenset({"entry", "tokens", "custom-title"})
 """A person's title is written again after each turn, and no other title is better."""
 
 
@@ -486,8 +486,8 @@ def _call(part: types.ToolCallPart, child: UpstreamSessionId | None) -> Iterator
 # in any case.
 
 
-FILES_MAX: Final = 1000
-FILE_BYTES_MAX: Final = 64 * 1024
+FILES_MAX = 1000
+FILE_BYTES_MAX = 64 * 1024
 
 
 def writers_of(home: Path, sessions: Collection[str]) -> Mapping[str, int]:

@@ -20,7 +20,6 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path, PurePath
 from sys import maxsize
-from typing import Final
 
 from msgspec import Struct
 
@@ -36,24 +35,24 @@ from upthread.core.turns.agent_history import UNANSWERED
 from upthread.core.types import JsonObject, JsonValue
 from upthread.errors import StoreError
 
-META_BYTES_MAX: Final = 1024 * 1024
+META_BYTES_MAX = 1024 * 1024
 """Of the file beside a sub-agent's transcript that names the call that made the sub-agent."""
 
-TAIL_BYTES: Final = 256 * 1024
+TAIL_BYTES = 256 * 1024
 """How much of a transcript's end is searched for its newest entry."""
 
-MESSAGES: Final = frozenset({"user", "assistant"})
-LAST_PROMPT: Final = "last-prompt"
+MESSAGES = frozenset({"user", "assistant"})
+LAST_PROMPT = "last-prompt"
 """Written anew at each turn's end, with the entry that the turn ended with."""
 
-_OF_A_COMPACTION: Final = frozenset({"compactMetadata", "isCompactSummary"})
-_HANGS_ON_NOTHING: Final = (
+_OF_A_COMPACTION = frozenset({"compactMetadata", "isCompactSummary"})
+_HANGS_ON_NOTHING = (
     "the entry before it is missing: Claude Code resumes without all that was said before it"
 )
-_BESIDE: Final = "another process wrote it to a branch of its own, which Claude Code leaves out"
-_ASIDE: Final = "every message is a sub-agent's: Claude Code does not resume the session"
-_SYNTHETIC_MODEL: Final = "<synthetic>"
-_INTERRUPTED: Final = frozenset(
+_BESIDE = "another process wrote it to a branch of its own, which Claude Code leaves out"
+_ASIDE = "every message is a sub-agent's: Claude Code does not resume the session"
+_SYNTHETIC_MODEL = "<synthetic>"
+_INTERRUPTED = frozenset(
     {"[Request interrupted by user]", "[Request interrupted by user for tool use]"}
 )
 """The whole text of the note where a turn was cancelled (2.1.330); in the midst of another text the

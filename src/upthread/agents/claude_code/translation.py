@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from msgspec import structs
 
@@ -36,13 +36,13 @@ from upthread.core.runs.stops import REFUSAL
 from upthread.core.text import one_line
 from upthread.core.types import NOTICE_PREFIX, Outcome, UpstreamSessionId
 
-SUBAGENTS: Final = "subagents"
+SUBAGENTS = "subagents"
 """The folder beside a session's transcript, named after the session, that has its sub-agents'."""
 
-ENDS: Final = {"completed": "ok", "killed": "cancelled", "stopped": "cancelled"}
+ENDS = {"completed": "ok", "killed": "cancelled", "stopped": "cancelled"}
 """What the status of a sub-agent that is over means, as outcomes; every other one is unknown."""
 
-_KINDS: Final = rows_by_name(
+_KINDS = rows_by_name(
     ("Read LS NotebookRead", "read"),
     ("Edit MultiEdit Write NotebookEdit", "edit"),
     ("Bash PowerShell KillShell", "execute"),
@@ -51,8 +51,8 @@ _KINDS: Final = rows_by_name(
     # What a sub-agent does is announced as its own calls.
     ("Task Agent TodoWrite", "think"),
 )
-_PATHS: Final = ("file_path", "notebook_path", "path")
-_TELLING: Final = ("command", *_PATHS, "pattern", "url", "query", "description")
+_PATHS = ("file_path", "notebook_path", "path")
+_TELLING = ("command", *_PATHS, "pattern", "url", "query", "description")
 """The argument a title is made of, the first there is."""
 
 
@@ -116,7 +116,7 @@ def request_of(request: AnyJson, session: UpstreamSessionId) -> PermissionReques
 # --- how a turn ended, as an outcome --------------------------------------------------------------
 
 
-_OF_REASON: Final = {
+_OF_REASON = {
     "prompt_too_long": Outcome.CONTEXT_FULL,
     # Its own guards against a window that is too full, by their names in 2.1.330; neither could be
     # brought about.
@@ -125,12 +125,12 @@ _OF_REASON: Final = {
     "aborted_streaming": Outcome.CANCELLED,
     "aborted_tools": Outcome.CANCELLED,
 }
-_FAILED_CALL: Final = re.compile(
+_FAILED_CALL = re.compile(
     r"API error: (?P<said>.*?) \(error type (?P<kind>\w+)(, HTTP (?P<status>\d{3}))?", re.DOTALL
 )
-_ORDINARY_STOPS: Final = frozenset({"", "end_turn", "stop_sequence", "tool_use"})
-_READ: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-_WRITTEN: Final = ("output_tokens",)
+_ORDINARY_STOPS = frozenset({"", "end_turn", "stop_sequence", "tool_use"})
+_READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_WRITTEN = ("output_tokens",)
 
 
 def result_of(
@@ -226,21 +226,21 @@ def is_missing(said: str, session: str) -> bool:
 # --- frames ---------------------------------------------------------------------------------------
 
 
-SUBAGENT_TASK: Final = "local_agent"
+SUBAGENT_TASK = "local_agent"
 
-STREAMED_REMEMBERED_MAX: Final = 1000
+STREAMED_REMEMBERED_MAX = 1000
 """Messages of which pieces came, so that the whole block after them is not told again. The block
 follows its pieces at once, so a thousand messages in between never are."""
 
 # As seen up to 2.1.330. A frame that is in neither set is kept as an event of its own, raw, so
 # that one of a newer version is on record before anybody knows what it means.
-SILENT_FRAMES: Final = frozenset(
+SILENT_FRAMES = frozenset(
     """
     keep_alive tool_progress tool_use_summary prompt_suggestion auth_status rate_limit_event
     command_lifecycle active_goal
     """.split()
 )
-SILENT_SUBTYPES: Final = frozenset(
+SILENT_SUBTYPES = frozenset(
     """
     init status api_retry thinking_tokens per_turn_effort_changed hook_started hook_progress
     hook_response task_progress task_updated commands_changed session_state_changed

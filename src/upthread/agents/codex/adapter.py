@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import anyio
 from msgspec import Struct, structs
@@ -57,14 +57,14 @@ from upthread.errors import UpstreamError
 from upthread.tasks import task_group
 from upthread.version import __version__
 
-TIMEOUT_S: Final = 3600
+TIMEOUT_S = 3600
 """How long a call waits for us: a person may be asked."""
 
 # What a hook of the command line is called in Codex's own list of trust (0.169.0): the first group
 # of hooks for the event, and in it the first hook. Whether Codex takes that one for trusted is
 # asked once it runs: what it does not trust it leaves out without a word.
-_KEY: Final = "/<session-flags>/config.toml:pre_tool_use:0:0"
-_RUNS: Final = frozenset({"trusted", "managed"})
+_KEY = "/<session-flags>/config.toml:pre_tool_use:0:0"
+_RUNS = frozenset({"trusted", "managed"})
 
 
 def hook_command() -> str:
@@ -122,10 +122,10 @@ def hooks_in(answer: AnyJson) -> tuple[Hook, ...]:
 # is dismissed, and the event says so. Without an answer the call is refused and the turn is ended.
 
 
-CANCEL: Final = "cancel"
+CANCEL = "cancel"
 
-QUESTION: Final = "item/tool/requestUserInput"
-APPLY_PATCH: Final = "apply_patch"
+QUESTION = "item/tool/requestUserInput"
+APPLY_PATCH = "apply_patch"
 """What its hook calls a change of files, whose text it hands over as a command (0.169.0)."""
 
 
@@ -156,7 +156,7 @@ def _elicited(_told: AnyJson) -> Mapping[str, AnyJson]:
     }
 
 
-_REQUESTS: Final = {
+_REQUESTS = {
     "item/commandExecution/requestApproval": _Kind(
         tool_kind="execute",
         title=lambda told: text_at(told, "command") or "a command",
@@ -253,15 +253,15 @@ def _with_changes(
 # --- the connection, and how it is started --------------------------------------------------------
 
 
-RETRY_WAIT_MAX_S: Final = 10.0
+RETRY_WAIT_MAX_S = 10.0
 """How long a silence after a provider's limit is left to Codex, which waits as long as it is told
 to and says neither that nor until when (0.169.0); then the turn is ended as rate limited."""
-INTERRUPT_AGAIN_S: Final = 0.1
+INTERRUPT_AGAIN_S = 0.1
 """An interrupt that comes before the turn has begun has nothing to end: it is repeated."""
 
-_VERSION: Final = re.compile(r"/(\d+\.\d+\.\d+\S*)")
-_LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
-REPLACEMENT: Final = "\ufffd"
+_VERSION = re.compile(r"/(\d+\.\d+\.\d+\S*)")
+_LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+REPLACEMENT = "\ufffd"
 
 
 class CodexConnection(Threads):
@@ -496,5 +496,5 @@ class CodexAdapter(Adapter):
                     yield connection
 
 
-ADAPTER: Final = CodexAdapter
+ADAPTER = CodexAdapter
 """By which the registry makes it."""

@@ -8,7 +8,7 @@ is completed. Shapes are those of the server's own description (`codex app-serve
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any
 
 from upthread.agents._json_lines import unknown
 from upthread.agents._outcomes import (
@@ -28,14 +28,14 @@ from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 
-CALL: Final = "collabAgentToolCall"
-ACTIVITY: Final = "subAgentActivity"
-GIVES_WORK: Final = frozenset({"spawnAgent", "sendInput", "resumeAgent", "followupTask"})
+CALL = "collabAgentToolCall"
+ACTIVITY = "subAgentActivity"
+GIVES_WORK = frozenset({"spawnAgent", "sendInput", "resumeAgent", "followupTask"})
 
-SILENT_ITEMS: Final = frozenset({ACTIVITY, "hookPrompt", "enteredReviewMode", "exitedReviewMode"})
+SILENT_ITEMS = frozenset({ACTIVITY, "hookPrompt", "enteredReviewMode", "exitedReviewMode"})
 """Items about Codex's own bookkeeping, not about the conversation: no event."""
 
-KINDS: Final = rows_by_name(
+KINDS = rows_by_name(
     ("commandExecution", "execute"),
     ("fileChange", "edit"),
     # It reaches out of the machine; ACP's `search` is one in files.
@@ -47,17 +47,17 @@ KINDS: Final = rows_by_name(
 )
 """ACP's kind of each item that is a call."""
 
-_ACTIONS: Final = {"read": "read", "listFiles": "search", "search": "search"}
+_ACTIONS = {"read": "read", "listFiles": "search", "search": "search"}
 """ACP's kind of a command all of whose parts Codex recognised as one of these."""
 
-_STATUSES: Final = {
+_STATUSES = {
     "inProgress": "in_progress",
     "completed": "completed",
     "failed": "failed",
     "declined": "failed",
     "interrupted": "failed",
 }
-_PLAN: Final = {"inProgress": "in_progress"}
+_PLAN = {"inProgress": "in_progress"}
 
 
 def children_named(item: AnyJson) -> tuple[UpstreamSessionId, ...]:
@@ -130,7 +130,7 @@ def _arguments(item: AnyJson) -> JsonValue:
     return kept or None
 
 
-_ARGUMENTS: Final = {
+_ARGUMENTS = {
     "commandExecution": ("command", "cwd"),
     "fileChange": ("changes",),
     "mcpToolCall": ("server", "tool", "arguments"),
@@ -237,7 +237,7 @@ def compacted(_item: AnyJson) -> Events:
     return (events.ContextCompacted(),)
 
 
-_STORED: Final = {
+_STORED = {
     "userMessage": user_text,
     "agentMessage": _said_whole,
     "plan": _said_whole,
@@ -252,9 +252,9 @@ _STORED: Final = {
 # only refine what these say. A request that was refused has words only, and they are about it.
 
 
-FULL_PERCENT: Final = 100
+FULL_PERCENT = 100
 
-_OF_KIND: Final = rows_by_name(
+_OF_KIND = rows_by_name(
     ("contextWindowExceeded", Outcome.CONTEXT_FULL),
     ("usageLimitExceeded rateLimitExceeded", Outcome.RATE_LIMITED),
     # What a person or their organisation allowed a session to cost: no waiting fills it again.
@@ -265,11 +265,11 @@ _OF_KIND: Final = rows_by_name(
     ("responseStreamConnectionFailed httpConnectionFailed", Outcome.TRANSIENT),
     ("responseTooManyFailedAttempts", Outcome.TRANSIENT),
 )
-_REFUSED_BY_PROVIDER: Final = "other"
+_REFUSED_BY_PROVIDER = "other"
 """The kind of what the provider says of a request with status 400 (codex 0.169)."""
 
 # By words, since codes say less: an unknown thread and one in use are both -32600 (0.169.0).
-_OF_REFUSAL: Final = (
+_OF_REFUSAL = (
     (re.compile(r"no rollout found for thread id|thread not (found|loaded)"), Outcome.MISSING),
     (re.compile(r"invalid session id"), Outcome.MISSING),
     (re.compile(r"already has an active writer"), Outcome.BUSY),

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Final
 
 from upthread.agent_stores.base import (
     Look,
@@ -87,34 +86,34 @@ from upthread.core.turns.agent_history import CutOffCall, StoredSession, Undecid
 from upthread.core.types import JsonObject, JsonValue, Speaker, UpstreamSessionId
 from upthread.errors import StoreError
 
-AGENT: Final = "codex"
-WRITTEN_FOR: Final = ("0.169", "0.171")
-ROLLOUT_BYTES_MAX: Final = 512 * 1024 * 1024
-SAID_BYTES_MAX: Final = 64 * 1024 * 1024
-_SAID: Final = frozenset({"response_item", "item_completed", "compacted", "token_count"})
+AGENT = "codex"
+WRITTEN_FOR = ("0.169", "0.171")
+ROLLOUT_BYTES_MAX = 512 * 1024 * 1024
+SAID_BYTES_MAX = 64 * 1024 * 1024
+_SAID = frozenset({"response_item", "item_completed", "compacted", "token_count"})
 """It is held in memory whole; a larger one is reported as not compared."""
 
-HEAD_BYTES: Final = 64 * 1024
+HEAD_BYTES = 64 * 1024
 """The first line has the instructions of the whole thread."""
 
-TAIL_BYTES: Final = 32 * 1024
-INDEX_BYTES_MAX: Final = 4 * 1024 * 1024
-SPAWN: Final = "spawn_agent"
-UNNAMED_ROLE: Final = "default"
+TAIL_BYTES = 32 * 1024
+INDEX_BYTES_MAX = 4 * 1024 * 1024
+SPAWN = "spawn_agent"
+UNNAMED_ROLE = "default"
 """How Codex calls a sub-agent whose type the model did not name."""
 
-_ENDINGS: Final = {
+_ENDINGS = {
     "task_complete": "ended",
     "turn_complete": "ended",
     "task_started": "interrupted",
     "turn_started": "interrupted",
     "turn_aborted": "interrupted",
 }
-_HEADING: Final = 400
+_HEADING = 400
 """Within so many bytes a line says what it is: what is long in it comes after."""
 
-_AT_THE_BEGINNING: Final = frozenset({"meta", "prompt", "model"})
-_AT_THE_END: Final = frozenset({"model", "tokens", "ending"})
+_AT_THE_BEGINNING = frozenset({"meta", "prompt", "model"})
+_AT_THE_END = frozenset({"model", "tokens", "ending"})
 
 
 # --- at a glance ---------------------------------------------------------------------------------
@@ -398,7 +397,7 @@ def stamp_of(home: Path, session: UpstreamSessionId) -> str:
 
 
 _Object = dict[str, JsonValue]
-_SECONDS_MAX: Final = 100_000_000_000
+_SECONDS_MAX = 100_000_000_000
 """A larger number counts milliseconds."""
 
 

@@ -17,7 +17,6 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct, structs
 
@@ -43,9 +42,9 @@ from upthread.core.text import one_line
 from upthread.core.turns.agent_history import StoredFailure
 from upthread.core.types import JsonObject, JsonValue, Outcome, Speaker, TextPart
 
-SESSIONS: Final = "sessions"
-ARCHIVED: Final = "archived_sessions"
-OUTPUT_OF: Final = {
+SESSIONS = "sessions"
+ARCHIVED = "archived_sessions"
+OUTPUT_OF = {
     "function_call": "function_call_output",
     "custom_tool_call": "custom_tool_call_output",
     "computer_call": "computer_call_output",
@@ -55,27 +54,27 @@ OUTPUT_OF: Final = {
 }
 """The calls that Codex itself answers, and what answers them; other tools run at the provider."""
 
-OUTPUTS: Final = frozenset(OUTPUT_OF.values())
-TURN_EVENTS: Final = frozenset({"task_started", "task_complete", "turn_aborted"})
+OUTPUTS = frozenset(OUTPUT_OF.values())
+TURN_EVENTS = frozenset({"task_started", "task_complete", "turn_aborted"})
 """How Codex names the start and the end of a turn."""
 
-PUT_IN: Final = ("<", "# AGENTS.md")
+PUT_IN = ("<", "# AGENTS.md")
 """How a text in a user's name begins that Codex itself puts before a prompt."""
 
-_PLACES: Final = ((SESSIONS, 3), (SESSIONS, 0), (ARCHIVED, 0))
+_PLACES = ((SESSIONS, 3), (SESSIONS, 0), (ARCHIVED, 0))
 """With directories of a year, a month and a day; Codex takes those without as well."""
 
-_PREFIX: Final = "rollout-"
-_LINES: Final = ".jsonl"
-_STAMP_CHARACTERS: Final = len("2026-11-23T01-24-53-")
-_NEEDED: Final = ("id", "cwd", "cli_version")
-_PAGINATED: Final = "paginated"
+_PREFIX = "rollout-"
+_LINES = ".jsonl"
+_STAMP_CHARACTERS = len("2026-11-23T01-24-53-")
+_NEEDED = ("id", "cwd", "cli_version")
+_PAGINATED = "paginated"
 """The `history_mode` of a rollout whose lines are numbered."""
 
-_INNER: Final = {"item_completed": "item", "token_count": "info"}
+_INNER = {"item_completed": "item", "token_count": "info"}
 """The member of an event that says all of it."""
 
-_SPEAKERS: Final = {"user": types.Speaker.USER, "assistant": types.Speaker.ASSISTANT}
+_SPEAKERS = {"user": types.Speaker.USER, "assistant": types.Speaker.ASSISTANT}
 
 
 # --- where they are ------------------------------------------------------------------------------
@@ -275,7 +274,7 @@ def output_text(output: JsonValue) -> str:
 # tells it whole. A call without either end was cut off.
 
 
-_KINDS: Final = rows_by_name(
+_KINDS = rows_by_name(
     ("exec_command shell write_stdin", "execute"),
     ("apply_patch", "edit"),
     ("view_image", "read"),
@@ -284,16 +283,16 @@ _KINDS: Final = rows_by_name(
 )
 """ACP's kind of a tool that is known by its name alone, since its call never ended."""
 
-_PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
-_ACTIONS: Final = {"read": "read", "list_files": "listFiles", "search": "search"}
-_REFUSED: Final = (
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_ACTIONS = {"read": "read", "list_files": "listFiles", "search": "search"}
+_REFUSED = (
     "unsupported call",
     "Command blocked by PreToolUse hook: ",
     "Tool call blocked by PreToolUse hook: ",
 )
 """How the output of a call begins that Codex never made. That of a command begins otherwise."""
 
-_SHELL: Final = ("-lc", "-c")
+_SHELL = ("-lc", "-c")
 
 
 def failure_of(records: Sequence[Record]) -> StoredFailure | None:

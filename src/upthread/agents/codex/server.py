@@ -18,7 +18,7 @@ name or refuse with words of its own. What comes back is compared with what was 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
@@ -53,19 +53,19 @@ from upthread.core.quotas import HISTORY
 from upthread.core.types import RETRY, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
-_ENDS: Final = {
+_ENDS = {
     "completed": Outcome.OK,
     "interrupted": Outcome.CANCELLED,
 }
 
-FIRST_NAME: Final = "upthread"
+FIRST_NAME = "upthread"
 """The name of a new thread that was given none: Codex writes one down with its first turn or its
 name, and one that is not written down cannot be resumed."""
 
-SPOKEN: Final = frozenset({"item/started", "item/completed", "item/agentMessage/delta"})
+SPOKEN = frozenset({"item/started", "item/completed", "item/agentMessage/delta"})
 """Messages that carry what somebody said or did."""
 
-SILENT: Final = frozenset(
+SILENT = frozenset(
     """
     warning guardianWarning configWarning deprecationNotice thread/started thread/status/changed
     thread/compacted thread/settings/updated thread/readState/changed turn/diff/updated
@@ -75,7 +75,7 @@ SILENT: Final = frozenset(
     """.split()
 )
 """Messages about the interface or about work in progress, or that say again what an item says."""
-SILENT_PREFIXES: Final = (
+SILENT_PREFIXES = (
     *("account/", "app/", "fs/", "hook/", "mcpServer/", "model/", "project/", "rawResponse"),
     *("remoteControl/", "skills/", "thread/environment/", "thread/goal/", "thread/project/"),
     *("thread/queue/", "thread/section/", "thread/attachment/", "thread/prediction/"),
@@ -333,27 +333,27 @@ def _sum(total: int | None, more: int | None) -> int | None:
 # --- the server and its threads -------------------------------------------------------------------
 
 
-QUEUED_MAX: Final = 64
+QUEUED_MAX = 64
 """Events that wait for whoever takes them. Then reading stops, the pipe fills, and Codex waits: a
 slow reader holds its agent up, and neither memory nor an event is lost."""
 
-BUSY_HINT: Final = (
+BUSY_HINT = (
     "leave it where it is open; Codex's own command leaves a server behind that keeps it: "
     "codex app-server daemon stop"
 )
 """Seen in 0.169.0; `codex resume --no-daemon` leaves none."""
 
-CODE_METHOD_NOT_FOUND: Final = -32601
+CODE_METHOD_NOT_FOUND = -32601
 
-PAGE_ENTRIES: Final = 100
-PAGES_MAX: Final = 10_000
-ROLE_PATIENCE_S: Final = 2.0
+PAGE_ENTRIES = 100
+PAGES_MAX = 10_000
+ROLE_PATIENCE_S = 2.0
 """How long the server may take to say what a sub-agent is, while its words wait."""
-ROLE_ASKED_AGAIN_S: Final = 0.05
-SOURCES: Final = ("cli", "vscode", "exec", "appServer")
+ROLE_ASKED_AGAIN_S = 0.05
+SOURCES = ("cli", "vscode", "exec", "appServer")
 """Threads that people or programs have begun; those of sub-agents are left out."""
 
-_AS_NARROW: Final = {
+_AS_NARROW = {
     "read-only": frozenset({"readOnly"}),
     "workspace-write": frozenset({"readOnly", "workspaceWrite"}),
 }

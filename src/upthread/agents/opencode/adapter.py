@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.resources import files
-from typing import Any, Final, Self
+from typing import Any, Self
 from urllib.parse import quote
 
 import anyio
@@ -65,15 +65,15 @@ from upthread.core.types import Environment, Outcome, UpstreamSessionId
 from upthread.errors import QuotaExceededError, UpstreamError
 from upthread.tasks import task_group
 
-LISTED_MAX: Final = 100_000
+LISTED_MAX = 100_000
 """More than anybody was seen to have. A list of as many may go on."""
 
-EVERYWHERE: Final = {"scope": "project"}
+EVERYWHERE = {"scope": "project"}
 """The query for a repository's sessions in all directories."""
 
-TOOLS: Final = ("bash", "codesearch", "external_directory", "glob", "grep", "list", "lsp", "read")
+TOOLS = ("bash", "codesearch", "external_directory", "glob", "grep", "list", "lsp", "read")
 """OpenCode's tools and permissions, as seen in 1.18.33; `edit` stands for all that edit."""
-MORE_TOOLS: Final = ("question", "skill", "task", "todoread", "todowrite", "webfetch", "websearch")
+MORE_TOOLS = ("question", "skill", "task", "todoread", "todowrite", "webfetch", "websearch")
 
 
 def path_of(session: UpstreamSessionId, *below: str) -> str:
@@ -111,24 +111,24 @@ def prompt_limits(limits: RoleLimits, *, agent: str) -> AnyJson:
 # --- the connection -------------------------------------------------------------------------------
 
 
-MAJOR_VERSION: Final = "1"
+MAJOR_VERSION = "1"
 # Both far above the second in which a prompt begins (docs/agents/opencode-serve.md): too short, and
 # one that goes on would be told as failed.
-BEGINS_WITHIN_S: Final = 5.0
+BEGINS_WITHIN_S = 5.0
 """An error before a prompt has begun is its own when it has not begun so long after."""
 
-IS_AT_WORK_WITHIN_S: Final = 15.0
+IS_AT_WORK_WITHIN_S = 15.0
 """After so long without a word the server is asked whether it works at the prompt it has taken."""
 
-ACCEPTED: Final = 204
-NOT_AT_WORK: Final = "it took the prompt and does not work at it; its own log may say why"
+ACCEPTED = 204
+NOT_AT_WORK = "it took the prompt and does not work at it; its own log may say why"
 
-TOLD_WITHIN_S: Final = 5.0
+TOLD_WITHIN_S = 5.0
 """A sub-agent in the background that stands still so long, and is not told as ended, has ended."""
 
-SETTLE_S: Final = 0.25
+SETTLE_S = 0.25
 """How long after a prompt that failed its last words may still come; then the next may leave."""
-ABORT_AGAIN_S: Final = 0.5
+ABORT_AGAIN_S = 0.5
 """An abort that comes before the server has begun to work is without effect: it is repeated."""
 
 
@@ -510,7 +510,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
 # --- how it is started, with the plug-in of ours that asks before each call -----------------------
 
 
-CONFIG: Final = "OPENCODE_CONFIG_CONTENT"
+CONFIG = "OPENCODE_CONFIG_CONTENT"
 """The variable with more configuration. OpenCode adds up the plug-ins of all its configurations."""
 
 
@@ -557,5 +557,5 @@ def with_gate(environment: Environment) -> dict[str, str] | None:
     return {CONFIG: json.dumps({**given, "plugin": [*plugins, gate]})}
 
 
-ADAPTER: Final = OpenCodeAdapter
+ADAPTER = OpenCodeAdapter
 """By which the registry makes it."""

@@ -19,7 +19,7 @@ from contextlib import closing, contextmanager
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 from urllib.parse import quote
 
 import apsw
@@ -36,37 +36,37 @@ from upthread.errors import StoreError
 Row: TypeAlias = AnyJson
 """A session's columns, as many as its table has."""
 
-_OF_1: Final = {
+_OF_1 = {
     "session": {"id", "parent_id", "directory", "title", "version", "time_created"},
     "message": {"id", "session_id", "time_created", "data"},
     "part": {"id", "message_id", "session_id", "time_updated", "data"},
 }
-_SESSIONS_OF_2: Final = "session_v2"
-_MESSAGES_OF_2: Final = "session_message"
-_ROW: Final = (
+_SESSIONS_OF_2 = "session_v2"
+_MESSAGES_OF_2 = "session_message"
+_ROW = (
     *("id", "parent_id", "directory", "title", "version", "agent", "model"),
     *("time_created", "time_updated", "time_archived"),
 )
 # A value that is too long is not fetched: its row is reported, and memory is spared.
-_PARTS: Final = """
+_PARTS = """
     SELECT message.id, message.time_created, message.data, part.id, part.time_updated,
            CASE WHEN length(part.data) <= ?2 THEN part.data END
     FROM message LEFT JOIN part ON part.message_id = message.id
     WHERE message.session_id = ?1 ORDER BY message.time_created, message.id, part.id"""
-_NEWEST: Final = """
+_NEWEST = """
     SELECT id, time_created, data, NULL, 0, NULL FROM message
     WHERE session_id = ?1 AND length(data) <= ?2 ORDER BY time_created DESC, id DESC LIMIT 2"""
-_ROWS_OF_2: Final = """
+_ROWS_OF_2 = """
     SELECT id, type, time_created, time_updated, data FROM session_message
     WHERE session_id = ?1 AND length(data) <= ?2
     AND type IN ('user', 'assistant', 'shell', 'compaction') ORDER BY seq"""
-_NEWEST_OF_2: Final = """
+_NEWEST_OF_2 = """
     SELECT id, type, time_created, time_updated, data FROM session_message
     WHERE session_id = ?1 AND length(data) <= ?2
     AND type IN ('user', 'assistant') ORDER BY seq DESC LIMIT 2"""
-_STAMP: Final = """
+_STAMP = """
     SELECT max(time_created) || '-' || max(id) FROM message WHERE session_id = ?1"""
-_STAMP_OF_2: Final = "SELECT max(seq) || ' ' || max(id) FROM session_message WHERE session_id = ?1"
+_STAMP_OF_2 = "SELECT max(seq) || ' ' || max(id) FROM session_message WHERE session_id = ?1"
 
 
 class Message(Struct, frozen=True, kw_only=True):
@@ -176,7 +176,7 @@ class Database:
         return next(filter(None, stamps), "")
 
 
-_COLUMNS: Final = "SELECT name FROM pragma_table_info(?)"
+_COLUMNS = "SELECT name FROM pragma_table_info(?)"
 
 
 # --- messages in the form of version 1 -----------------------------------------------------------

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import apsw
 
@@ -69,35 +69,35 @@ from upthread.core.turns.agent_history import CutOffCall, StoredSession, Undecid
 from upthread.core.types import JsonObject, JsonValue, UpstreamSessionId
 from upthread.errors import StoreError
 
-AGENT: Final = "opencode"
-WRITTEN_FOR: Final = ("1.18",)
-DATABASE_BYTES_MAX: Final = 64 * 1024 * 1024 * 1024
+AGENT = "opencode"
+WRITTEN_FOR = ("1.18",)
+DATABASE_BYTES_MAX = 64 * 1024 * 1024 * 1024
 """Only what is asked for is read of it, so that it may be large: one file has all projects."""
 
-COPIED_BYTES_MAX: Final = 512 * 1024 * 1024
+COPIED_BYTES_MAX = 512 * 1024 * 1024
 """A database with a log and no index of it is read from a copy, which takes time and room."""
 
-OPEN_STATES: Final = frozenset({"pending", "running"})
+OPEN_STATES = frozenset({"pending", "running"})
 """A call that a kill cut off keeps one of these for ever: OpenCode mends it for the model alone."""
 
-NS_PER_MS: Final = 1_000_000
+NS_PER_MS = 1_000_000
 
-LOG_BYTES_MAX: Final = 64 * 1024 * 1024
+LOG_BYTES_MAX = 64 * 1024 * 1024
 """Of the end of OpenCode's log. A run that began before says nothing of its process."""
 
-FIRST_LOGGED_WITHIN_MS: Final = 60_000
+FIRST_LOGGED_WITHIN_MS = 60_000
 """How long after its start a process may write its first line; it takes a second (1.18.33)."""
 
-_LOGGED: Final = re.compile(rb"timestamp=(?P<at>[\w:.-]+) level=\w+ run=(?P<run>\w+) ")
-_AT_REST: Final = b'message="exiting loop"'
-_STEPS: Final = 20_000
+_LOGGED = re.compile(rb"timestamp=(?P<at>[\w:.-]+) level=\w+ run=(?P<run>\w+) ")
+_AT_REST = b'message="exiting loop"'
+_STEPS = 20_000
 """Of SQLite's machine, between two checks of the clock: a list is cut short rather than late."""
 
 # By a word first, for which nothing of a long session has to be decoded.
-_CALLS: Final = """
+_CALLS = """
     SELECT data FROM part WHERE session_id = ?1 AND length(data) <= ?2
     AND data LIKE '%"task"%' ORDER BY id DESC"""
-_MARKED: Final = """
+_MARKED = """
     SELECT part.session_id, session.directory, part.data FROM session
     JOIN part ON part.session_id = session.id
     WHERE session.time_updated >= ?1 AND part.time_updated >= ?1 AND length(part.data) <= ?2
@@ -466,7 +466,7 @@ def _marked(database: Database, mark: str, since_ns: int) -> Iterator[UndecidedC
 # own reading of them.
 
 
-_TOOLS: Final = """
+_TOOLS = """
     SELECT part.session_id, part.id, part.data FROM part
     WHERE (?1 IS NULL OR part.session_id = ?1) AND length(part.data) <= ?2
     ORDER BY part.session_id, part.message_id, part.id"""

@@ -15,7 +15,7 @@ import re
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
 
 import anyio
@@ -42,23 +42,23 @@ from upthread.core.types import QUESTION_DISMISSED, Environment, Outcome, Upstre
 from upthread.errors import UpstreamError
 
 # Port 0 is 4096 where that is free, else any other (1.18.33): it prints which.
-ARGUMENTS: Final = ("--hostname", "127.0.0.1", "--port", "0")
-HOST: Final = "127.0.0.1"
-USER_NAME: Final = "opencode"
-PASSWORD_BYTES: Final = 32
-READ_BYTES: Final = 2**16
-FIRST_LINES_KEPT_MAX: Final = 3
-EVENTS_PATH: Final = "/global/event"
+ARGUMENTS = ("--hostname", "127.0.0.1", "--port", "0")
+HOST = "127.0.0.1"
+USER_NAME = "opencode"
+PASSWORD_BYTES = 32
+READ_BYTES = 2**16
+FIRST_LINES_KEPT_MAX = 3
+EVENTS_PATH = "/global/event"
 """Of all directories: a session works in its own, whichever one the server was started in."""
-SILENCE_S: Final = 60.0
+SILENCE_S = 60.0
 """How long the stream of events may be silent; the server sends a heartbeat every 10 s."""
-NOT_FOUND: Final = 404
-FIRST_ERROR: Final = 400
+NOT_FOUND = 404
+FIRST_ERROR = 400
 """What is no error is below it: nothing is redirected on loopback."""
-_DATA: Final = b"data:"
+_DATA = b"data:"
 
 # Loopback alone: the password would go to whatever address is found here.
-_LISTENING: Final = re.compile(rb"listening on http://127\.0\.0\.1:(\d{1,5})\b")
+_LISTENING = re.compile(rb"listening on http://127\.0\.0\.1:(\d{1,5})\b")
 
 
 class ApiError(Exception):
@@ -345,7 +345,7 @@ async def _listening(child: ChildProcess, agent: str, timeout_s: float) -> int:
 # dismissed, and the event says so. Without an answer a permission is rejected, which ends the turn.
 
 
-OPTIONS: Final = (("once", "allow_once"), ("always", "allow_always"), (REJECT, "reject_once"))
+OPTIONS = (("once", "allow_once"), ("always", "allow_always"), (REJECT, "reject_once"))
 """What can be answered, as (OpenCode's word, ACP's kind)."""
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Set
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from upthread.agents._children import Children
 from upthread.agents._json_lines import of_session, unknown
@@ -50,13 +50,13 @@ from upthread.core.runs.stops import REFUSAL
 from upthread.core.text import one_line
 from upthread.core.types import Outcome, UpstreamSessionId
 
-SILENT_PARTS: Final = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent"})
+SILENT_PARTS = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent"})
 """Parts about OpenCode's own bookkeeping, not about the conversation: no event."""
 
-_READ: Final = (("input",), ("cache", "read"), ("cache", "write"))
+_READ = (("input",), ("cache", "read"), ("cache", "write"))
 """The tokens that a message's request read; `input` has none that a cache held."""
 
-TOOL_KINDS: Final = rows_by_name(
+TOOL_KINDS = rows_by_name(
     ("read", "read"),
     ("edit write multiedit patch apply_patch", "edit"),
     ("bash", "execute"),
@@ -66,14 +66,14 @@ TOOL_KINDS: Final = rows_by_name(
 )
 """ACP's kind of each built-in tool and permission; what is not here is `other`."""
 
-STATUSES: Final = {
+STATUSES = {
     "pending": "pending",
     "running": "in_progress",
     "completed": "completed",
     "error": "failed",
 }
 # The second form is an older OpenCode's.
-_TASK_TEXT: Final = re.compile(
+_TASK_TEXT = re.compile(
     r'\A<task id="(?P<id>ses_\w+)"(?:[^>]*state="(?P<state>\w+)")?|task_id: (?P<older>ses_\w+)'
 )
 
@@ -262,15 +262,15 @@ def window_of(providers: object, message: AnyJson) -> int | None:
 # it retries by itself it says neither, only the provider's message and when it will try again.
 
 
-RETRIES_MAX: Final = 3
+RETRIES_MAX = 3
 """How many retries OpenCode is left to; it would go on for ever."""
-RETRY_WAIT_MAX_S: Final = 15.0
+RETRY_WAIT_MAX_S = 15.0
 """A longer pause before its next try is told as what it is, and not waited for."""
 
-_DECLINED: Final = "ContentFilterError"
+_DECLINED = "ContentFilterError"
 """The model declined to go on; the session is well."""
 
-_OF_NAME: Final = {
+_OF_NAME = {
     "ProviderAuthError": Outcome.AUTH,
     "ContextOverflowError": Outcome.CONTEXT_FULL,
     "MessageAbortedError": Outcome.CANCELLED,
@@ -280,11 +280,11 @@ _OF_NAME: Final = {
     _DECLINED: Outcome.OK,
     "NotFoundError": Outcome.MISSING,
 }
-PASSING_WORDS: Final = re.compile(
+PASSING_WORDS = re.compile(
     r"overload|unavailable|gateway|server.?error|time.?out|connect|socket|fetch failed",
     re.IGNORECASE,
 )
-_WORDS_OF_LIMIT: Final = re.compile(
+_WORDS_OF_LIMIT = re.compile(
     r"\blimit|quota|exceeded|exhausted|throttl|slow.?down|too (many|fast)|usage", re.IGNORECASE
 )
 
@@ -343,13 +343,13 @@ def _reset_at_ms(error: object, now_ms: int) -> int | None:
 # --- the turn -------------------------------------------------------------------------------------
 
 
-SILENT_EVENTS: Final = frozenset({"session.idle", "session.diff", "message.removed"})
+SILENT_EVENTS = frozenset({"session.idle", "session.diff", "message.removed"})
 """Events of a session that say nothing of the conversation, or say it again."""
-SILENT_PREFIXES: Final = ("session.next.", "permission.", "question.", "file.", "pty.")
+SILENT_PREFIXES = ("session.next.", "permission.", "question.", "file.", "pty.")
 """Families of such events; questions and permissions are answered where they are asked."""
-SPOKEN: Final = frozenset({"message.part.updated", "message.part.delta"})
+SPOKEN = frozenset({"message.part.updated", "message.part.delta"})
 """Events that carry what somebody said or did."""
-SUMMARY: Final = "summary"
+SUMMARY = "summary"
 _Reader: TypeAlias = Callable[[AnyJson, UpstreamSessionId], Events]
 
 

@@ -13,21 +13,21 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from upthread.agents.rehearsal.protocol import Json
 
-_FENCE: Final = re.compile(r"^\s*(`{3,}|~{3,})\s*([\w+-]*)")
-_HEADING: Final = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
-_ITEM: Final = re.compile(r"^\s*(?:[-*]|\d+\.)\s+(.*)$")
-_CODE: Final = re.compile(r"`([^`\n]+)`")
-EASY_TO_MISS: Final = "(easy to miss)"
-EASY_TO_BREAK: Final = "(easy to break)"
-REQUIREMENT_ID: Final = r"[A-Z]{1,8}\d{1,4}"
-_REQUIREMENT: Final = re.compile(rf"\**({REQUIREMENT_ID})\b[:.*]*\s+(.*)$")
-_OPEN: Final = re.compile(r"OPEN\s+([\w.-]+):\s*(.+)$")
-_LEADING_PATH: Final = re.compile(r"^`[^`]+`\s*[:-]?\s*")
-_PLACEHOLDER: Final = re.compile(r"<([\w.-]+)>")
+_FENCE = re.compile(r"^\s*(`{3,}|~{3,})\s*([\w+-]*)")
+_HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
+_ITEM = re.compile(r"^\s*(?:[-*]|\d+\.)\s+(.*)$")
+_CODE = re.compile(r"`([^`\n]+)`")
+EASY_TO_MISS = "(easy to miss)"
+EASY_TO_BREAK = "(easy to break)"
+REQUIREMENT_ID = r"[A-Z]{1,8}\d{1,4}"
+_REQUIREMENT = re.compile(rf"\**({REQUIREMENT_ID})\b[:.*]*\s+(.*)$")
+_OPEN = re.compile(r"OPEN\s+([\w.-]+):\s*(.+)$")
+_LEADING_PATH = re.compile(r"^`[^`]+`\s*[:-]?\s*")
+_PLACEHOLDER = re.compile(r"<([\w.-]+)>")
 
 
 class Line(NamedTuple):
@@ -219,16 +219,16 @@ def _looks_like_path(word: str) -> bool:
 
 
 # As upthread's own continuation has it (core/turns/turn.py).
-_GOES_ON_WITH: Final = "Its prompt was:\n"
-_ROLE_BLOCK: Final = re.compile(r'^<role name="([a-z0-9][a-z0-9_-]*)">', re.MULTILINE)
-_REPORT: Final = re.compile(r"Report of ([a-z0-9][a-z0-9_-]*)$")
-_KNOWN: Final = re.compile(rf"Task$|Specification$|Answers$|Briefing$|{_REPORT.pattern}")
-_VERDICT: Final = re.compile(r"^## Verdict: (approved|rejected)\s*$", re.MULTILINE)
-_ANSWER: Final = re.compile(r"^([\w.-]+):\s*(.+)$")
-_ARROW: Final = " → "
+_GOES_ON_WITH = "Its prompt was:\n"
+_ROLE_BLOCK = re.compile(r'^<role name="([a-z0-9][a-z0-9_-]*)">', re.MULTILINE)
+_REPORT = re.compile(r"Report of ([a-z0-9][a-z0-9_-]*)$")
+_KNOWN = re.compile(rf"Task$|Specification$|Answers$|Briefing$|{_REPORT.pattern}")
+_VERDICT = re.compile(r"^## Verdict: (approved|rejected)\s*$", re.MULTILINE)
+_ANSWER = re.compile(r"^([\w.-]+):\s*(.+)$")
+_ARROW = " → "
 # A briefing says behind each item whose word it was.
-_SOURCE: Final = re.compile(r"\s\([a-z0-9][a-z0-9_-]*(?:, message \d+)?\)$")
-_PLANNED: Final = re.compile(rf"({REQUIREMENT_ID})\s+→")
+_SOURCE = re.compile(r"\s\([a-z0-9][a-z0-9_-]*(?:, message \d+)?\)$")
+_PLANNED = re.compile(rf"({REQUIREMENT_ID})\s+→")
 
 
 class History:

@@ -22,7 +22,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, cast
+from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 
 from upthread.agents.rehearsal.history import replay
 from upthread.agents.rehearsal.protocol import (
@@ -51,21 +51,21 @@ from upthread.agents.rehearsal.turn import (
     write_file,
 )
 
-BIG_BYTES_MAX: Final = 64 * 1024 * 1024
-CHUNKS_MAX: Final = 10_000
-WAIT_MS_MAX: Final = 600_000
-LATE_S: Final = 0.05
-CRASH_EXIT_CODE: Final = 3
+BIG_BYTES_MAX = 64 * 1024 * 1024
+CHUNKS_MAX = 10_000
+WAIT_MS_MAX = 600_000
+LATE_S = 0.05
+CRASH_EXIT_CODE = 3
 
-NO_REPORT: Final = "no_report"
-BAD_REPORT: Final = "bad_report"
-REPORT_WORDS: Final = frozenset({NO_REPORT, BAD_REPORT})
+NO_REPORT = "no_report"
+BAD_REPORT = "bad_report"
+REPORT_WORDS = frozenset({NO_REPORT, BAD_REPORT})
 """These change how the turn's report is given; the role is played all the same."""
 
-_UNKNOWN: Final = {"sessionUpdate": "rehearsal_unknown", "note": "a kind no client knows"}
-_LATER: Final = '<task id="ses_later" state="running">{} goes on</task>'
-_DIRECTIVE: Final = re.compile(r"\[\[rehearse:(.*?)\]\]", re.DOTALL)
-_GUARDS: Final = ("once", "if_resumed")
+_UNKNOWN = {"sessionUpdate": "rehearsal_unknown", "note": "a kind no client knows"}
+_LATER = '<task id="ses_later" state="running">{} goes on</task>'
+_DIRECTIVE = re.compile(r"\[\[rehearse:(.*?)\]\]", re.DOTALL)
+_GUARDS = ("once", "if_resumed")
 
 
 class Directive(NamedTuple):
@@ -287,7 +287,7 @@ def _late(turn: Turn, arguments: str) -> None:
     turn.afterwards.append(send_late)
 
 
-ACTIONS: Final[dict[str, Action]] = {
+ACTIONS: dict[str, Action] = {
     "say": Turn.say,
     "think": Turn.think,
     "read": _read,
@@ -327,10 +327,10 @@ ACTIONS: Final[dict[str, Action]] = {
 # --- the methods ----------------------------------------------------------------------------------
 
 
-PROTOCOL_VERSION: Final = 1
-VERSION: Final = "0.1.0"
-POLL_S: Final = 0.01
-REMEMBERED_CHARACTERS: Final = 40
+PROTOCOL_VERSION = 1
+VERSION = "0.1.0"
+POLL_S = 0.01
+REMEMBERED_CHARACTERS = 40
 
 
 class Methods:

@@ -12,20 +12,20 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias, cast
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
 
 Json: TypeAlias = dict[str, Any]
 
-PARSE_ERROR: Final = -32700
-INVALID_REQUEST: Final = -32600
-METHOD_NOT_FOUND: Final = -32601
-INVALID_PARAMS: Final = -32602
-INTERNAL_ERROR: Final = -32603
-AUTH_REQUIRED: Final = -32000
-NOT_FOUND: Final = -32002
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+AUTH_REQUIRED = -32000
+NOT_FOUND = -32002
 
-FRAME_BYTES_MAX: Final = 128 * 1024 * 1024
-POLL_S: Final = 0.02
+FRAME_BYTES_MAX = 128 * 1024 * 1024
+POLL_S = 0.02
 """How long a waiting thread sleeps before it looks again whether it was cancelled."""
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from upthread.agents.rehearsal.history import (
     Requirement,
@@ -24,9 +24,9 @@ from upthread.agents.rehearsal.history import (
 )
 from upthread.agents.rehearsal.turn import Turn, read_file, run_command, title_of, write_file
 
-SUMMARY_LINES_MAX: Final = 200
-BROKEN_BLOCK: Final = '```upthread\n{"status": "done", "summary": \n```'
-EVIDENCE_LINES_MAX: Final = 5
+SUMMARY_LINES_MAX = 200
+BROKEN_BLOCK = '```upthread\n{"status": "done", "summary": \n```'
+EVIDENCE_LINES_MAX = 5
 
 
 class Verdict(NamedTuple):
@@ -299,7 +299,7 @@ def _is_file_inside(cwd: Path, path: str) -> bool:
         return False
 
 
-ROLES: Final = {
+ROLES = {
     "clarifier": _clarify,
     "planner": _plan,
     "auditor": _audit,

@@ -14,15 +14,15 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
     from upthread.agents.rehearsal.protocol import Json
 
 
-HOME_VARIABLE: Final = "UPTHREAD_REHEARSAL_HOME"
-_SESSION_ID: Final = re.compile(r"ses_[A-Za-z0-9]+")
-_ID_BYTES: Final = 12
+HOME_VARIABLE = "UPTHREAD_REHEARSAL_HOME"
+_SESSION_ID = re.compile(r"ses_[A-Za-z0-9]+")
+_ID_BYTES = 12
 
 
 def sessions_directory(environment: Mapping[str, str]) -> Path:
@@ -161,26 +161,26 @@ def _write_and_close(descriptor: int, content: bytes) -> None:
 # file.
 
 
-LOG_VARIABLE: Final = "UPTHREAD_REHEARSAL_LOG"
-CAPABILITIES_VARIABLE: Final = "UPTHREAD_REHEARSAL_CAPABILITIES"
-PACE_VARIABLE: Final = "UPTHREAD_REHEARSAL_PACE_MS"
-ALWAYS_VARIABLE: Final = "UPTHREAD_REHEARSAL_ALWAYS"
-PACE_MS_MAX: Final = 60_000
+LOG_VARIABLE = "UPTHREAD_REHEARSAL_LOG"
+CAPABILITIES_VARIABLE = "UPTHREAD_REHEARSAL_CAPABILITIES"
+PACE_VARIABLE = "UPTHREAD_REHEARSAL_PACE_MS"
+ALWAYS_VARIABLE = "UPTHREAD_REHEARSAL_ALWAYS"
+PACE_MS_MAX = 60_000
 
-OPAQUE_ERRORS: Final = "opaque_errors"
-OUTLIVES: Final = "outlives"
+OPAQUE_ERRORS = "opaque_errors"
+OUTLIVES = "outlives"
 """It ends its turn first when its client has gone."""
-UNASKED: Final = "no_ask"
+UNASKED = "no_ask"
 """It writes and runs without asking."""
-NAMELESS: Final = "no_message_ids"
+NAMELESS = "no_message_ids"
 """A history that it sends has no ids of messages."""
-READ_ONLY: Final = "read_only"
+READ_ONLY = "read_only"
 """It answers and stores no turn, as Claude Code does if it may not write the session's file."""
-WORDS: Final = (
+WORDS = (
     *("no_fork", "no_list", "no_load", "no_resume"),
     *(OPAQUE_ERRORS, OUTLIVES, UNASKED, NAMELESS, READ_ONLY),
 )
-TEXT_CHARACTERS_MAX: Final = 64 * 1024
+TEXT_CHARACTERS_MAX = 64 * 1024
 
 
 class SettingsError(Exception):

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from upthread.agents.rehearsal.history import History
 from upthread.agents.rehearsal.protocol import POLL_S, Connection, Json, RpcError
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     import subprocess
 
 
-NOTICE: Final = "This is a rehearsal: no model is behind it.\n\n"
+NOTICE = "This is a rehearsal: no model is behind it.\n\n"
 
-_PERMISSION_OPTIONS: Final = (
+_PERMISSION_OPTIONS = (
     {"optionId": "allow_once", "name": "Allow once", "kind": "allow_once"},
     {"optionId": "reject_once", "name": "Reject", "kind": "reject_once"},
 )
@@ -223,10 +223,10 @@ def _new_id(prefix: str) -> str:
 # turn goes on. Writes stay inside the session's working directory.
 
 
-READ_BYTES_MAX: Final = 1024 * 1024
-OUTPUT_BYTES_MAX: Final = 256 * 1024
-LATE_OUTPUT_S: Final = 1.0
-COMMAND_TIMEOUT_S: Final = 300.0
+READ_BYTES_MAX = 1024 * 1024
+OUTPUT_BYTES_MAX = 256 * 1024
+LATE_OUTPUT_S = 1.0
+COMMAND_TIMEOUT_S = 300.0
 
 
 class CommandResult(NamedTuple):

@@ -16,7 +16,6 @@ import os
 import re
 import stat
 from contextlib import suppress
-from typing import Final
 
 from msgspec import Struct
 
@@ -297,12 +296,12 @@ def _object(text: str, path: str) -> str:
 # --- linked working trees -------------------------------------------------------------------------
 
 
-HEADS: Final = "refs/heads/"
+HEADS = "refs/heads/"
 
 WORKTREES_MAX = 10_000
 """How many linked working trees of one repository are looked at."""
 
-BEING_MADE: Final = "initializing"
+BEING_MADE = "initializing"
 """Why one is locked that somebody is making, or was killed over."""
 
 

@@ -18,7 +18,6 @@ import tempfile
 import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
-from typing import Final
 
 from msgspec import Struct
 
@@ -36,13 +35,13 @@ from upthread.boundary.git.process import (
 PATTERNS_BYTES_MAX = 4 << 20
 """How large a file of patterns (ignored paths, attributes) may be."""
 
-_WORDS: Final = (
+_WORDS = (
     *("autocrlf", "checkstat", "eol", "filemode", "ignorecase", "precomposeunicode"),
     *("sparsecheckout", "sparsecheckoutcone", "symlinks", "trustctime"),
 )
 """Settings that are words, and change what a file's content is."""
 
-_PATTERNS: Final = ("attributesfile", "excludesfile")
+_PATTERNS = ("attributesfile", "excludesfile")
 
 
 def _settings(place: GitDirectories, found: Configuration, at: str) -> dict[str, str]:
@@ -223,7 +222,7 @@ def _copy(git_directory: str, name: str, to: str) -> None:
 # --- filters --------------------------------------------------------------------------------------
 
 
-_NONE: Final = {b"unspecified", b"unset", b"set", b""}
+_NONE = {b"unspecified", b"unset", b"set", b""}
 
 
 def filters_of(git: PrivateGit, paths: Iterable[bytes]) -> dict[bytes, bytes]:

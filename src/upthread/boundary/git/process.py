@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO
 
 from msgspec import Struct
 
@@ -39,7 +39,7 @@ _READ_BYTES = 1 << 20
 
 _INHERITED = ("DEVELOPER_DIR", "HOME", "TMPDIR", "XDG_CONFIG_HOME")
 
-CLOSED: Final = {
+CLOSED = {
     "GIT_ALLOW_PROTOCOL": "none",  # a list of protocols with nothing real on it
     "GIT_ASKPASS": "false",
     "GIT_ATTR_NOSYSTEM": "1",
@@ -55,7 +55,7 @@ CLOSED: Final = {
 }
 """What git is told in every call: no transports, programs or prompts."""
 
-UNCONFIGURED: Final = {
+UNCONFIGURED = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
 }

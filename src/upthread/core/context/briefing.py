@@ -19,7 +19,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise, takewhile
-from typing import Final
 
 from msgspec import Struct, structs
 
@@ -27,30 +26,30 @@ from upthread.core.decision.freshness import CHANGED, NO_CHANGES
 from upthread.core.roles.reports import Report, without_report
 from upthread.core.text import code, item, neutral, one_line, shortened
 
-BRIEFING_CHARACTERS_MAX: Final = 24_000
+BRIEFING_CHARACTERS_MAX = 24_000
 """The whole, some six thousand tokens."""
 
-REPLY_CHARACTERS_MAX: Final = 4_000
-LIST_CHARACTERS_MAX: Final = 8_000
-SUMMARY_CHARACTERS_MAX: Final = 12_000
-ASKED_CHARACTERS_MAX: Final = 1_500
+REPLY_CHARACTERS_MAX = 4_000
+LIST_CHARACTERS_MAX = 8_000
+SUMMARY_CHARACTERS_MAX = 12_000
+ASKED_CHARACTERS_MAX = 1_500
 """What is told of one prompt; of what was pasted into it, the beginning and the end."""
 
-GOAL: Final = "Goal"
-ASKED: Final = "What was asked since"
-DECIDED: Final = "Decisions already made"
-FOUND: Final = "Findings already confirmed"
-CUT_OFF: Final = "What was cut off"
-DONE: Final = "Actions already taken, not to be repeated"
-ANSWERED: Final = "Questions already answered"
-OPEN: Final = "Open questions"
-PLAN: Final = "Plan"
-FILES: Final = "Files read and edited"
-SUMMARY: Final = "Your last report"
-REPLY: Final = "Your last reply"
-FOCUS: Final = "Focus now"
+GOAL = "Goal"
+ASKED = "What was asked since"
+DECIDED = "Decisions already made"
+FOUND = "Findings already confirmed"
+CUT_OFF = "What was cut off"
+DONE = "Actions already taken, not to be repeated"
+ANSWERED = "Questions already answered"
+OPEN = "Open questions"
+PLAN = "Plan"
+FILES = "Files read and edited"
+SUMMARY = "Your last report"
+REPLY = "Your last reply"
+FOCUS = "Focus now"
 
-CUT_ORDER: Final = (
+CUT_ORDER = (
     FILES,
     REPLY,
     PLAN,
@@ -70,10 +69,10 @@ CUT_ORDER: Final = (
 The focus is the prompt that follows: a briefing is shown before there is one, and says so.
 """
 
-FOCUS_NOW: Final = "What is asked after this briefing; where it differs from the goal, it holds."
+FOCUS_NOW = "What is asked after this briefing; where it differs from the goal, it holds."
 
-_CUT: Final = "\n[… cut]"
-_LEFT_OUT_CHARACTERS: Final = 40
+_CUT = "\n[… cut]"
+_LEFT_OUT_CHARACTERS = 40
 """Room for the line that says how many items were left out."""
 
 
@@ -226,20 +225,20 @@ def _cut(text: str, characters_max: int) -> str:
 # --- the goal -------------------------------------------------------------------------------------
 
 
-GOAL_CHARACTERS_MAX: Final = 4_000
-GOAL_FROM_PASTED_CHARACTERS_MAX: Final = 1_000
+GOAL_CHARACTERS_MAX = 4_000
+GOAL_FROM_PASTED_CHARACTERS_MAX = 1_000
 """What is kept of a conversation with nothing around it."""
 
-CONVERSATION_LINES_MIN: Final = 12
+CONVERSATION_LINES_MIN = 12
 """A shorter one is left in."""
 
-SPEAKERS_MAX: Final = 4
+SPEAKERS_MAX = 4
 """More than these are the headings of a text."""
 
-UTTERANCES_MIN: Final = 8
+UTTERANCES_MIN = 8
 """Fewer are no conversation, where the speakers' names say nothing."""
 
-_SPEAKERS: Final = (
+_SPEAKERS = (
     (
         frozenset({"user", "human", "me", "you", "you said"}),
         frozenset(
@@ -254,16 +253,16 @@ _SPEAKERS: Final = (
 )
 """Who asks and who answers, by what begins their lines."""
 
-_ASKING: Final = frozenset[str]().union(*(asking for asking, _ in _SPEAKERS))
-_KNOWN: Final = _ASKING.union(*(answering for _, answering in _SPEAKERS))
-_TIME: Final = r"(?:[\[(]?\d{1,4}[-:./\dT ]{2,20}(?:[AaPp][Mm])?[\])]?[ \t,-]*)?"
-_NAME: Final = r"(?P<name>[^\W\d_][\w.'-]*(?: [\w.'-]+){0,2})"
-_LABEL: Final = (
+_ASKING = frozenset[str]().union(*(asking for asking, _ in _SPEAKERS))
+_KNOWN = _ASKING.union(*(answering for _, answering in _SPEAKERS))
+_TIME = r"(?:[\[(]?\d{1,4}[-:./\dT ]{2,20}(?:[AaPp][Mm])?[\])]?[ \t,-]*)?"
+_NAME = r"(?P<name>[^\W\d_][\w.'-]*(?: [\w.'-]+){0,2})"
+_LABEL = (
     rf"^[>\s]*{_TIME}(?:#{{1,6}}[ \t]+)?[*_\[<]{{0,2}}{_NAME}[*_\]>]{{0,2}}:[*_]{{0,2}}(?=\s|$)"
 )
-_MARK: Final = r"^(?P<name>[>\u276f\u23fa\u203a\u2022])\s"
-_LABEL_CHARACTERS_MAX: Final = 80
-_FENCE: Final = r"^[>\s]*(?:`{3,}|~{3,})\S*\s*$"
+_MARK = r"^(?P<name>[>\u276f\u23fa\u203a\u2022])\s"
+_LABEL_CHARACTERS_MAX = 80
+_FENCE = r"^[>\s]*(?:`{3,}|~{3,})\S*\s*$"
 
 
 class _Utterance(Struct, frozen=True):
@@ -338,13 +337,13 @@ def _asked(lines: Sequence[str], spoken: Sequence[_Utterance], end: int) -> str:
     return shortened("\n".join(asked), GOAL_FROM_PASTED_CHARACTERS_MAX)
 
 
-TITLE: Final = "# Briefing"
-CLOSING: Final = "Do not repeat work already completed. Build on this briefing."
-NOTE: Final = "A person's note"
-MARK: Final = "*Edited by a person.*"
-EDIT_CHARACTERS_MAX: Final = 64 * 1024
+TITLE = "# Briefing"
+CLOSING = "Do not repeat work already completed. Build on this briefing."
+NOTE = "A person's note"
+MARK = "*Edited by a person.*"
+EDIT_CHARACTERS_MAX = 64 * 1024
 
-_HEADING: Final = "## "
+_HEADING = "## "
 
 
 class Section(Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ import hashlib
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, islice, zip_longest
-from typing import Final, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 from msgspec import Struct, structs
 
@@ -32,10 +32,10 @@ from upthread.core.types import (
     UnknownPart,
 )
 
-REPLY_BEGINNING_MAX: Final = 4
+REPLY_BEGINNING_MAX = 4
 """How many messages of a reply are kept from its beginning, where it is longer than both."""
 
-REPLY_END_MAX: Final = 12
+REPLY_END_MAX = 12
 """And how many from its end."""
 
 
@@ -59,7 +59,7 @@ class Work(Struct, frozen=True, kw_only=True):
     plan: Sequence[tuple[str, str]] = ()
 
 
-NO_WORK: Final = Work()
+NO_WORK = Work()
 
 
 def newest_exchanges(newest_first: Iterable[Message], newest: int) -> tuple[Message, ...]:
@@ -160,42 +160,38 @@ def _entries(raw: JsonValue) -> tuple[tuple[str, str], ...]:
 
 Injection: TypeAlias = Literal["auto", "always", "never"]
 
-PRIOR_EXCHANGES_MAX: Final = 20
-MESSAGE_CHARACTERS_MAX: Final = 4_000
+PRIOR_EXCHANGES_MAX = 20
+MESSAGE_CHARACTERS_MAX = 4_000
 """A prompt, or a reply with all that was said on the way to it."""
 
-STEP_CHARACTERS_MIN: Final = 200
+STEP_CHARACTERS_MIN = 200
 """Less than this is no use of what was said on the way."""
 
-PRIOR_CHARACTERS_MAX: Final = 80_000
+PRIOR_CHARACTERS_MAX = 80_000
 """All that was said, as it is told: some twenty thousand tokens."""
 
-WORK_CHARACTERS_MAX: Final = 4_000
+WORK_CHARACTERS_MAX = 4_000
 """The calls of all turns, the newest first, and as much again for the plan."""
 
-CALLS_MAX: Final = 8
+CALLS_MAX = 8
 """How many calls of one turn are told, the newest."""
 
-CALL_CHARACTERS_MAX: Final = 120
-GAP: Final = "[…]"
+CALL_CHARACTERS_MAX = 120
+GAP = "[…]"
 """Stands where steps of a reply are left out."""
 
-_BEGINNING: Final = "[prior context "
-_OPENING_OF_NEW: Final = (
-    "This conversation went on in an earlier session that this one does not have."
-)
-_OPENING_OF_RESUMED: Final = "This session may not hold all of the conversation any more."
+_BEGINNING = "[prior context "
+_OPENING_OF_NEW = "This conversation went on in an earlier session that this one does not have."
+_OPENING_OF_RESUMED = "This session may not hold all of the conversation any more."
 
-_SAID_BY: Final = {Speaker.USER: "The user said:", Speaker.ASSISTANT: "You replied:"}
-_CALLED: Final = "In that turn you called, last:"
-_PLANNED: Final = "Your plan as it stood:"
-_SKIPPED: Final = "What was said between this and the following is left out."
+_SAID_BY = {Speaker.USER: "The user said:", Speaker.ASSISTANT: "You replied:"}
+_CALLED = "In that turn you called, last:"
+_PLANNED = "Your plan as it stood:"
+_SKIPPED = "What was said between this and the following is left out."
 
-_CUT_OFF: Final = (
-    "There the turn was cut off: a reply to that prompt is missing, or may be unfinished."
-)
+_CUT_OFF = "There the turn was cut off: a reply to that prompt is missing, or may be unfinished."
 
-_AROUND_CHARACTERS: Final = sum(map(len, (_SAID_BY[Speaker.USER], _CUT_OFF, GAP))) + 16
+_AROUND_CHARACTERS = sum(map(len, (_SAID_BY[Speaker.USER], _CUT_OFF, GAP))) + 16
 """What stands around a text at most: who said it, that its turn was cut off, empty lines."""
 
 

@@ -18,7 +18,7 @@ import functools
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -33,7 +33,7 @@ How: TypeAlias = Literal["read", "shown", "wrote", "ran"]
 
 State: TypeAlias = Literal["hashed", "too_large", "unreadable", "missing", "no_file"]
 
-FILES_OF_CALL_MAX: Final = 256
+FILES_OF_CALL_MAX = 256
 """A call that names more files is one that lists, not one that reads."""
 
 
@@ -63,12 +63,10 @@ class Examination(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...]
 
 
-_HOW_OF_KIND: Final[Mapping[str, How]] = rows_by_name(
-    ("read", "read"), ("edit delete move", "wrote")
-)
+_HOW_OF_KIND: Mapping[str, How] = rows_by_name(("read", "read"), ("edit delete move", "wrote"))
 """ACP's kinds of tools that examine or change files by name."""
 
-_HOW_OF_TOOL: Final[Mapping[str, How]] = rows_by_name(
+_HOW_OF_TOOL: Mapping[str, How] = rows_by_name(
     ("read read_file notebookread", "read"),
     (
         "edit multiedit notebookedit write write_file replace apply_patch patch",
@@ -78,15 +76,15 @@ _HOW_OF_TOOL: Final[Mapping[str, How]] = rows_by_name(
 """The agents' own tools by name, lower case, where no kind is given: Claude Code 2.1, OpenCode
 1.18, Codex 0.169, Gemini CLI 0.61."""
 
-PATH_ARGUMENTS: Final = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
+PATH_ARGUMENTS = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
 """Where those tools have the file's path; Codex's patches have `changes`, a mapping by path."""
 
-_DIRECTORY_ARGUMENTS: Final = ("workdir", "cwd", "working_directory", "dir_path")
+_DIRECTORY_ARGUMENTS = ("workdir", "cwd", "working_directory", "dir_path")
 """Where tools that run commands have the directory."""
 
-_RANK: Final = {"shown": 0, "read": 1, "wrote": 2, "ran": 2}
+_RANK = {"shown": 0, "read": 1, "wrote": 2, "ran": 2}
 
-RUNNING_KINDS: Final = frozenset({"execute", "other"})
+RUNNING_KINDS = frozenset({"execute", "other"})
 """Kinds of tools that may change files they do not name."""
 
 
@@ -181,7 +179,7 @@ def kept_path(name: str, *, root: str) -> str | None:
 # --- how much of it is known, for people ----------------------------------------------------------
 
 
-_NAMING: Final = frozenset({"glob", "list", "ls"})
+_NAMING = frozenset({"glob", "list", "ls"})
 """Tools for searching that return names alone."""
 
 
@@ -294,7 +292,7 @@ def _counted(number: int, one: str, many: str) -> list[str]:
 
 ChangeWord: TypeAlias = Literal["changed", "created", "deleted", "unreadable"]
 
-LISTED_MAX: Final = 50
+LISTED_MAX = 50
 """How many changed files are kept with a decision and told; all of them are counted."""
 
 
@@ -354,7 +352,7 @@ class Freshness(Struct, frozen=True, kw_only=True):
     git_fault: str = ""
 
 
-NOTHING_KNOWN: Final = Freshness()
+NOTHING_KNOWN = Freshness()
 """Of a session that never worked, or whose surroundings were never recorded."""
 
 
@@ -430,8 +428,8 @@ def _is_same(known: ExaminedFile, now: ExaminedFile) -> bool:
     return True
 
 
-_COMPARED: Final = ("working_directory", "agent_version", "model", "configuration")
-_COMPARED_IN_GIT: Final = ("branch", "commit")
+_COMPARED = ("working_directory", "agent_version", "model", "configuration")
+_COMPARED_IN_GIT = ("branch", "commit")
 
 
 def _moved(was: Surroundings, here: Surroundings) -> Mapping[str, Shift]:
@@ -482,23 +480,23 @@ def _compiled(glob: str) -> re.Pattern[str]:
     return re.compile(f"{anywhere}{body}(?:/.*)?\\Z", re.DOTALL)
 
 
-_TOKENS: Final = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_TOKENS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 # --- in words -------------------------------------------------------------------------------------
 
 
-HEADING: Final = "# What has changed since your last turn"
-NEW_INSTRUCTIONS_HOLD: Final = "Your instructions have changed: those that you have now hold."
-READ_AGAIN: Final = "Read these files again before you rely on what you remember of them."
+HEADING = "# What has changed since your last turn"
+NEW_INSTRUCTIONS_HOLD = "Your instructions have changed: those that you have now hold."
+READ_AGAIN = "Read these files again before you rely on what you remember of them."
 
-CHANGED: Final = "What has changed"
+CHANGED = "What has changed"
 """The heading in a briefing."""
 
-NO_CHANGES: Final = "No changes to the files that were known, the branch or the directory."
+NO_CHANGES = "No changes to the files that were known, the branch or the directory."
 """What a briefing says where it was looked, and nothing had changed."""
 
-SHOWN_CHARACTERS_MAX: Final = 300
+SHOWN_CHARACTERS_MAX = 300
 
 
 def change_lines(found: Freshness) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ asked: never silently fresh.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from upthread.core.decision import words
 from upthread.core.decision.freshness import Freshness
@@ -58,7 +57,7 @@ __all__ = [
     "reasons_in_words",
 ]
 
-_SAYS: Final = {
+_SAYS = {
     **{
         str(outcome): row.says
         for outcome, row in ROLLOVER.items()
@@ -126,4 +125,4 @@ def _on_a_line(reason: str) -> str:
     return visible_line(in_words(reason))
 
 
-_ABOUT_FILES: Final = frozenset(rule.reason for rule in RULES if rule.is_about_files)
+_ABOUT_FILES = frozenset(rule.reason for rule in RULES if rule.is_about_files)

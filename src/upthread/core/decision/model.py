@@ -9,7 +9,7 @@ to hooks. What is around it (files, git, price) is added by the runtime.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, convert, to_builtins
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 Member = TypeVar("Member")
 
 
-DECISIONS: Final = {
+DECISIONS = {
     FIRST: ("new", "role, task"),
     RESUME: ("the current one", "none"),
     RESUME_WITH_UPDATE: ("the current one", "which files changed, new instructions"),
@@ -51,10 +51,10 @@ DECISIONS: Final = {
 }
 """Each decision with the upstream session it uses and the one context it gives."""
 
-CALLER_DEPTH_MAX: Final = 3
-FILES_CHANGED_MAX: Final = 5
-WINDOW_SHARE_MAX: Final = 0.7
-RELAYS_MAX: Final = 3
+CALLER_DEPTH_MAX = 3
+FILES_CHANGED_MAX = 5
+WINDOW_SHARE_MAX = 0.7
+RELAYS_MAX = 3
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     brief_if_times_cheaper: float | None = None
 
 
-USUAL_LIMITS: Final = Limits()
+USUAL_LIMITS = Limits()
 
 
 class AgentLimit(Struct, frozen=True, kw_only=True):
@@ -212,7 +212,7 @@ def inputs_from(stored: Mapping[str, Any]) -> HandshakeInputs:
     return convert({"conversation_id": "", "agent": "", **members}, ready(HandshakeInputs))
 
 
-_LOOKED_AT_ANEW: Final = frozenset({"freshness", "surroundings"})
+_LOOKED_AT_ANEW = frozenset({"freshness", "surroundings"})
 
 
 class Rule(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final
 
 from msgspec import Struct, structs
 
@@ -40,7 +39,7 @@ class RolloverRow(Struct, frozen=True, kw_only=True):
     afterwards: Recovery = Recovery.NONE
 
 
-ROLLOVER: Final = {
+ROLLOVER = {
     Outcome.OK: RolloverRow(recovery=Recovery.NONE, keeps_session=True, says="it went well"),
     Outcome.MISSING: RolloverRow(
         recovery=Recovery.ROLL_OVER,
@@ -101,13 +100,13 @@ ROLLOVER: Final = {
 }
 """Every outcome has its row."""
 
-LOST: Final = frozenset(outcome for outcome, row in ROLLOVER.items() if not row.keeps_session)
+LOST = frozenset(outcome for outcome, row in ROLLOVER.items() if not row.keeps_session)
 """The outcomes after which a conversation goes on in a new upstream session."""
 
-SPOILT: Final = frozenset({Outcome.POISONED, Outcome.CONTEXT_FULL})
+SPOILT = frozenset({Outcome.POISONED, Outcome.CONTEXT_FULL})
 """Those of them after which the session is there and of no use: of any other it may come back."""
 
-SENDS_AGAIN: Final = frozenset({Recovery.ROLL_OVER, Recovery.RELAY, Recovery.RETRY_ONCE})
+SENDS_AGAIN = frozenset({Recovery.ROLL_OVER, Recovery.RELAY, Recovery.RETRY_ONCE})
 """What sends the prompt once more, or a continuation."""
 
 
@@ -148,7 +147,7 @@ class PoisonRow(Struct, frozen=True, kw_only=True):
     needs_empty_reply: bool = False
 
 
-POISON_DETECTORS: Final = (
+POISON_DETECTORS = (
     PoisonRow(
         name="interrupt_replay",
         is_on=True,
@@ -204,7 +203,7 @@ def _fires(row: PoisonRow, signs: PoisonSigns) -> bool:
     return all(conditions)
 
 
-_TEMPORARY: Final = (
+_TEMPORARY = (
     r"(?i)\b(?:sign|log)(?:g?ed|ging)?.?in\b|auth(?!or\b|ors\b)|credential|api.?key|quota|limit|credit"
     r"|billing|overload|time.?out|timed out|tempor|unavailable|\b(?:re)?try|network"
     r"|\b(?:re|dis)?connect|socket|econn|enotfound|eai_|fetch|gateway|server error|memory"
@@ -214,7 +213,7 @@ _TEMPORARY: Final = (
 )
 """What a refusal may speak of that a person or a moment mends. A new session meets it, too."""
 
-_NOT_OF_SESSION: Final = (
+_NOT_OF_SESSION = (
     r"(?i)too many requests|overloaded|quota.{0,12}(?:exceeded|reached|exhausted)"
     r"|insufficient.quota|exceeded your .{0,20}quota"
     r"|rate.?limit(?:ed\b|s?.{0,12}(?:exceeded|reached|hit))"
@@ -231,13 +230,11 @@ _NOT_OF_SESSION: Final = (
 An adapter may have no more than the provider's status: what follows it is in any language.
 """
 
-_IN_USE: Final = (
-    r"(?i)\bbusy\b|\block(?:ed|s)?\b|in use\b|already open|open (?:in|else)|another process"
-)
-_FOR_GOOD: Final = r"(?i)for good|for ?ever|permanent|archived|read.?only"
+_IN_USE = r"(?i)\bbusy\b|\block(?:ed|s)?\b|in use\b|already open|open (?:in|else)|another process"
+_FOR_GOOD = r"(?i)for good|for ?ever|permanent|archived|read.?only"
 """With such words, "locked" speaks of no other user of the session."""
 
-_STOPPING: Final = (
+_STOPPING = (
     r"(?i)\bsig(?:term|int|kill|hup)\b|\b(?:stopp|restart|drain)ing\b|being stopped|shutting down"
     r"|(?:^|: )\W{0,3}(?:terminated|killed)\W{0,3}$"
     r"|\b(?:process|agent|server|worker|child) (?:was |is )?(?:being )?(?:terminated|killed)\b"
@@ -245,17 +242,17 @@ _STOPPING: Final = (
     r"(?:signal|system|supervisor|user|operator|kernel|oom)"
 )
 """A record that is "not terminated" was stopped by nobody."""
-_STOPPED: Final = r" was ended by signal (?:1|2|15) during "
+_STOPPED = r" was ended by signal (?:1|2|15) during "
 """How we say that somebody stopped the agent: SIGHUP, SIGINT or SIGTERM. A crash is none."""
 
-_NUMBERED: Final = r"[^\s;,()]*\d[^\s;,()]*"
+_NUMBERED = r"[^\s;,()]*\d[^\s;,()]*"
 """A word with a figure in it. A refusal may have the id of a request, which is new each time."""
 
-REFUSALS_MAX: Final = 3
+REFUSALS_MAX = 3
 """Refusals in a row with which a session is given up, whatever passing fault they may speak of."""
 
 
-_NOT_STARTED: Final = ("the command ", " initialize", " before it listened", " where it listens")
+_NOT_STARTED = ("the command ", " initialize", " before it listened", " where it listens")
 
 
 def says_not_started(words: str) -> bool:
@@ -267,13 +264,13 @@ def says_not_started(words: str) -> bool:
     return any(each in ours for each in _NOT_STARTED)
 
 
-_OURS: Final = r"^.{1,300}? refused \S+(?: for session \S+)?: "
+_OURS = r"^.{1,300}? refused \S+(?: for session \S+)?: "
 """What stands before the agent's words. It has the agent's name, which may be `locked`."""
 
-STDERR_END: Final = "its stderr ends with: "
+STDERR_END = "its stderr ends with: "
 """What comes before the last words of an agent, which are long and come from anywhere."""
 
-_ADDED: Final = ("; ", " (")
+_ADDED = ("; ", " (")
 """What follows the agent's words where ours were added to them."""
 
 

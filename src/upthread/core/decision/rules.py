@@ -8,8 +8,6 @@ What is left is resumed, with an update where there is something to tell. No rul
 
 from __future__ import annotations
 
-from typing import Final
-
 from upthread.core.decision.model import HandshakeInputs, Rule
 from upthread.core.decision.rollover import LOST, ROLLOVER
 from upthread.core.decision.words import (
@@ -24,23 +22,23 @@ from upthread.core.decision.words import (
 )
 from upthread.core.types import Outcome
 
-RELAYED: Final = "nearly_full"
+RELAYED = "nearly_full"
 """The reason under which a session is relayed; links that were opened for it count as relays."""
 
-OLDER_RECORD: Final = "older_record"
+OLDER_RECORD = "older_record"
 """The reason under which turns are read back that only the agent's own session has."""
 
-SESSION_EMPTY: Final = "session_empty"
-CANNOT_RESUME: Final = "cannot_resume"
+SESSION_EMPTY = "session_empty"
+CANNOT_RESUME = "cannot_resume"
 """The reason under which a session is left that never got a prompt of ours."""
 
-PROFILE: Final = "PROFILE"
+PROFILE = "PROFILE"
 """Stands in a hint for the variable with the place of the profile that has the session."""
 
-OLDER_SESSION: Final = "older_session"
+OLDER_SESSION = "older_session"
 """The reason under which a session is told again what it no longer holds."""
 
-NOT_COMPARED: Final = "not_compared"
+NOT_COMPARED = "not_compared"
 """The reason that says that a session could not be compared with the record."""
 
 
@@ -80,7 +78,7 @@ def _lost_for(outcome: Outcome) -> Rule:
     )
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: tuple[Rule, ...] = (
     Rule(
         # Before `busy`, which holds as well: whoever waits for themselves would wait for ever.
         reason="own_or_ancestor",
@@ -354,5 +352,5 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 """In order of priority. The docs' table is generated from here."""
 
-DECIDED_FOR: Final = {rule.reason: rule.decision for rule in RULES}
+DECIDED_FOR = {rule.reason: rule.decision for rule in RULES}
 """What is decided for each reason, for example of a link that was opened for one."""

@@ -17,7 +17,7 @@ with its source.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -25,13 +25,13 @@ from upthread.core.agents import AGENTS, Cache
 
 CacheState: TypeAlias = Literal["warm", "cold", "unknown"]
 
-CHARACTERS_PER_TOKEN: Final = 4
+CHARACTERS_PER_TOKEN = 4
 """Of English text and code, roughly; no tokenizer is right for all models, and most are large."""
 
-THOUSAND: Final = 1_000
+THOUSAND = 1_000
 
 
-ANY_CACHE: Final = Cache(
+ANY_CACHE = Cache(
     warm_s=0,
     cold_s=86_400,
     source="the longest retention any provider documents, 24 hours: "
@@ -85,7 +85,7 @@ class Price(Struct, frozen=True, kw_only=True):
         return self.resume.count / max(self.briefing.count, 1)
 
 
-NOTHING_PRICED: Final = Price()
+NOTHING_PRICED = Price()
 
 
 class Spending(Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain
 from operator import itemgetter
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct, structs
 
@@ -75,7 +75,7 @@ def history_of(messages: Iterable[types.Message]) -> History:
 # --- soundness ------------------------------------------------------------------------------------
 
 
-CURES: Final = {
+CURES = {
     "every_call_has_a_result": "it is closed with an unknown outcome",
     "every_result_has_a_call": "it is taken out",
     "one_result_for_a_call": "all but the first are taken out",
@@ -160,8 +160,8 @@ def has_lone_surrogate(value: types.JsonValue) -> bool:
 # --- text and values as they can be sent ----------------------------------------------------------
 
 
-DEPTH_MAX: Final = 100
-TOO_DEEP: Final = "[nested too deeply to be sent]"
+DEPTH_MAX = 100
+TOO_DEEP = "[nested too deeply to be sent]"
 
 
 def made_unicode(part: types.Part) -> types.Part:
@@ -201,9 +201,9 @@ def sendable(value: types.JsonValue, *, depth: int = 0) -> types.JsonValue:
 
 # --- where a history may be cut -------------------------------------------------------------------
 
-CHILD_ELSEWHERE: Final = "child_elsewhere"
+CHILD_ELSEWHERE = "child_elsewhere"
 """The kind of the note that stands for a child which stays with the first branch."""
-ERASED: Final = "erased"
+ERASED = "erased"
 """The kind of the note that stands for a part whose content was forgotten."""
 
 

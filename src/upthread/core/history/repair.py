@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from itertools import dropwhile, groupby
-from typing import Final, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from msgspec import Struct, structs
 
@@ -23,9 +23,9 @@ from upthread.core import types
 from upthread.core.events import INTERRUPTED
 from upthread.core.history.model import NOTES, History, HistoryMessage, made_unicode
 
-MISSING_BEGINNING: Final = "[The beginning of this conversation is missing.]"
-CHANGES_TOLD_MAX: Final = 20
-NOBODYS: Final = -1
+MISSING_BEGINNING = "[The beginning of this conversation is missing.]"
+CHANGES_TOLD_MAX = 20
+NOBODYS = -1
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -232,7 +232,7 @@ def _the_user_begins(items: _Items, work: _Work) -> _Items:
     ]
 
 
-RULES: Final = {
+RULES = {
     "text_is_unicode": _text_is_unicode,
     # Before all rules that know a call by its id: under one id two calls would share a result.
     "call_ids_differ": _call_ids_differ,
@@ -244,7 +244,7 @@ RULES: Final = {
 """Every rule of repair, in the order they are applied."""
 
 # Not of a change of form: a model that is told of one looks for a fault that is none.
-_TOLD: Final = frozenset(RULES) - {"results_stand_after_their_calls"}
+_TOLD = frozenset(RULES) - {"results_stand_after_their_calls"}
 
 
 # --- items -------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -71,11 +71,11 @@ class Action(Struct, frozen=True, kw_only=True, order=True):
 # --- with what a person looks whether it was done -------------------------------------------------
 
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}")
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}")
 """No option, no address, no `ext::`, no word of a shell."""
 
-_IMAGE: Final = re.compile(r"[a-z0-9][a-z0-9._/:@-]{0,199}")
-_VIEWED: Final = {
+_IMAGE = re.compile(r"[a-z0-9][a-z0-9._/:@-]{0,199}")
+_VIEWED = {
     "release": ("create", "delete", "edit", "upload"),
     "pr": ("close", "create", "merge", "reopen"),
     "issue": ("close", "delete", "reopen"),
@@ -162,19 +162,19 @@ class Line(Struct, kw_only=True):
         return Action(family=family, words=tuple(known), place=self.directory)
 
 
-DRY: Final = frozenset(
+DRY = frozenset(
     """
     --dry-run -n --dryrun --check --diff --help -h --list --list-only --just-print --recon --sql
     """.split()
 )
-_DESCRIBING: Final = frozenset(
+_DESCRIBING = frozenset(
     """
     -m --message -b --body -s --subject -F --body-file --notes --notes-file -c --comment --otp
     --token --access --registry -u --username -p --password --repository --repository-url
     """.split()
 )
 """The options whose word says nothing of what is acted on: two actions may differ in it."""
-_PATTERN: Final = r"[*?\[]"
+_PATTERN = r"[*?\[]"
 
 
 def _called_line(name: str, words: Words, directory: str) -> Line:
@@ -225,7 +225,7 @@ def _started(words: list[Word]) -> list[Word]:
     return words
 
 
-_STARTED_BY: Final = rows_by_name(
+_STARTED_BY = rows_by_name(
     ("python python3 py pypy3", ("",)),
     ("uv pdm hatch pipenv rye poetry", ("run",)),
     ("npx bunx uvx pipx", ("run", "")),
@@ -236,7 +236,7 @@ _STARTED_BY: Final = rows_by_name(
 
 # --- programs with verbs --------------------------------------------------------------------------
 
-_TABLE: Final = """
+_TABLE = """
 npm/pnpm/yarn/bun lerna jsr deno: publish unpublish deprecate dist-tag owner access
 twine: upload
 cargo: publish yank
@@ -273,33 +273,33 @@ aws gcloud gsutil az doctl heroku linode-cli s3cmd rclone ibmcloud oci stripe tw
 
 `*` is any, and `?` any that is not known to look.
 """
-_ROWS: Final = [
+_ROWS = [
     (names.split(), frozenset(verbs.split()))
     for names, _, verbs in (
         line.partition(": ") for line in _TABLE.strip().replace("\n ", " ").splitlines()
     )
 ]
-_NAMES: Final = {
+_NAMES = {
     name: spelled.split("/")[0]
     for names, _ in _ROWS
     for spelled in names
     for name in spelled.split("/")
 }
-_VERBS: Final = {spelled.split("/")[0]: verbs for names, verbs in _ROWS for spelled in names}
-_LOOKS: Final = (
+_VERBS = {spelled.split("/")[0]: verbs for names, verbs in _ROWS for spelled in names}
+_LOOKS = (
     r"(alias|auth|browse|checkout|checks|co|completion|config|configure|clone|describe|diff"
     r"|download|explain|extension|get|head|help|history|info|init|list|login|logs?|ls|plan|preview"
     r"|print|read|search|set-default|show|status|tail|test|token|top|validate|version|view|wait"
     r"|watch|whoami)(-.*)?$"
 )
-_ACTS: Final = (
+_ACTS = (
     r"(add|apply|attach|cancel|copy|cp|create|delete|deploy|destroy|detach|disable|down|enable"
     r"|execute|import|invoke|modify|mv|patch|promote|publish|put|register|release|remove|reset"
     r"|resize|restart|restore|revoke|rm|rollback|scale|send|set|start|stop|submit|sync|terminate"
     r"|up|update|upload|upgrade|write)(-.*)?$"
 )
-_VERB_WITHIN: Final = 2
-_CLOUDS_VERB_WITHIN: Final = 4
+_VERB_WITHIN = 2
+_CLOUDS_VERB_WITHIN = 4
 """Among how many words the verb is: `gcloud compute instances list` has it in the third place."""
 
 
@@ -335,7 +335,7 @@ def _of_cloud(line: Line) -> Actions:
     return _at_service(line, 2) if len(line.operands) > 1 else ()
 
 
-_NOUN_FIRST: Final = frozenset({"aws", "gh", "glab", "hub", "tea"})
+_NOUN_FIRST = frozenset({"aws", "gh", "glab", "hub", "tea"})
 
 
 def _at_service(line: Line, verb_end: int) -> Actions:
@@ -350,7 +350,7 @@ def _at_service(line: Line, verb_end: int) -> Actions:
 
 # --- git ------------------------------------------------------------------------------------------
 
-_EVERY_REF: Final = frozenset({"--all", "--mirror", "--branches"})
+_EVERY_REF = frozenset({"--all", "--mirror", "--branches"})
 
 
 def _git(line: Line) -> Actions:
@@ -390,13 +390,13 @@ def _push(remote: Word, ref: Word, place: Word, line: Line) -> Action:
 
 # --- HTTP -----------------------------------------------------------------------------------------
 
-_BODY: Final = """
+_BODY = """
 -d --data --data-raw --data-binary --data-urlencode --data-ascii -F --form --form-string -T
 --upload-file --json --post-data --post-file --body-data --body-file
 """.split()
-_HTTP_LOOKS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-_ITEM: Final = r":=|[^=]=[^=]|@"
-_LOOPBACK: Final = r"^(?:127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])(?=$|:)"
+_HTTP_LOOKS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_ITEM = r":=|[^=]=[^=]|@"
+_LOOPBACK = r"^(?:127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])(?=$|:)"
 """This machine by another name than `localhost`."""
 
 
@@ -450,7 +450,7 @@ def _url(url: Word) -> Word:
 
 # --- others ---------------------------------------------------------------------------------------
 
-_BEYOND: Final = r"(?:rsync://|[\w.@-]+:)"
+_BEYOND = r"(?:rsync://|[\w.@-]+:)"
 
 
 def _docker(line: Line) -> Actions:
@@ -482,8 +482,8 @@ def _ssh(line: Line) -> Actions:
     return (Action(family="ssh", words=(host, told)),) if words else ()
 
 
-_TELLING_NAME: Final = r"(?i)(?:^|[\W_])(deploy|release|publish|rollout|migrate)(?:[\W_]|$)"
-_RUNNERS: Final = SHELLS | {
+_TELLING_NAME = r"(?i)(?:^|[\W_])(deploy|release|publish|rollout|migrate)(?:[\W_]|$)"
+_RUNNERS = SHELLS | {
     *"""
     act ant bun bundle cap composer deno fab gmake gradle grunt gulp inv invoke just lefthook mage
     make manage.py mise mix moon mvn ninja nix node nox npm nx perl php pnpm pre-commit python
@@ -503,7 +503,7 @@ def _by_name(line: Line) -> Actions:
     return (line.action(f"script {name_of(told)}", words[words.index(told) + 1 :]),)
 
 
-_READERS: Final = rows_by_name(
+_READERS = rows_by_name(
     ("git", _git),
     ("gh glab hub tea", _forge),
     ("docker", _docker),
@@ -515,7 +515,7 @@ _READERS: Final = rows_by_name(
 )
 """What reads the words of a program that has no row in the table, or more than that."""
 
-_TAKING_WORDS: Final = f"""
+_TAKING_WORDS = f"""
 git: -C -c --git-dir --work-tree --namespace -o --push-option --repo --receive-pack --exec --to
  --prefix -P
 gh glab hub tea: -R --repo -t --title -b --body -F --body-file --notes --notes-file -X --method -f
@@ -539,7 +539,7 @@ rsync: -e --rsh --backup-dir --exclude --include --log-file
 """
 """The options of each program that take the next word; another one's words are operands."""
 
-_TAKING: Final = {
+_TAKING = {
     name: frozenset(options.split())
     for names, _, options in (
         line.partition(": ") for line in _TAKING_WORDS.replace("\n ", " ").splitlines()
@@ -551,19 +551,19 @@ _TAKING: Final = {
 # --- the outward actions of a call ----------------------------------------------------------------
 
 
-ARGUMENTS_LEFT_OUT: Final = frozenset({"description", "cwd", "timeout", "workdir"})
+ARGUMENTS_LEFT_OUT = frozenset({"description", "cwd", "timeout", "workdir"})
 """Arguments that differ between two calls of the same action."""
 
-QUIET: Final = frozenset({"-q", "--quiet", "-v", "--verbose", "--silent", "-s"})
+QUIET = frozenset({"-q", "--quiet", "-v", "--verbose", "--silent", "-s"})
 """Words of a command that change what is told of it, and nothing else."""
 
-_SENDING: Final = (
+_SENDING = (
     r"(?:^|_)(add|append|approve|cancel|close|comment|commit|create|delete|deploy|dispatch|edit"
     r"|fork|insert|invite|merge|patch|post|publish|push|release|remove|reply|run|send|submit"
     r"|trigger|update|upload|write)(?:_|$)"
 )
-_TOOL: Final = r"(?:mcp__)?[\w.-]{1,128}__[\w.-]{1,128}"
-_BETWEEN: Final = r"(?<=[a-z])(?=[A-Z])|[^A-Za-z0-9]+"
+_TOOL = r"(?:mcp__)?[\w.-]{1,128}__[\w.-]{1,128}"
+_BETWEEN = r"(?<=[a-z])(?=[A-Z])|[^A-Za-z0-9]+"
 
 
 def actions_of_call(title: str, arguments: JsonValue, patterns: Sequence[str] = ()) -> Actions:

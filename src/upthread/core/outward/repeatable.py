@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, takewhile
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from upthread.core.names import rows_by_name
 from upthread.core.outward.shell_commands import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Judge: TypeAlias = Callable[[Words], Iterable[Word]]
 """Returns the paths that a program's words change; raises where the words are not understood."""
 
-SHELLS_WITHIN_MAX: Final = 4
+SHELLS_WITHIN_MAX = 4
 
 
 class _NotUnderstoodError(Exception):
@@ -148,10 +148,10 @@ class _Walk:
         return posixpath.join(where, words[1] or "") if name == "cd" else where
 
 
-_ASSIGNS: Final = r"(?<![-\w.])\w+\+?="
-_OWN_SHELLS: Final = {"command_substitution", "pipeline", "process_substitution", "subshell"}
+_ASSIGNS = r"(?<![-\w.])\w+\+?="
+_OWN_SHELLS = {"command_substitution", "pipeline", "process_substitution", "subshell"}
 """Parts of a line that run in a shell of their own: a `cd` in there leads nowhere outside."""
-_DEVICES: Final = frozenset({"/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout"})
+_DEVICES = frozenset({"/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout"})
 
 
 def _require(*conditions: object) -> None:
@@ -161,22 +161,22 @@ def _require(*conditions: object) -> None:
 
 # --- the program that a command runs --------------------------------------------------------------
 
-_FOREIGN: Final = {
+_FOREIGN = {
     *("builtin", "coproc", "dbus-run-session", "doas", "exec", "flock", "ltrace", "parallel"),
     *("script", "ssh-agent", "strace", "sudo", "watch"),
 }
 """Wrappers that do more than run a command, or run it as somebody else."""
-_HARMFUL_VARIABLE: Final = (
+_HARMFUL_VARIABLE = (
     r"PATH|(LD|DYLD|GIT)_.*|.*CONFIG(_.*)?|(BASH_)?ENV|IFS|SHELL|PROMPT_COMMAND|VISUAL|MAKE(FLAGS|FILES)"
     r"|.*(BROWSER|COMMAND|EDITOR|OPT|OPTIONS|PAGER|RUNNER|WRAPPER)|PYTHON(STARTUP|HOME|INSPECT)"
     r"|CC|CXX|RUSTC|GOFLAGS|npm_config_.*|.*_PLUGINS|PS4"
 )
-_STARTERS: Final = rows_by_name(
+_STARTERS = rows_by_name(
     ("uv pdm pipenv poetry rye", "run"), ("npm pnpm yarn bundle", "exec"), ("npx bunx uvx", "")
 )
 """Programs that start another one, and after which verb."""
-_PYTHON: Final = r"python[\d.]*"
-_STARTERS_FLAGS: Final = frozenset("--frozen --locked --no-sync --yes -y -q --".split())
+_PYTHON = r"python[\d.]*"
+_STARTERS_FLAGS = frozenset("--frozen --locked --no-sync --yes -y -q --".split())
 
 
 def _is_harmless_variable(assignment: str) -> bool:
@@ -226,12 +226,12 @@ def _finds(words: Sequence[str]) -> bool:
     return not any(word.startswith(acting) for word in words)
 
 
-_PRINTED: Final = r"(?:\d+|\$)(?:,(?:\d+|\$))?p"
-READING_ANYTHING: Final = frozenset(
+_PRINTED = r"(?:\d+|\$)(?:,(?:\d+|\$))?p"
+READING_ANYTHING = frozenset(
     "basename cat cmp cut dirname echo egrep fgrep grep head ls nl od pwd rev stat tac tail tr wc"
     " true".split()
 )
-READERS: Final[Mapping[str, Callable[[Sequence[str]], bool]]] = {
+READERS: Mapping[str, Callable[[Sequence[str]], bool]] = {
     **dict.fromkeys(READING_ANYTHING, lambda _words: True),
     "find": _finds,
     "rg": without("-z", "--hostname-bin", "--pre", "--search-zip"),
@@ -249,7 +249,7 @@ def _as(harmless: Callable[[Sequence[str]], bool]) -> Judge:
     return judge
 
 
-_EDITS: Final = (
+_EDITS = (
     r"(?:(?:\d+|\$|/[^/]*/)(?:,(?:\d+|\$|/[^/]*/))?)?"
     r"(?:[dp]|s(?P<mark>[^\w\s\\])(?:(?!(?P=mark)).)*(?P=mark)(?:(?!(?P=mark)).)*(?P=mark)[gpI\d]*)"
 )
@@ -291,15 +291,13 @@ def _compiles(words: Words) -> Iterable[Word]:
     return _after("-o", words)
 
 
-_TARGETS: Final = """
+_TARGETS = """
 bench build check checks clean compile cov coverage doc docs fmt format integration
 lint package py spec test tests type typecheck types unit validate verify
 """.split()
-_TARGET: Final = rf"(?:[\w-]+:)?(?:{'|'.join(_TARGETS)})\d*(?:[:_./-]\w+)*"
-_TELLING: Final = (
-    r"(?i)deploy|live|migrat|notif|prod|publish|push|release|remote|seed|send|ship|upload"
-)
-_RUNNERS_FLAG: Final = (
+_TARGET = rf"(?:[\w-]+:)?(?:{'|'.join(_TARGETS)})\d*(?:[:_./-]\w+)*"
+_TELLING = r"(?i)deploy|live|migrat|notif|prod|publish|push|release|remote|seed|send|ship|upload"
+_RUNNERS_FLAG = (
     r"-[jkBsirq]?\d*|--(?:jobs|keep-going|silent|quiet|no-print-directory|parallel)(?:=\d+)?"
     r"|-C|-D[\w.-]*(?:=[\w.:-]*)?|--(?:no-daemon|console=plain|stacktrace|info|offline|batch-mode)"
 )
@@ -318,7 +316,7 @@ def _runs_targets(words: Words) -> Iterable[Word]:
     return _after("-C", words)
 
 
-_NUMBER: Final = r"(?:\w+=)?\d*"
+_NUMBER = r"(?:\w+=)?\d*"
 """`4` of `-j 4`, and `V=1`."""
 
 
@@ -332,7 +330,7 @@ def _packages(words: Words) -> Iterable[Word]:
     return ()
 
 
-_NPM_STAYS: Final = without(
+_NPM_STAYS = without(
     *"--script-shell --node-options --prefix --cwd --dir -C --config --userconfig --use".split()
 )
 
@@ -360,7 +358,7 @@ def _awk(words: Words) -> Iterable[Word]:
     return ()
 
 
-_AWK_ACTS: Final = r"system|getline|[|>@]|^-(?!F|v)"
+_AWK_ACTS = r"system|getline|[|>@]|^-(?!F|v)"
 
 
 def _cmake(words: Words) -> Iterable[Word]:
@@ -377,21 +375,21 @@ def _after(option: str, words: Words) -> list[Word]:
 
 # --- git ------------------------------------------------------------------------------------------
 
-_GIT_READS: Final = {
+_GIT_READS = {
     *"""
     blame cat-file check-ignore count-objects describe diff diff-index diff-tree for-each-ref grep
     help log ls-files ls-remote ls-tree merge-base name-rev range-diff reflog rev-list rev-parse
     shortlog show show-ref status var version whatchanged
     """.split()
 }
-_GIT_CHANGES: Final = {
+_GIT_CHANGES = {
     *"add am apply branch checkout cherry-pick clean commit fetch init merge mv pull".split(),
     *"rebase reset restore revert rm stash switch tag".split(),
 }
-_GIT_SENDS_NOTHING: Final = without(
+_GIT_SENDS_NOTHING = without(
     *("--exec", "--upload-pack", "--output", "--ext-diff", "--open-files-in-pager", "-O")
 )
-_GIT_SECOND: Final = {
+_GIT_SECOND = {
     "config": frozenset({"--get", "--get-all", "--get-regexp", "--list", "-l", "get", "list"}),
     "remote": frozenset({"", "-v", "--verbose", "get-url", "show"}),
     "submodule": frozenset({"", "status"}),
@@ -427,19 +425,19 @@ def _git(words: Words) -> Iterable[Word]:
 # --- the tables -----------------------------------------------------------------------------------
 
 
-_CHECKERS: Final = """
+_CHECKERS = """
 autopep8 bandit basedpyright biome black c++ cc clang clang++ clang-format clang-tidy eslint flake8
 g++ gcc gofmt golangci-lint hadolint isort javac jest ld markdownlint mocha mypy phpstan phpunit
 prettier pylint pyright pytest rspec rubocop ruff rustc rustfmt shellcheck shfmt stylelint tsc
 vitest yamllint compileall py_compile unittest
 """
-_MODULES: Final = {*_CHECKERS.split(), "coverage", "json.tool", "pip"}
-_READING_MORE: Final = """
+_MODULES = {*_CHECKERS.split(), "coverage", "json.tool", "pip"}
+_READING_MORE = """
 : [ break column comm continue date df diff du exit expr false file fold free id jq json.tool md5sum
 nproc paste printenv ps realpath readlink seq set sha256sum shasum shift shopt sleep strings
 type uname uptime wait which whoami
 """
-_VERBS: Final = """
+_VERBS = """
 coverage: report,html,xml,json,combine
 bazel: build,test,query,info;--run_under --workspace_status_command
 cargo: build,check,test,clippy,fmt,doc,tree,metadata,clean,bench,nextest;--config
@@ -457,7 +455,7 @@ kubectl oc: get,describe,logs,version,top,explain,cluster-info
 docker podman: ps,images,logs,inspect,version,info,compose ps,compose logs
 """
 """Programs with verbs: those that do no harm, and after a semicolon the options that may."""
-_PROGRAMS: Final = rows_by_name(
+_PROGRAMS = rows_by_name(
     (f"{' '.join(READING_ANYTHING)} {_READING_MORE}", lambda _words: ()),
     *((name, _as(READERS[name])) for name in ("find", "rg", "sort")),
     ("sed", _sed),

@@ -18,7 +18,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 Word: TypeAlias = str | None
 Words: TypeAlias = Sequence[Word]
 
-SHELLS: Final = frozenset("ash bash dash fish ksh sh zsh".split())
+SHELLS = frozenset("ash bash dash fish ksh sh zsh".split())
 
-HOLE: Final = "\ue000"
+HOLE = "\ue000"
 """Stands in a text for what only running it would tell: a word that has one is not known."""
 
-_WRAPPERS: Final = """
+_WRAPPERS = """
 builtin:; chronic:; command:; coproc:; dbus-run-session:; nohup:; setsid:; taskset:
 caffeinate: -t -w; chrt: -T -P -D; doas: -u -C; env: -u --unset -C --chdir -S --split-string
 exec: -a; flock: -w --timeout -E; ionice: -c -n; ltrace: -e -o; nice: -n --adjustment
@@ -42,7 +42,7 @@ parallel: -j --jobs -I -N -a; ssh-agent: -a -t; stdbuf: -i -o -e; strace: -e -o 
 sudo: -u -g -h -p -C -D --user --group --chdir; time: -f -o; watch: -n --interval
 timeout: -k -s --kill-after --signal; xargs: -I -n -P -L -d -a -E -s
 """
-_OPTIONS_WITH_VALUE: Final = {
+_OPTIONS_WITH_VALUE = {
     name.strip(): frozenset(options.split())
     for name, _, options in (
         each.partition(":") for each in _WRAPPERS.replace("\n", ";").split(";") if each
@@ -50,14 +50,14 @@ _OPTIONS_WITH_VALUE: Final = {
 }
 """The programs that run the command after their own options, and which options take a word."""
 
-_OPERAND_FIRST: Final = frozenset({"chrt", "flock", "taskset", "timeout"})
+_OPERAND_FIRST = frozenset({"chrt", "flock", "taskset", "timeout"})
 """Those that take one word of their own before the command."""
 
-ASSIGNED: Final = r"[A-Za-z_]\w*="
-ASSIGNING: Final = frozenset({"doas", "env", "sudo"})
+ASSIGNED = r"[A-Za-z_]\w*="
+ASSIGNING = frozenset({"doas", "env", "sudo"})
 """Those that take `NAME=value` before the command."""
 
-_COMMAND_OPTION: Final = r"-[a-zA-Z]*c[a-zA-Z]*"
+_COMMAND_OPTION = r"-[a-zA-Z]*c[a-zA-Z]*"
 
 
 def name_of(word: Word) -> str:
@@ -113,7 +113,7 @@ def lines_run_by(words: tuple[Word, ...]) -> Iterator[str]:
             yield as_line([None if each and "{}" in each else each for each in rest[:end]])
 
 
-_ACTING: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_ACTING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 
 def _first_known(words: Words) -> str:
@@ -140,8 +140,8 @@ def without(*options: str) -> Callable[[Sequence[str]], bool]:
     return harmless
 
 
-_OF_PROJECT: Final = r"(?:.*/)?(?:node_modules/\.bin|\.?venv/bin)/([\w.-]+)|\./(gradlew|mvnw)"
-_OF_SYSTEM: Final = r"(?:/usr(?:/local)?|/opt/homebrew)?/s?bin/([\w.-]+)"
+_OF_PROJECT = r"(?:.*/)?(?:node_modules/\.bin|\.?venv/bin)/([\w.-]+)|\./(gradlew|mvnw)"
+_OF_SYSTEM = r"(?:/usr(?:/local)?|/opt/homebrew)?/s?bin/([\w.-]+)"
 
 
 def program_of(word: Word) -> str:
@@ -155,23 +155,23 @@ def program_of(word: Word) -> str:
 # --- a line of shell ------------------------------------------------------------------------------
 
 
-COMMAND_CHARACTERS_MAX: Final = 100_000
+COMMAND_CHARACTERS_MAX = 100_000
 """How much of a line is read: no shell takes a longer word, and nobody writes a longer line."""
 
-DEPTH_MAX: Final = 8
+DEPTH_MAX = 8
 """How many shells within shells are looked into."""
 
-COMMANDS_MAX: Final = 100_000
+COMMANDS_MAX = 100_000
 """How many commands of a line are read: functions that call functions may be any number."""
 
-_ESCAPED: Final = r"(?s)\\(?:\n|(.))"
-_ESCAPED_IN_QUOTES: Final = r"\\(?:\n|([\\$`\"]))"
-_ANSI: Final = {"n": "\n", "t": "\t", "'": "'", '"': '"', "\\": "\\"}
-_LETTER: Final = 0xC0
-_PAIRS: Final = {
+_ESCAPED = r"(?s)\\(?:\n|(.))"
+_ESCAPED_IN_QUOTES = r"\\(?:\n|([\\$`\"]))"
+_ANSI = {"n": "\n", "t": "\t", "'": "'", '"': '"', "\\": "\\"}
+_LETTER = 0xC0
+_PAIRS = {
     byte: chr(_LETTER + (byte >> 4)) + chr(_LETTER + (byte & 15)) for byte in range(0x80, 0x100)
 }
-_PAIR: Final = "[\u00c0-\u00cf]{2}"
+_PAIR = "[\u00c0-\u00cf]{2}"
 
 
 class ShellCommand(Struct, frozen=True, kw_only=True):
@@ -253,7 +253,7 @@ def _simple_commands(root: Node) -> Iterator[tuple[tuple[Word, ...], Node | None
             yield from ((each, None) for each in _fed_by_file(node))
 
 
-EVALUATED: Final = (
+EVALUATED = (
     r"(?s)(?:test_command:(?:\[\[.*\s-(?:eq|ne|[gl][et])\s|.*\s-v\s)"
     r"|variable_assignment:.*(?:'[^']*(?:\$\(|`)|\\[`$]|\$')|declaration_command:\w+\s+-\w*[in]"
     r"|unset_command:.*\[|arithmetic_expansion:.*[A-Za-z_]|c_style_for|compound_statement:\(\()"
@@ -368,7 +368,7 @@ def _ansi(node: Node) -> Word:
     return re.sub(_ESCAPED, lambda found: _ANSI.get(found[1] or "", ""), source_of(node)[2:-1])
 
 
-_READERS: Final = {
+_READERS = {
     "word": _plain,
     "number": _plain,
     "raw_string": _raw,

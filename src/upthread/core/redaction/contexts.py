@@ -8,12 +8,10 @@ because code is full of `password = None`, so each rule has a check of the value
 
 from __future__ import annotations
 
-from typing import Final
-
 from upthread.core.redaction import values
 from upthread.core.redaction.values import read_table
 
-RULES: Final = r"""
+RULES = r"""
 # --- configuration and source code --------------------------------------------------------------
 named-secret, looks_random:
     (?i){WORD}[A-Za-z0-9_]{0,16}(?:{NAMES}|: *[^"=\n,(){}]{1,30}= *){OPEN}([^\s"'`\\]{8,}?){QUOTE}
@@ -238,7 +236,7 @@ named-secret, anything:
 # --- all other texts ------------------------------------------------------------------------------
 
 
-_TABLE: Final = r"""
+_TABLE = r"""
 # --- words --------------------------------------------------------------------------------------
 
 WORD = (?:passw(?:or)?d|passwd|passphrase|pwd|secret|token|credentials?|authtok|passwort|kennwort
@@ -575,7 +573,7 @@ env-secret, looks_random:
 
 """
 
-_OTHERS: Final = r"""
+_OTHERS = r"""
 # --- databases, devices and registries ----------------------------------------------------------
 sql-password, is_set:
     (?i)\bpragma (?:re)?key *= *{TEXT}([^\n"']{4,}){TEXT}

@@ -18,29 +18,28 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
-from typing import Final
 
 import re2
 from msgspec import Struct
 
 from upthread.errors import ConfigError
 
-SET_CHARACTERS_MAX: Final = 2200
+SET_CHARACTERS_MAX = 2200
 """Characters of the expressions in one automaton, because their states multiply.
 
 On code, fewer and larger automata take longer; on plain text, more and smaller ones do.
 """
 
-REACH_BYTES: Final = 500
+REACH_BYTES = 500
 """How far from the word that it needs a rule may match, whole lines not counted."""
 
-AUTOMATON_BYTES_MAX: Final = 16 * 1024 * 1024
+AUTOMATON_BYTES_MAX = 16 * 1024 * 1024
 """What one automaton may hold; RE2 throws its states away and goes on when it is full."""
 
-HEXADECIMAL_DIGITS: Final = 2
+HEXADECIMAL_DIGITS = 2
 
-_MANY: Final = re.compile(r"\{\d\d+,?\d*\}")
-_RANGE: Final = re.compile(r"\{(\d),\d+\}")
+_MANY = re.compile(r"\{\d\d+,?\d*\}")
+_RANGE = re.compile(r"\{(\d),\d+\}")
 """Repetitions of which a rough expression counts fewer, because RE2 compiles each of them."""
 
 
@@ -163,20 +162,20 @@ def _words(error: Exception) -> str:
 # --- what a text means, to who reads it -----------------------------------------------------------
 
 
-_MARKS: Final = (b"\\", b"\x1b", b"%", b"&")
+_MARKS = (b"\\", b"\x1b", b"%", b"&")
 """Without one of these bytes nothing is escaped. Most texts have none: each one that is kept comes
 here."""
 
-_COLOUR: Final = r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]|033|e))(?:\[[0-9;:?]{0,32}[A-Za-z]|\(B)"
+_COLOUR = r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]|033|e))(?:\[[0-9;:?]{0,32}[A-Za-z]|\(B)"
 """A control sequence: a colour, the end of one, `erase the line`, which grep writes behind each."""
 
-_OTHER: Final = (
+_OTHER = (
     r"\\{1,8}(?:u00|x)[2-7][0-9a-fA-F]",  # JSON of Go and Gson, and strings of programs
     r"\\{1,8}[/_*.+=!#~:@$&-]",  # JSON of PHP, Markdown, .properties
     r"&(?:amp|quot|apos|lt|gt|#[3-9][0-9]|#1[01][0-9]|#[xX][2-7][0-9a-fA-F]);",
     "%[2-7][0-9a-fA-F]",
 )
-_ENTITIES: Final = {b"amp": b"&", b"quot": b'"', b"apos": b"'", b"lt": b"<", b"gt": b">"}
+_ENTITIES = {b"amp": b"&", b"quot": b'"', b"apos": b"'", b"lt": b"<", b"gt": b">"}
 
 
 class AsRead(Struct, frozen=True, kw_only=True):

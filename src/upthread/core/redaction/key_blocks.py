@@ -17,39 +17,39 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
 Spans: TypeAlias = Iterator[tuple[int, int]]
 
-KEY_LINES_MAX: Final = 1024
+KEY_LINES_MAX = 1024
 """A key of 16,384 bits has 200 lines."""
 
-STRANGE_LINES_MAX: Final = 6
+STRANGE_LINES_MAX = 6
 """So many lines in a row that are no key's may stand within one: headers, blanks, separators."""
 
-RUN_BYTES_MIN: Final = 24
-WRAPPED_RUN_BYTES_MIN: Final = 6
+RUN_BYTES_MIN = 24
+WRAPPED_RUN_BYTES_MIN = 6
 """Of a line right below the beginning of a key, where hardly ever a word stands alone."""
 
-LONG_RUN_BYTES: Final = 40
+LONG_RUN_BYTES = 40
 """A run of so many needs no digit in it to be a key's."""
 
-MIDDLE_LINES_MIN: Final = 3
-GUTTERS_ALIKE_FROM: Final = 2
+MIDDLE_LINES_MIN = 3
+GUTTERS_ALIKE_FROM = 2
 """The gutter of the first line may be written down already: text comes in pieces."""
 
-DISTINCT_MIN: Final = 24
+DISTINCT_MIN = 24
 """A line by chance has some forty different characters."""
 
-KEY_WIDTHS: Final = frozenset({64, 70})
+KEY_WIDTHS = frozenset({64, 70})
 """Of PEM and of OpenSSH; PuTTY's and OpenPGP's are 64, too."""
 
-TAGS_MAX: Final = 4
-TAG_BYTES_MAX: Final = 12
+TAGS_MAX = 4
+TAG_BYTES_MAX = 12
 
-KEY_BLOCK: Final = (
+KEY_BLOCK = (
     r"(?:BEGIN|END)(?:[ +]|%20)(?:[A-Z0-9 +]|%20)*PRIVATE(?:[ +]|%20)KEY"
     r"|PuTTY-User-Key-File-|Private-Lines:|Private-MAC:"
     r"|b3BlbnNzaC1rZXktdjE|MHcCAQEE|MIGkAgEBBD|MIHcAgEBBE|CAQAwBQYDK2V"
@@ -57,23 +57,23 @@ KEY_BLOCK: Final = (
 )
 """What a text has that holds one, as an expression of RE2: where it is not found, nothing is."""
 
-KEY_BODY: Final = r"[A-Za-z0-9+/]{64}"
+KEY_BODY = r"[A-Za-z0-9+/]{64}"
 """The same for the middle of one."""
 
-_BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=%\\"
-_BEHIND: Final = b" \t\r\"'`,;|\\+)]}.*$" + bytes(range(0x80, 0x100))
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=%\\"
+_BEHIND = b" \t\r\"'`,;|\\+)]}.*$" + bytes(range(0x80, 0x100))
 """What may follow a line's run: quotes, joints of source code, frames, an ellipsis."""
 
-_BETWEEN: Final = rb"\r?\n|\r|\\{1,16}(?:[nr]|u000[aAdD])|%0[AaDd]|&#(?:1[03]|x[aAdD]);|<br ?/?>"
+_BETWEEN = rb"\r?\n|\r|\\{1,16}(?:[nr]|u000[aAdD])|%0[AaDd]|&#(?:1[03]|x[aAdD]);|<br ?/?>"
 """From one line to the next: in a file, in JSON at any depth, in a URL, in HTML."""
 
-_PAINT: Final = rb"(?:\x1b|\\{1,4}(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,16}[A-Za-z]"
-_KINDS: Final = (string.ascii_uppercase.encode(), string.ascii_lowercase.encode(), b"0123456789")
-_NUMBER: Final = rb" *[0-9]+"
-_RUN: Final = re.compile(rb"[A-Za-z0-9+/=%\\]+")
-_SPACE: Final = rb"(?:[ +]|%20)"
-_LABEL: Final = rb"(?:[A-Z0-9 +]|%20){0,60}?PRIVATE" + _SPACE + rb"KEY(?:" + _SPACE + rb"BLOCK)?"
-_FIRST_LINE: Final = (
+_PAINT = rb"(?:\x1b|\\{1,4}(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,16}[A-Za-z]"
+_KINDS = (string.ascii_uppercase.encode(), string.ascii_lowercase.encode(), b"0123456789")
+_NUMBER = rb" *[0-9]+"
+_RUN = re.compile(rb"[A-Za-z0-9+/=%\\]+")
+_SPACE = rb"(?:[ +]|%20)"
+_LABEL = rb"(?:[A-Z0-9 +]|%20){0,60}?PRIVATE" + _SPACE + rb"KEY(?:" + _SPACE + rb"BLOCK)?"
+_FIRST_LINE = (
     rb"(?:b3BlbnNzaC1rZXktdjE"  # openssh-key-v1
     rb"|MII[A-Z][A-Za-z0-9+/]{2}(?:IBAAK[BC]|IBADANBgkqhkiG9w0BAQEF)"  # RSA, PKCS 1 and 8; DSA
     rb"|MIIB[uv][A-Za-z0-9+/]IBAAKB"
@@ -83,14 +83,14 @@ _FIRST_LINE: Final = (
     rb"|MI[A-Z][A-Za-z0-9+/]{1,6}BgkqhkiG9w0BBQ)"  # PKCS 8, encrypted
     rb"[A-Za-z0-9+/=]{8}"
 )
-_FOLDED: Final = (
+_FOLDED = (
     rb"(?: {1,4}[A-Za-z0-9+/]{24,}={0,2})+"
     rb"(?: {1,4}[A-Za-z0-9+/]{1,23}(?:={1,2}|(?=\s*(?:-----END|\Z))))?"
 )
 """A key's lines put into one, as agents do that make a title of a prompt."""
 
-_END: Final = rb"-{0,5} ?END" + _SPACE + _LABEL + rb" ?-{0,5}|Private-MAC: ?[0-9a-f]{1,128}"
-_MARKER: Final = (
+_END = rb"-{0,5} ?END" + _SPACE + _LABEL + rb" ?-{0,5}|Private-MAC: ?[0-9a-f]{1,128}"
+_MARKER = (
     rb"(?P<begin>-{4,5} ?BEGIN" + _SPACE + _LABEL + rb" ?-{0,5}"
     rb"|PuTTY-User-Key-File-[0-9]:[^\r\n\\]{0,80})"
     rb"|(?P<end>" + _END + rb")"

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
@@ -30,30 +30,30 @@ if TYPE_CHECKING:  # loaded for the first text that may hold a secret
     from upthread.core.redaction.rules import Rule
     from upthread.core.redaction.values import Check
 
-PASSES_MAX: Final = 8
+PASSES_MAX = 8
 """A secret may stand right behind another one; a line with more of them in a row goes whole."""
 
-SHORTEST_CHARACTERS: Final = 8
+SHORTEST_CHARACTERS = 8
 """No shipped rule matches less, its context counted."""
 
-NAMED_BYTES_MIN: Final = 6
+NAMED_BYTES_MIN = 6
 """A shorter value is no secret, whatever its name: it could be guessed from its digest."""
 
-NAME_CHARACTERS_MAX: Final = 64
+NAME_CHARACTERS_MAX = 64
 """Longer names of members are judged each time anew: what is remembered stays small."""
 
-DIGEST_CHARACTERS: Final = 64
+DIGEST_CHARACTERS = 64
 
-_HARMLESS: Final = re.compile(
+_HARMLESS = re.compile(
     r"[a-z_]{1,20}|[0-9.]{1,12}|[0-9a-f]{1,17}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 )
 """A word, a version or an id that no shipped rule matches: most hooks record nothing else."""
 
-_LINE: Final = "line"
-_WITHOUT_HEXADECIMAL: Final = dict.fromkeys(map(ord, "0123456789abcdef"))
-_NOWHERE: Final = (1 << 62, 1 << 62)
-_CONTINUATION_BYTES_MAX: Final = 3
-_BLANKS: Final = bytes(range(0x21))
+_LINE = "line"
+_WITHOUT_HEXADECIMAL = dict.fromkeys(map(ord, "0123456789abcdef"))
+_NOWHERE = (1 << 62, 1 << 62)
+_CONTINUATION_BYTES_MAX = 3
+_BLANKS = bytes(range(0x21))
 
 
 class Span(NamedTuple):
@@ -301,7 +301,7 @@ def _check_of(name: str) -> Check | None:
     return looks_random if weak.is_whole(content) else None
 
 
-_check_under: Final = functools.lru_cache(maxsize=1024)(_check_of)
+_check_under = functools.lru_cache(maxsize=1024)(_check_of)
 """The same, remembered: agents call the same tools with the same members all day."""
 
 

@@ -22,7 +22,7 @@ import re
 import string
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, pairwise, permutations
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -41,30 +41,30 @@ from upthread.core.redaction.values import (
 )
 from upthread.errors import ConfigError
 
-BYTES_MIN: Final = 20
-BYTES_MAX: Final = 200
+BYTES_MIN = 20
+BYTES_MAX = 200
 """Longer words are images, signatures or encrypted reasoning."""
 
-SIGNED_BYTES_MIN: Final = 10
+SIGNED_BYTES_MIN = 10
 """For a word with a sign, for example `!` or `#`, because passwords contain signs."""
 
-LABELLED_BYTES_MIN: Final = 8
+LABELLED_BYTES_MIN = 8
 
-SWITCHES_MIN: Final = 0.4
+SWITCHES_MIN = 0.4
 """How often the kind of character changes, per byte. In a random word the rate is about 0.6."""
 
-PUNCTUATION_MAX: Final = 0.4
-LETTER_RUNS_MAX: Final = 0.5
+PUNCTUATION_MAX = 0.4
+LETTER_RUNS_MAX = 0.5
 """The largest part of a random word that may be punctuation, or letters as in written words."""
 
-NAME_BYTES_MAX: Final = 40
-LABEL_REACH_BYTES: Final = 160
-LABELLED_BYTES_MAX: Final = 64
-BLOCK_LINE_BYTES_MIN: Final = 40
-GUTTER_BYTES_MAX: Final = 12
+NAME_BYTES_MAX = 40
+LABEL_REACH_BYTES = 160
+LABELLED_BYTES_MAX = 64
+BLOCK_LINE_BYTES_MIN = 40
+GUTTER_BYTES_MAX = 12
 
-_CHARACTER: Final = r"[A-Za-z0-9+/_~.%!#^*?@&$-]"
-MIXED_WORD: Final = (
+_CHARACTER = r"[A-Za-z0-9+/_~.%!#^*?@&$-]"
+MIXED_WORD = (
     "|".join(
         f"{one}{_CHARACTER}*{two}{_CHARACTER}*{three}"
         for one, two, three in permutations(("[A-Z]", "[a-z]", "[0-9]"))
@@ -73,7 +73,7 @@ MIXED_WORD: Final = (
 )
 """An expression of RE2 that every text with a random word matches, so other texts are skipped."""
 
-LABEL: Final = (
+LABEL = (
     r"passw|passphrase|(?:\b|_)pass\b|pwd|(?:\b|_)pw\b|secret|token|credential|creds\b|\bpsk\b"
     r"|\beap\b|identify|auth\b|authtok|mot de passe|contrase|kennwort|passwort|senha|wachtwoord"
     r"|(?:\b|_)pat\b|(?:api|access|private|license)[ _-]?key|\bpin\b|\bclave\b|zugangsdaten"
@@ -84,13 +84,13 @@ LABEL: Final = (
 )
 """A label of a secret. Other words may stand between both, for example `the password is …`."""
 
-_KINDS: Final = bytes.maketrans(
+_KINDS = bytes.maketrans(
     f"{string.ascii_uppercase}{string.ascii_lowercase}{string.digits}{string.punctuation}".encode(),
     b"U" * 26 + b"l" * 26 + b"d" * 10 + b"p" * len(string.punctuation),
 )
-_SIGNS: Final = b"!#%^*?@&$"
-_LETTER_RUN: Final = rb"[A-Z][a-z]{2,}|[a-z]{4,}|[A-Z]{6,}"
-_CHOSEN_PASSWORD: Final = (
+_SIGNS = b"!#%^*?@&$"
+_LETTER_RUN = rb"[A-Z][a-z]{2,}|[a-z]{4,}|[A-Z]{6,}"
+_CHOSEN_PASSWORD = (
     rb"(?=.*[A-Za-z\x80-\xff]{3})(?:(?=.*[0-9].*[0-9])(?=.*[!#%^*@&?+$])"
     rb"|(?=.*[A-Z\x80-\xff])(?=.*[a-z\x80-\xff]{3})(?=.*[0-9])(?=.+[!#%^*@&?+$~=]"
     rb"|.+[_./:-].*[0-9]{2,}[a-z]?\Z|.+-.*_|.+\..*_|.+/.*/.*[0-9]\Z))"
@@ -98,7 +98,7 @@ _CHOSEN_PASSWORD: Final = (
 )
 """A password that a person chose, for example `LanternWalnut576@un` or `Maple-Stairs_19`."""
 
-_ORDINARY: Final = (
+_ORDINARY = (
     rb"(?:[a-z]{2,}[_-])+0?[0-9A-Za-z]+|(?:[A-Z][A-Za-z]+[0-9]?-)+-?[a-z0-9]+"  # `toolu_01…`
     rb"|.*[.][a-z]{2,4}|[A-Z]{1,4}(?:_[A-Za-z0-9]{1,14})+|[\w/-]+[.]\w+:[0-9]+"  # files, macros
     rb"|[A-Za-z]+:[0-9]+|(?:[a-z_.-]+|[A-Z_]+)=.{0,8}|[A-Za-z_.-]+=[0-9.]+|ChaCha20-.*|.*EXAMPLE.*"
@@ -115,31 +115,31 @@ _ORDINARY: Final = (
     rb"|.*/[\w.-]+#[0-9]+|[a-z_-]+#[0-9]+|.*[0-9]{12}:.*"  # issues, ARNs
     rb"|[\w./-]*@[0-9]+[.][0-9].*|.*@[\w-]+(?:\.[a-z]+)+(?:[:/].*)?|.*-(?:v[0-9.]+|[0-9]+[.][0-9.]+)"
 )
-_PUBLIC_NAME: Final = (
+_PUBLIC_NAME = (
     rb"(?i)(?:id|cursor|hash|sum|digest|integrity|etag|sha-?[0-9]*|md5|fingerprint|pub"
     rb"|public[\w-]*|signature|thumbprint|h1|url|path|file|href|src|base64|bytes|version)"
     rb"[\"']?[ \t]*[:=,][ \t]*b?[\"']?\Z"
 )
-_BASE64_LINE: Final = rb"[A-Za-z0-9+/=]{40,}"
+_BASE64_LINE = rb"[A-Za-z0-9+/=]{40,}"
 
-_ESCAPE: Final = rb"\\(?:[nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})|\x1b?\[[0-9;]{1,12}m|"
+_ESCAPE = rb"\\(?:[nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})|\x1b?\[[0-9;]{1,12}m|"
 """An escape is a match of its own, because otherwise its letters would belong to the next word."""
 
-_BEFORE: Final = b" \t\r\n\"'`=>({[|,:"
-_AFTER: Final = b" \t\r\n\"'`<)}]|,;\\&"
-_BARE_WORD: Final = _ESCAPE + rb"(" + _CHARACTER.encode() + rb"{10,}={0,2})"
-_QUOTED_WORD: Final = rb"[\"']([^\s\"'`()\[\],:\\<>]{12,64})\\?[\"']"
-_LABELLED_CHARACTER: Final = rb"(?:[^\x00-\x20\"'`(){},;<>|\\\[\]\x7f-\xff]|[\xc3-\xdf][\x80-\xbf])"
-_LABELLED_WORD: Final = (
+_BEFORE = b" \t\r\n\"'`=>({[|,:"
+_AFTER = b" \t\r\n\"'`<)}]|,;\\&"
+_BARE_WORD = _ESCAPE + rb"(" + _CHARACTER.encode() + rb"{10,}={0,2})"
+_QUOTED_WORD = rb"[\"']([^\s\"'`()\[\],:\\<>]{12,64})\\?[\"']"
+_LABELLED_CHARACTER = rb"(?:[^\x00-\x20\"'`(){},;<>|\\\[\]\x7f-\xff]|[\xc3-\xdf][\x80-\xbf])"
+_LABELLED_WORD = (
     _ESCAPE + rb"(?:(?<=\\[nrt])|(?<=\\x[0-9a-fA-F]{2})|(?<=\\u[0-9a-fA-F]{4})|(?<=[0-9;[]m)"
     rb"|(?<![\w!#%^*@&?+$~./:-]))(?:[\w.-]{0,40}[=:]+)?(?=\S*[0-9])("
     + _LABELLED_CHARACTER
     + rb"{8,})"
 )
-_REACH: Final = re.compile(rb"[^\n]*(?:\n[^\w\n]*){0,2}[^\n]*")
+_REACH = re.compile(rb"[^\n]*(?:\n[^\w\n]*){0,2}[^\n]*")
 """The rest of a label's line, and the next line that is not blank."""
 
-_URL_SEGMENT: Final = rb"[^/]+"
+_URL_SEGMENT = rb"[^/]+"
 
 
 def random_words(content: bytes) -> Spans:
@@ -262,23 +262,21 @@ def _is_in_block(content: bytes, start: int, end: int) -> bool:
 # such as `password`. The table ends at the first line that has another number of cells.
 
 
-LINE_BYTES_MAX: Final = 4096
+LINE_BYTES_MAX = 4096
 
-_NAME: Final = rf"(?i)[\w. -]*(?:{WORDS['WORD']}|(?:\b|_)(?:pass|pin|pw|psk))"
-SECRET_COLUMN: Final = (
-    rf"{_NAME}[\"' ]*(?:[,;|\t]|  )|(?:[,;|\t]|  )[\"' ]*{_NAME}[\"' \r|]*(?:\n|$)"
-)
+_NAME = rf"(?i)[\w. -]*(?:{WORDS['WORD']}|(?:\b|_)(?:pass|pin|pw|psk))"
+SECRET_COLUMN = rf"{_NAME}[\"' ]*(?:[,;|\t]|  )|(?:[,;|\t]|  )[\"' ]*{_NAME}[\"' \r|]*(?:\n|$)"
 """An expression of RE2 that every text with such a column matches, so other texts are skipped."""
 
-_SECRET_NAME: Final = _NAME.encode()
-_HEAD: Final = rb"[ \t|\"']*\w[\w .\"'-]*(?:[,;|\t][\w .\"'-]*)+\r?"
-_SEPARATOR: Final = rb"[,;|]"
-_GAP: Final = rb"  ( *)"
+_SECRET_NAME = _NAME.encode()
+_HEAD = rb"[ \t|\"']*\w[\w .\"'-]*(?:[,;|\t][\w .\"'-]*)+\r?"
+_SEPARATOR = rb"[,;|]"
+_GAP = rb"  ( *)"
 """Blanks between two columns, as PowerShell and `kubectl get` align them; read as a tab."""
 
-_QUOTED: Final = rb"\"[^\"]*\""
-_RULE: Final = rb"[\s|+:=-]*"
-_AROUND: Final = b" \t\r\"'`"
+_QUOTED = rb"\"[^\"]*\""
+_RULE = rb"[\s|+:=-]*"
+_AROUND = b" \t\r\"'`"
 
 
 def column_secrets(content: bytes) -> Spans:
@@ -335,7 +333,7 @@ def _cells(line: bytes, separator: bytes) -> list[tuple[int, int]]:
 # --- the families ---------------------------------------------------------------------------------
 
 
-FORMS: Final = read_forms(r"""
+FORMS = read_forms(r"""
 # Clouds and their infrastructure
 aws-access-key \b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b
 google-api-key \bAIza[0-9A-Za-z_-]{35}
@@ -435,9 +433,9 @@ jwt \beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-
 
 Find: TypeAlias = Callable[[bytes], Spans]
 
-_FAMILY: Final = re.compile(r"[a-z0-9-]{1,40}")
+_FAMILY = re.compile(r"[a-z0-9-]{1,40}")
 
-_GROUP: Final = re.compile(r"(?<!\\)(?:\\\\)*\((?!\?)")
+_GROUP = re.compile(r"(?<!\\)(?:\\\\)*\((?!\?)")
 """A group that is counted, looked for: to compile all expressions for it takes too long."""
 
 
@@ -469,7 +467,7 @@ def painted(pattern: str) -> str:
     return rf"{flags}(?:\b|\\[nrt]|\[[0-9;]{{1,12}}m){secret}"
 
 
-RULES: Final = (
+RULES = (
     *(Rule(family=family, pattern=painted(form), check=is_no_example) for family, form in FORMS),
     Rule(family="private-key", pattern=KEY_BLOCK, check=anything, find=key_blocks),
     Rule(family="private-key", pattern=KEY_BODY, check=anything, find=key_middles),
@@ -499,8 +497,8 @@ def rules_of(patterns: Mapping[str, str]) -> tuple[Rule, ...]:
     )
 
 
-SECRET_NAME: Final = rf"(?i)(?:^|.*[^a-z]|.*[a-z]){WORDS['WORD']}$"
+SECRET_NAME = rf"(?i)(?:^|.*[^a-z]|.*[a-z]){WORDS['WORD']}$"
 """A member's name in JSON whose value is a secret when it looks random."""
 
-STRONG_NAME: Final = rf"(?i)(?:^|.*[_.-]){WORDS['STRONG_WORD']}$"
+STRONG_NAME = rf"(?i)(?:^|.*[_.-]){WORDS['STRONG_WORD']}$"
 """A member's name in JSON whose value is a secret unless it is a template or a dummy."""

@@ -9,7 +9,7 @@ one then gives what redacting them whole would have, as is done for what an agen
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from upthread.core.redaction.contexts import WORDS
 from upthread.core.redaction.expressions import as_read
@@ -20,20 +20,20 @@ from upthread.core.text import PARAGRAPH
 if TYPE_CHECKING:
     from upthread.core.redaction.redactor import Redactor
 
-HELD_CHARACTERS_MAX: Final = 24 * 1024
+HELD_CHARACTERS_MAX = 24 * 1024
 """What is held back at most; a longer secret may be cut in two. The longest key behind gutters."""
 
-LINE_ENDS_LOOKED_AT: Final = 200
+LINE_ENDS_LOOKED_AT = 200
 """The end of a line tells what the next one is about."""
 
-_BEGIN: Final = re.compile(
+_BEGIN = re.compile(
     r"-----?(?: ?BEGIN(?:[A-Z0-9 +%]{0,60}PRIVATE|[A-Z0-9 +%]{0,60}\Z))"
     r"|PuTTY-User-Key-File-|Private-Lines:"
 )
-_END: Final = re.compile(
+_END = re.compile(
     r"(?:-----END[A-Z0-9 +%]{0,60}KEY(?: BLOCK)?-----|Private-MAC: ?[0-9a-f]{1,128})\s"
 )
-_ANNOUNCING: Final = re.compile(
+_ANNOUNCING = re.compile(
     rf"{LABEL}|{WORDS['NEED'][4:]}|(?:^|[^\w ]) ?[$#%>] |\bPS |\bmot\b|[^\x00-\x7f]|[{{(]"
     r"|creds|key|auth|echo|\b(?:use|nimm|usa|utilise|create|alter|grant|setx?|env|[a-z]?[0-9]+ L)\b"
     r"|\b(?:docker|az|oc|cf|doctl)\b|mongo|ldap|sqlcmd|sshpass|zip\b|plink|pscp|clickhouse|identif"
@@ -42,7 +42,7 @@ _ANNOUNCING: Final = re.compile(
 )
 """A line with a secret has one of these words, so that the line is held back whole."""
 
-_ANNOUNCING_THE_NEXT: Final = re.compile(
+_ANNOUNCING_THE_NEXT = re.compile(
     r"(?:(?:passw(?:or)?d|passwd|pass|pwd|passphrase|secrets?|tokens?|credentials?|key(?:-data)?)"
     r"(?:\\*[\"'`])?(?:[ \t]*:[ \t]*[|>]?[+-]?)?|\blogin[ \t]+\S+)[ \t]*,?[ \t]*\r?\Z"
     r"|\bey[IJK][\w.-]{10,}\\?\r?\Z"
@@ -51,9 +51,9 @@ _ANNOUNCING_THE_NEXT: Final = re.compile(
 )
 """The end of a line that says what the next one holds, or that the next one continues."""
 
-_LABEL: Final = re.compile(LABEL, re.IGNORECASE)
+_LABEL = re.compile(LABEL, re.IGNORECASE)
 
-_BLANK: Final = re.compile(r"[ \t\r\n]")
+_BLANK = re.compile(r"[ \t\r\n]")
 """Not the other blanks of Unicode, because the rules do not take them for the end of a word."""
 
 

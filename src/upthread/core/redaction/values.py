@@ -24,18 +24,18 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 Check: TypeAlias = Callable[[bytes], bool]
 """Whether a value can be a secret."""
 
-RULE_INDENT: Final = 4
+RULE_INDENT = 4
 
-_WORD: Final = re.compile(r"\{([A-Z_]+)\}")
-_LABELLED: Final = re.compile(r"(?:^|[^|])\{(?:WORD|STRONG|PASSWORD|FLAG|ENVIRONMENT)\}(?:[^|]|$)")
+_WORD = re.compile(r"\{([A-Z_]+)\}")
+_LABELLED = re.compile(r"(?:^|[^|])\{(?:WORD|STRONG|PASSWORD|FLAG|ENVIRONMENT)\}(?:[^|]|$)")
 """A rule that no text without such a word can match; other rules have it as an alternative."""
 
-_BLANK: Final = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|( )")
+_BLANK = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|( )")
 """A blank, or what a blank would be within: an escape or a bracket."""
 
 
@@ -104,41 +104,41 @@ def _expanded(expression: str, words: Mapping[str, str]) -> str:
 # --- whether a value can be a secret: no name, no template, no word of a language -----------------
 
 
-RANDOM_BITS_MIN: Final = 3.0
+RANDOM_BITS_MIN = 3.0
 """Shannon entropy, in bits a character, that a value beside a context word must have."""
 
-TEXT_BYTES_MIN: Final = 8
-JUDGED_BYTES_MAX: Final = 512
+TEXT_BYTES_MIN = 8
+JUDGED_BYTES_MAX = 512
 """How much of a value is looked at to see whether it is random."""
 
-SAID_BYTES_MIN: Final = 6
+SAID_BYTES_MIN = 6
 
-_SMALL_LETTERS: Final = rb"[a-z -]{12,64}"
-_RARE_PAIR: Final = (
+_SMALL_LETTERS = rb"[a-z -]{12,64}"
+_RARE_PAIR = (
     rb"(?=a[oq]|b[fgkqvwxz]|c[bjqvwxz]|d[hkqwxz]|f[bghjkmqvwxz]|g[bdjkpqvwxz]|h[bcfghjkpqvwxz]"
     rb"|i[huwy]|j[^aeious]|k[hjmqrvxz]|l[hjqwxz]|m[fghjqrvwxz]|n[xz]|o[hq]|p[jqvxz]|q[^lrsu]"
     rb"|r[jqxz]|s[bjrxz]|t[jkqx]|u[hjqwyz]|v[^aceimoy]|w[bcfgjkmpqtuvwxyz]|x[bdfgjknqruvwxz]"
     rb"|y[dhjkquvxy]|z[^aeiouy])[a-z](?=[a-z])"
 )
-RARE_PAIRS_MIN: Final = 2
+RARE_PAIRS_MIN = 2
 """In letters that form no words; of 16 random ones, 96 in 100 have two pairs that words lack."""
 
-DISTINCT_MIN: Final = 7
+DISTINCT_MIN = 7
 """How many letters, or words, differ where all are random."""
 
-_COMMON_WORD: Final = (
+_COMMON_WORD = (
     rb"\b(?:the|and|for|with|from|are|was|were|not|but|has|have|had|its|into|than|each|them"
     rb"|their)\b"
 )
 """A word that a sentence has and the list of BIP 39 lacks."""
 
-_DUMMIES: Final = frozenset(
+_DUMMIES = frozenset(
     b"password passwd pass passphrase pwd pw secret token key apikey api_key example changeme "
     b"password1 abc123 none null nil true false undefined redacted hidden masked string text "
     b"default optional username options option flag argument parameter value values required "
     b"prompt input number boolean object incomplete different invalid incorrect asks".split()
 )
-_TEMPLATE_STARTS: Final = (
+_TEMPLATE_STARTS = (
     b"$",
     b"{",
     b"<",
@@ -151,18 +151,18 @@ _TEMPLATE_STARTS: Final = (
     b"your",
 )
 
-_CAPITALS: Final = rb"[A-Z_]+"
-_ADDRESS: Final = (
+_CAPITALS = rb"[A-Z_]+"
+_ADDRESS = (
     rb"(?s)arn:.*|/?[A-Za-z_][A-Za-z_]*[0-9]{0,4}(?:\??[./][A-Za-z_]+[0-9]{0,4}[A-Za-z_]*)+"
     rb"|(?:[a-z_][a-z0-9_]*\.)+[A-Z][A-Za-z0-9_]*"
 )
 """What code and configuration name things by: `messages_1.Messages`, `a/path/to`, an ARN."""
 
-_NAMES_ONE: Final = (
+_NAMES_ONE = (
     rb"(?i)(?:pass|secret|token|key)[\w-]*[\"']?[ \t]*[:=][ \t]*[^\s]{6}|://[^/\s:@]+:[^/\s@]+@"
 )
 
-_NAME: Final = (
+_NAME = (
     rb"(?s)[A-Za-z_]+[0-9]?"
     rb"|(?:u?int|float|sha|md|utf|base|aes|rsa|hmac|arg|param|test|user|bytes|string)-?[0-9]{1,3}"
     rb"|[A-Za-z_]\w*(?:(?:\??\.|::|->)[A-Za-z_]\w*)+"
@@ -170,12 +170,12 @@ _NAME: Final = (
 )
 
 
-_YEAR: Final = rb"[A-Za-z](?:19|20)[0-9]{2}[^A-Za-z]?\Z|[a-z]{2}[.][A-Z][a-z]{2,}_?[0-9]+\Z"
+_YEAR = rb"[A-Za-z](?:19|20)[0-9]{2}[^A-Za-z]?\Z|[a-z]{2}[.][A-Z][a-z]{2,}_?[0-9]+\Z"
 """Behind a word a year is a password's: names have numbers of one or two digits."""
 
 
-_SAID_MIX: Final = rb"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])(?=.*[_-]).*|[A-Za-z]{5,}[0-9]"
-_SAID_NAME: Final = (
+_SAID_MIX = rb"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])(?=.*[_-]).*|[A-Za-z]{5,}[0-9]"
+_SAID_NAME = (
     rb"(?i)(?-i:[A-Z-]+[0-9]+|[a-z]+(?:-[a-z]+)*-[0-9]{1,2}|[a-z0-9]+(?:_[a-z0-9]+)+)|0x.*"
     rb"|.*password[0-9]?|v?[0-9]+(?:[.-]?[a-z]+|\.[0-9.]+)*|(?:.*[_.-])?(?:b|base|utf|sha|md|aes|rsa"
     rb"|o?auth|ed|curve|argon|ipv|https?|pkcs|rfc|py|python|uint|int)-?[0-9]{1,5}(?:[^0-9].*)?"
@@ -186,7 +186,7 @@ _SAID_NAME: Final = (
 """What a sentence about passwords names: a standard, a version, a number of days, a file."""
 
 
-_CHOSEN: Final = rb"(?=[^A-Za-z\xc3-\xdf]*(?:[A-Za-z]|[\xc3-\xdf]))[A-\xff .-]*[^A-\xff .-]"
+_CHOSEN = rb"(?=[^A-Za-z\xc3-\xdf]*(?:[A-Za-z]|[\xc3-\xdf]))[A-\xff .-]*[^A-\xff .-]"
 """A letter, and a digit or a sign."""
 
 
@@ -313,13 +313,13 @@ def entropy_bits(value: bytes) -> float:
 # --- placeholders ---------------------------------------------------------------------------------
 
 
-DIGEST_BYTES: Final = 4
-BY_LOOKS: Final = "secret-by-looks"
+DIGEST_BYTES = 4
+BY_LOOKS = "secret-by-looks"
 """The family of random words, which no name and no form tells."""
 
-PLACEHOLDER: Final = r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{8}\]"
+PLACEHOLDER = r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{8}\]"
 
-_COMPILED: Final = PLACEHOLDER
+_COMPILED = PLACEHOLDER
 
 
 def placeholder(family: str, secret: bytes, key: bytes) -> bytes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -20,15 +20,15 @@ from upthread.core.shell.call_commands import CHANGING, EXECUTE, OTHER, STRICTNE
 
 Sandbox: TypeAlias = Literal["", "read-only", "workspace-write"]
 
-ANY: Final = "*"
-BASH: Final = "bash"
-READ: Final = "read"
-EDITING: Final = ("edit", "write")
-BEYOND: Final = "external_directory"
-EDIT_BEYOND: Final = "external_edit"
+ANY = "*"
+BASH = "bash"
+READ = "read"
+EDITING = ("edit", "write")
+BEYOND = "external_directory"
+EDIT_BEYOND = "external_edit"
 """What a call is as well that reaches out of the working tree, or changes something there."""
 
-KINDS_OF_TOOLS: Final = rows_by_name(
+KINDS_OF_TOOLS = rows_by_name(
     (BASH, EXECUTE),
     (READ, "read"),
     (" ".join(EDITING), "edit"),
@@ -39,7 +39,7 @@ KINDS_OF_TOOLS: Final = rows_by_name(
 )
 """ACP's kind of each tool by the name it has in all files here, which is OpenCode's."""
 
-_ALIKE: Final = {
+_ALIKE = {
     **{name: (name,) for name in KINDS_OF_TOOLS},
     **rows_by_name(
         ("execcommand killbash killshell localshell monitor powershell shell writestdin", (BASH,)),
@@ -112,15 +112,15 @@ def denying(*tools: str, said: tuple[str, ...] = ()) -> RoleLimits:
     return RoleLimits(lists=(tuple(ToolRule(tool=name, word="deny") for name in tools),), said=said)
 
 
-NO_LIMITS: Final = RoleLimits()
+NO_LIMITS = RoleLimits()
 
 (_NO_EDITS,) = denying(*EDITING).lists
-_SANDBOXED: Final = {
+_SANDBOXED = {
     "": (),
     "read-only": _NO_EDITS,
     "workspace-write": (),
 }
-_UNSANDBOXED: Final = {
+_UNSANDBOXED = {
     "": (),
     "read-only": (*_NO_EDITS, ToolRule(tool=BASH, word="deny")),
     "workspace-write": (ToolRule(tool=EDIT_BEYOND, word="deny"),),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct, structs
@@ -172,7 +172,7 @@ def _split_front_matter(text: str, source: str) -> tuple[str, str]:
     raise ConfigError(f"{source}: the front matter is not closed", hint="end it with a line ---")
 
 
-_PLAIN_LINE: Final = r"([a-z][a-z_]{0,63}): +([A-Za-z0-9](?:[A-Za-z0-9 ,.;/()_'-]*[A-Za-z0-9.)])?)"
+_PLAIN_LINE = r"([a-z][a-z_]{0,63}): +([A-Za-z0-9](?:[A-Za-z0-9 ,.;/()_'-]*[A-Za-z0-9.)])?)"
 """A name and a text in which no sign is YAML's, on a line of its own."""
 
 
@@ -222,16 +222,14 @@ def _mapping(front_matter: str, source: str) -> Mapping[str, object]:
 # --- TOML from strangers --------------------------------------------------------------------------
 
 
-KEY_PARTS_MAX: Final = 32
+KEY_PARTS_MAX = 32
 """How many parts a dotted key may have. Ours have four."""
 
-_PART: Final = r"""(?:"[^"\n]*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
-_LONG_KEY: Final = re.compile(
+_PART = r"""(?:"[^"\n]*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
+_LONG_KEY = re.compile(
     rf"(?m)^[ \t]*\[{{0,2}}[ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{KEY_PARTS_MAX}}}"
 )
-_LONG_KEY_WITHIN: Final = re.compile(
-    rf"[{{,][ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{KEY_PARTS_MAX}}}"
-)
+_LONG_KEY_WITHIN = re.compile(rf"[{{,][ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{KEY_PARTS_MAX}}}")
 
 
 def read_toml(text: str) -> dict[str, Any]:
@@ -255,18 +253,18 @@ def read_toml(text: str) -> dict[str, Any]:
 # passed over.
 
 
-CLAUDE_CODE: Final = "claude-code"
-OPENCODE: Final = "opencode"
-CODEX: Final = "codex"
+CLAUDE_CODE = "claude-code"
+OPENCODE = "opencode"
+CODEX = "codex"
 
-RULES_MAX: Final = 500
+RULES_MAX = 500
 """Of one key; who writes more has not written limits."""
 
-_MARKDOWN_KEYS: Final = frozenset(
+_MARKDOWN_KEYS = frozenset(
     {"disallowedTools", "mode", "model", "permission", "permissionMode", "tools"}
 )
-_CODEX_KEYS: Final = frozenset({"approval_policy", "model", "sandbox_mode"})
-_NEARLY: Final = frozenset(
+_CODEX_KEYS = frozenset({"approval_policy", "model", "sandbox_mode"})
+_NEARLY = frozenset(
     """
     allowedtools approvalpolicy deniedtools disabledtools disallowedtools model permission
     permissionmode permissions sandbox sandboxmode tool tools
@@ -274,19 +272,19 @@ _NEARLY: Final = frozenset(
 )
 """Keys that are, or are meant for, one of a limit; compared without case and marks."""
 
-_CODEX_ELSEWHERE: Final = frozenset({"permissions", "tools"})
+_CODEX_ELSEWHERE = frozenset({"permissions", "tools"})
 """Tables of Codex's own that limit nothing here: profiles by name, and features."""
 
-_WORDS: Final[Mapping[str, Rule]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
-_SWITCHES: Final[Mapping[str, Rule]] = {"true": "allow", "false": "deny"}
-_TOOL: Final = r"[\w*?.:-]+"
-_MODEL: Final = r"\w[\w.:/@+\[\]-]{0,199}"
-_ENTRY: Final = r"(?s)(?P<tool>[\w*.:-]+)(?:\((?P<pattern>.*)\))?"
-_BETWEEN: Final = r",(?![^()]*\))|\n"
+_WORDS: Mapping[str, Rule] = {"allow": "allow", "ask": "ask", "deny": "deny"}
+_SWITCHES: Mapping[str, Rule] = {"true": "allow", "false": "deny"}
+_TOOL = r"[\w*?.:-]+"
+_MODEL = r"\w[\w.:/@+\[\]-]{0,199}"
+_ENTRY = r"(?s)(?P<tool>[\w*.:-]+)(?:\((?P<pattern>.*)\))?"
+_BETWEEN = r",(?![^()]*\))|\n"
 """Between two tools of a list in one text; a comma in brackets is part of one."""
 
-_LOOSENS: Final = RoleLimits(not_given=("",))
-_SAID_BY_A_WORD: Final = {
+_LOOSENS = RoleLimits(not_given=("",))
+_SAID_BY_A_WORD = {
     "mode": {
         "primary": NO_LIMITS,
         "all": NO_LIMITS,

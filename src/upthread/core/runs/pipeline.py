@@ -22,7 +22,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Annotated, Final, TypeAlias, assert_never
+from typing import Annotated, TypeAlias, assert_never
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -42,12 +42,12 @@ from upthread.core.text import item, one_line, without_mentions
 from upthread.core.turns.turn import Task
 from upthread.core.types import JsonValue, Outcome, ProjectId, ready
 
-REJECTIONS_MAX: Final = 2
+REJECTIONS_MAX = 2
 
-REJECTIONS_BOUND: Final = 64
+REJECTIONS_BOUND = 64
 """What a pipeline may ask for at most; a run is parked after as many steps."""
 
-REPORT_LINES_BOUND: Final = 100_000
+REPORT_LINES_BOUND = 100_000
 
 
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -214,14 +214,14 @@ __all__ = [
     "run_step",
 ]
 
-REJECTED_TOO_OFTEN: Final = "rejected_too_often"
+REJECTED_TOO_OFTEN = "rejected_too_often"
 """Why a run is parked whose judge sent the work back more often than its step allows."""
 
-ASKED_IN_VAIN_MAX: Final = 1
+ASKED_IN_VAIN_MAX = 1
 """How often a role may ask only what was answered before; its answers are told again each time."""
 
-_PLAIN_ID: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}"
-STEPS_MAX: Final = 64
+_PLAIN_ID = r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}"
+STEPS_MAX = 64
 """A run that takes more steps than this is parked: something goes round in circles."""
 
 
@@ -533,11 +533,11 @@ def run_step(view: RunView, step: Step) -> RunStep:
 # --- the queue of a transition --------------------------------------------------------------------
 
 
-ANY_QUEUE: Final = "upthread"
+ANY_QUEUE = "upthread"
 """Of transitions whose place nobody named. Every worker looks there, and passes on what it must."""
 
-_PLACE_DIGITS: Final = 18
-_HOST_DIGITS: Final = 8
+_PLACE_DIGITS = 18
+_HOST_DIGITS = 8
 
 
 def queue_of(project_id: ProjectId, *, agent: str = "", host: str = "") -> str:

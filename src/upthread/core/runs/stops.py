@@ -10,7 +10,6 @@ last prompt, whatever came after it.
 from __future__ import annotations
 
 import re
-from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -22,29 +21,29 @@ from upthread.core.roles.reports import Report
 from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, UNDECIDABLE, Recognition, TurnView
 from upthread.core.types import Outcome, ready
 
-NOTHING_SAID: Final = "the agent answered nothing"
+NOTHING_SAID = "the agent answered nothing"
 """The detail of a turn that ended well, as its agent says, without a word and without a call."""
 
-NO_WORDS: Final = "the agent worked, and answered nothing"
+NO_WORDS = "the agent worked, and answered nothing"
 """The detail of one that has calls and no word: legal, and told."""
 
-ASKED_NOBODY: Final = "it asked a question that nobody was there to answer: "
+ASKED_NOBODY = "it asked a question that nobody was there to answer: "
 """Begins the detail of a turn that ended well, as its agent says, in place of a reply."""
 
-REFUSAL: Final = "refusal: "
+REFUSAL = "refusal: "
 """How the detail of a turn begins whose agent, or its model, declined to go on."""
 
-LIMITS: Final = frozenset({Outcome.RATE_LIMITED, Outcome.CREDIT_EXHAUSTED})
+LIMITS = frozenset({Outcome.RATE_LIMITED, Outcome.CREDIT_EXHAUSTED})
 """Outcomes that pass with time: the session is well, and the agent answers again after them."""
 
 
-NOT_ANSWERED: Final = "did not answer"
+NOT_ANSWERED = "did not answer"
 """What is said of an agent that was waited for in vain while it started or opened a session."""
 
-CUT_OFF: Final = f"{SENDS_MAX} attempts were cut off before there was a reply"
+CUT_OFF = f"{SENDS_MAX} attempts were cut off before there was a reply"
 """The detail of a turn of a durable step whose attempts did not all send a prompt."""
 
-NO_ANSWER_WITHIN: Final = "no answer within"
+NO_ANSWER_WITHIN = "no answer within"
 """How the detail of a prompt begins that was waited for in vain."""
 
 
@@ -70,23 +69,23 @@ class Source(Struct, frozen=True, kw_only=True):
     last_words: str = ""
 
 
-OURS: Final = Source()
+OURS = Source()
 """An agent that upthread started, and that wrote nothing to stderr."""
 
-NEW_REFUSED: Final = "; a new session was refused, too: "
+NEW_REFUSED = "; a new session was refused, too: "
 """What stands between an agent's words of its session and of the new one that was asked for."""
 
-_CURE_OF_USE: Final = (
+_CURE_OF_USE = (
     "if something else uses the session, close it there; else tell it with --fresh, which begins a "
     "new session"
 )
-_UNALLOWED: Final = re.compile(r" \(([a-z_]+)\): nobody was there to allow it$")
-_ELSE: Final = "if it goes on so, try --fresh or another --agent"
-_ELSE_OF_TEXT: Final = (
+_UNALLOWED = re.compile(r" \(([a-z_]+)\): nobody was there to allow it$")
+_ELSE = "if it goes on so, try --fresh or another --agent"
+_ELSE_OF_TEXT = (
     f"{_ELSE}; if a text in the conversation is what is refused, upthread reset begins without it"
 )
 
-_STOPS: Final = {
+_STOPS = {
     Outcome.OK: ("it ended well", ""),
     Outcome.MISSING: ("the agent lost the session during the turn", "tell it again"),
     Outcome.EXPIRED: ("the session has expired", "tell it again"),
@@ -150,26 +149,26 @@ _STOPS: Final = {
 }
 """Why, and what helps: each outcome of a turn, and each reason why one or a run is parked."""
 
-_NO_ANSWER: Final = "ask in other words, with --fresh, or another --agent"
+_NO_ANSWER = "ask in other words, with --fresh, or another --agent"
 
-_ANSWER: Final = "answer it with the next prompt"
+_ANSWER = "answer it with the next prompt"
 
-_CURE_OF_START: Final = "run it by hand to see why; if it needs longer, raise start_timeout_s"
-_CURE_OF_SESSION: Final = (
+_CURE_OF_START = "run it by hand to see why; if it needs longer, raise start_timeout_s"
+_CURE_OF_SESSION = (
     "tell it with --fresh to begin a new session; if it needs longer, raise start_timeout_s"
 )
 
-_LONGER_ATTEMPTS: Final = (
+_LONGER_ATTEMPTS = (
     "give an attempt more time than its turn takes (in Temporal, start_to_close_timeout), or "
     "find what ends its process; then go on"
 )
-_CUT_OFF_EACH_TIME: Final = (
+_CUT_OFF_EACH_TIME = (
     "each of its prompts was cut off before the reply was whole",
     f"{_LONGER_ATTEMPTS}, which sends one continuation",
 )
 """Of a turn that is parked though its prompts are known: no more of them may leave."""
 
-_AGAIN_THERE: Final = "delegate it again in the agent, or tell it from here"
+_AGAIN_THERE = "delegate it again in the agent, or tell it from here"
 """What helps where the agent is the person's own: nothing that upthread keeps has its words."""
 
 
@@ -196,7 +195,7 @@ def stop_in_words(reason: str, detail: str = "", *, source: Source = OURS) -> St
     return Stop(said=said, detail=detail, cure=cure)
 
 
-_SOURCES_MATTER: Final = frozenset({Outcome.PROCESS_DIED, Outcome.TIMED_OUT, Outcome.UNKNOWN})
+_SOURCES_MATTER = frozenset({Outcome.PROCESS_DIED, Outcome.TIMED_OUT, Outcome.UNKNOWN})
 """Stops after which somebody looks for what the agent said last."""
 
 
@@ -232,10 +231,10 @@ class Ending(Struct, frozen=True, kw_only=True):
     how: str
 
 
-NO_TURN: Final = Ending(is_finished=None, how="no turn yet")
-UNDER_WAY: Final = Ending(is_finished=None, how="under way")
+NO_TURN = Ending(is_finished=None, how="no turn yet")
+UNDER_WAY = Ending(is_finished=None, how="under way")
 
-_REPORTED: Final = {
+_REPORTED = {
     "done": "finished: done",
     "needs_input": "finished: it asks",
     "blocked": "finished: it is blocked",

@@ -9,54 +9,54 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from upthread.core.names import folded
 from upthread.core.types import JsonValue
 
 Rule: TypeAlias = Literal["allow", "deny", "ask"]
 
-EXECUTE: Final = "execute"
-OTHER: Final = "other"
+EXECUTE = "execute"
+OTHER = "other"
 
-KINDS: Final = frozenset(
+KINDS = frozenset(
     {"read", "edit", "delete", "move", "search", EXECUTE, "think", "fetch", "switch_mode"}
 )
 """ACP's kinds of tools that say something; `other`, and what an agent makes up, says nothing."""
 
-CHANGING: Final = frozenset({"edit", "delete", "move"})
+CHANGING = frozenset({"edit", "delete", "move"})
 """The kinds that change files by name."""
 
-STRICTNESS: Final = {"allow": 0, "ask": 1, "deny": 2}
+STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
 # --- whether what an agent said of a call holds a command, wherever it put it ---------------------
 
 
-COMMAND_KEYS: Final = frozenset(
+COMMAND_KEYS = frozenset(
     """
     argv bash cmd command commandline commands script shell shellcommand
     """.split()
 )
 """Names under which agents hand over a command; compared without case and marks."""
 
-TEXT_KEYS: Final = frozenset(
+TEXT_KEYS = frozenset(
     """
     after before content diff filetext newsource newstring newtext oldstring oldtext patch
     """.split()
 )
 """Names under which agents hand over a file's text. JSON in it is what is written, not called."""
 
-_JSON: Final = r"\s*[\[{]"
+_JSON = r"\s*[\[{]"
 # Bounded, and never begun within a run of backslashes: a text of nothing else stays linear.
-_ESCAPE: Final = r"(?<!\\)\\{1,64}u([0-9a-fA-F]{4})"
-_MEMBER: Final = r"""(?x)
+_ESCAPE = r"(?<!\\)\\{1,64}u([0-9a-fA-F]{4})"
+_MEMBER = r"""(?x)
     "([\w\ -]{1,40})\\{0,64}"\s*:\s*              # its name
     (?=\\{0,64}"\s*[^\s"\\] | [\[{]\s*[^\s\]}])  # and something as its value
     """
 """A member of an object in JSON, or in JSON in JSON. Bounded: an agent may write any text."""
 
-_TITLE: Final = r"\s*(?:`[^`]*[^`\s]|(?:/\S{1,200}/)?(?:ba|da|fi|k|z)?sh\s+-\w{0,4}c\s)"
+_TITLE = r"\s*(?:`[^`]*[^`\s]|(?:/\S{1,200}/)?(?:ba|da|fi|k|z)?sh\s+-\w{0,4}c\s)"
 
 
 def holds_command(arguments: JsonValue) -> bool:

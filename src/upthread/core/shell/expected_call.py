@@ -14,7 +14,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
 
 from msgspec import Struct
 
@@ -42,7 +41,7 @@ from upthread.core.shell.call_commands import (
 from upthread.core.shell.reads import files_read
 from upthread.core.types import JsonValue
 
-PLACE_KEYS: Final = frozenset(
+PLACE_KEYS = frozenset(
     """
     abspath absolutepath destination file filename filepath newpath notebookpath oldpath path
     source targetfile targetpath
@@ -50,15 +49,15 @@ PLACE_KEYS: Final = frozenset(
 )
 """Names under which agents hand over a file's path; compared without case and marks."""
 
-RUN_KEYS: Final = frozenset({"cwd", "directory", "workdir", "workingdirectory"})
+RUN_KEYS = frozenset({"cwd", "directory", "workdir", "workingdirectory"})
 """Names under which agents hand over where a command runs."""
 
-TITLE_BETWEEN: Final = " / "
+TITLE_BETWEEN = " / "
 
-QUIET: Final = frozenset({"read", "search", "think", "fetch", "switch_mode"})
+QUIET = frozenset({"read", "search", "think", "fetch", "switch_mode"})
 """ACP's kinds of tools that leave the world as it was."""
 
-HARMLESS_TOOLS: Final = frozenset(
+HARMLESS_TOOLS = frozenset(
     """
     Agent AskUserQuestion BashOutput EnterPlanMode ExitPlanMode KillShell Skill Task TaskCreate
     TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead TodoWrite ToolSearch
@@ -71,10 +70,10 @@ HARMLESS_TOOLS: Final = frozenset(
 Each call of a sub-agent is guarded by itself.
 """
 
-SHELL_TOOLS: Final = frozenset({"bash", "Bash", "shell"})
+SHELL_TOOLS = frozenset({"bash", "Bash", "shell"})
 """Names of tools that run a command. Beside the command such a name adds nothing to a title."""
 
-_NO_KIND: Final = frozenset({OTHER, "", None})
+_NO_KIND = frozenset({OTHER, "", None})
 """The kinds of a tool that its agent does not know, such as a server's."""
 
 
@@ -281,19 +280,19 @@ def _laid_together(arguments: Sequence[JsonValue]) -> JsonValue:
 # read but run no commands.
 
 
-_NAMED_BY: Final = {
+_NAMED_BY = {
     "skill": ("name", "skill"),
     "task": ("subagent_type", "agent_type"),
     "webfetch": ("url",),
 }
 """The arguments that name what such a tool is called with."""
 
-_SHELL: Final = re.compile(r"(?:/(?:usr/)?bin/)?(?:ba|da|k|z)?sh")
-_NAMING_WORDS: Final = re.compile(
+_SHELL = re.compile(r"(?:/(?:usr/)?bin/)?(?:ba|da|k|z)?sh")
+_NAMING_WORDS = re.compile(
     r"(?<![-\w.])\w+\+?=|\b(?:set\s+--|for|function|mapfile|read\w*)\s|\(\)|\$\{\w+:?[-=]|sh\s+-\w*c"
 )
 """A part of a line that gives a variable or a positional parameter its value."""
-_UNKNOWN: Final = "?"
+_UNKNOWN = "?"
 """What stands for a word that only running the line would tell."""
 
 
@@ -352,7 +351,7 @@ def _hides(words: Words) -> bool:
     return name in _HIDING or is_split or is_alias or (name == "flock" and "-c" in rest)
 
 
-_HIDING: Final = frozenset({"alias", "busybox", "script", "trap", "xargs"})
+_HIDING = frozenset({"alias", "busybox", "script", "trap", "xargs"})
 
 
 def _text(words: Words) -> str:

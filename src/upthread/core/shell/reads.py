@@ -11,7 +11,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ from upthread.core.outward.shell_commands import (
     tree_of,
 )
 
-READ_MAX: Final = 64
+READ_MAX = 64
 """How many files of one line are taken; one that names more lists them."""
 
 
@@ -147,7 +147,7 @@ def _read_readers(rows: str) -> Iterator[tuple[str, _Reader]]:
 
 
 # Each with its own: what takes no word and is held to take one hides a file that was read.
-_READERS: Final = dict(
+_READERS = dict(
     _read_readers("""
 ast cat cksum comm csvlook gron json.tool less md5sum more most rev sha1sum sha256sum sum
 tokenize wc zcat
@@ -212,13 +212,13 @@ def _by_source(words: Words) -> list[Word]:
     return [*words[1:2]]
 
 
-_NAMED_BY: Final = {"git": _by_git, "dd": _by_dd, "source": _by_source, ".": _by_source}
+_NAMED_BY = {"git": _by_git, "dd": _by_dd, "source": _by_source, ".": _by_source}
 """The programs that name what they read in a way of their own."""
 
 
 # --- whether that is all -----------------------------------------------------------------------
 
-_UNTOLD: Final = r"""(?x)
+_UNTOLD = r"""(?x)
     \b(?:xargs|eval)\b
     | [$`]\(?\s*<                      # `$(< file)`
     | sh\s+-\w*c\w*\s+[^'\s][^']*\$   # a shell that is given what a variable holds
@@ -261,16 +261,16 @@ def _shows_no_content(words: Words) -> bool:
     return not _GIT_VERBS.isdisjoint(words) and _GIT_PATCHES.isdisjoint(words)
 
 
-_DEEP: Final = r"-[a-zA-Z]*[rR]|--(?:dereference-)?recursive|-d"
-_READING_MORE: Final = r"getline|system|ARGV"
-_GIT_PATCHES: Final = frozenset("-p -u --patch -v --verbose --cc -c -L".split())
-_GIT_VERBS: Final = frozenset(
+_DEEP = r"-[a-zA-Z]*[rR]|--(?:dereference-)?recursive|-d"
+_READING_MORE = r"getline|system|ARGV"
+_GIT_PATCHES = frozenset("-p -u --patch -v --verbose --cc -c -L".split())
+_GIT_VERBS = frozenset(
     """
     add branch checkout clone commit fetch init log ls-files merge mv pull push rebase remote reset
     restore rev-parse rm status switch tag worktree
     """.split()
 )
-_TOLD_BY: Final[Mapping[str, _Tells]] = {
+_TOLD_BY: Mapping[str, _Tells] = {
     **dict.fromkeys("awk gawk mawk nawk".split(), _computes_from_what_is_named),
     **dict.fromkeys("grep egrep fgrep zgrep".split(), _greps_what_is_named),
     **dict.fromkeys("rg ag ack ugrep".split(), _searches_what_is_named),
@@ -280,7 +280,7 @@ _TOLD_BY: Final[Mapping[str, _Tells]] = {
     "perl": lambda _words: False,
 }
 """The programs whose words have to be looked at: what they may read beside what they name."""
-_READING_NONE: Final = frozenset(
+_READING_NONE = frozenset(
     """
     : [ apply_patch basename break chmod chown continue cp date df dirname du echo exit export false
     kill ln local ls mapfile mkdir mktemp mv printf pwd read readlink realpath return rm rmdir seq
@@ -293,17 +293,17 @@ _READING_NONE: Final = frozenset(
 # --- by code: in another language, in a loop, in `$(< file)` --------------------------------------
 
 
-LANGUAGES: Final = frozenset("bun deno lua node nodejs perl php python python3 ruby".split())
+LANGUAGES = frozenset("bun deno lua node nodejs perl php python python3 ruby".split())
 
-_OPENED: Final = r"""(?x)
+_OPENED = r"""(?x)
     \b(?:open|Path|read_text|read_bytes|readFile(?:Sync)?|file_get_contents|slurp
        |(?:File|IO)\.(?:read|open|readlines|foreach))
     \(\s*[rbf]?\\?['"](?P<file>[^'"$`{}\\\n]{1,400})\\?['"]
     (?:\s*,\s*\\?['"](?P<mode>[\w+]{1,4})\\?['"])?
     """
-_WRITTEN: Final = r"\s*\)\s*\.\s*write_"
-_SUBSTITUTED: Final = r"\$\(\s*<\s*(?P<file>[\w./@+-]+)\s*\)"
-_LOOP: Final = (
+_WRITTEN = r"\s*\)\s*\.\s*write_"
+_SUBSTITUTED = r"\$\(\s*<\s*(?P<file>[\w./@+-]+)\s*\)"
+_LOOP = (
     r"(?s)\bfor\s+(?P<name>\w+)\s+in\s+(?P<words>[^;\n$`]{1,4000}?)\s*[;\n]\s*do\b"
     r"(?P<body>.*?)\bdone\b"
 )

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
@@ -407,7 +407,7 @@ class StoredSession(Struct, frozen=True, kw_only=True):
     failure: StoredFailure | None = None
 
 
-UNANSWERED: Final = " unanswered"
+UNANSWERED = " unanswered"
 """The end of a session's stamp while its store has no reply to the newest prompt."""
 
 
@@ -454,11 +454,11 @@ def _turn(events: Sequence[AgentEvent], begin: int, end: int) -> StoredTurn:
 if TYPE_CHECKING:
     pass
 
-PAIRS_MAX: Final = 1_000_000
+PAIRS_MAX = 1_000_000
 """How many pairs of prompts are compared at most; beyond, nobody can tell in good time."""
 
-UNKNOWN_PROMPTS: Final = "none of its prompts is one of the record's"
-TOO_MANY: Final = "it has too many prompts to be compared"
+UNKNOWN_PROMPTS = "none of its prompts is one of the record's"
+TOO_MANY = "it has too many prompts to be compared"
 
 
 class Lacked(Struct, frozen=True, kw_only=True):
@@ -494,7 +494,7 @@ class Lacked(Struct, frozen=True, kw_only=True):
         } | ({"session_lost": self.lost} if self.lost else {})
 
 
-NOTHING_LACKED: Final = Lacked()
+NOTHING_LACKED = Lacked()
 
 
 def lacked(

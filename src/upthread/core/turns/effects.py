@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Final
 
 from msgspec import Struct, structs
 
@@ -20,12 +19,12 @@ from upthread.core.outward.shell_commands import commands_written
 from upthread.core.shell.call_commands import CHANGING
 from upthread.core.shell.expected_call import QUIET, Foreseen, Told, foreseen
 
-_GOING_ON: Final = (types.TextPart, types.ReasoningPart, types.ToolCallPart)
+_GOING_ON = (types.TextPart, types.ReasoningPart, types.ToolCallPart)
 """What an agent says once it has seen how a call ended."""
 
-TITLE_CHARACTERS_MAX: Final = 200  # as in `core.quotas`, which a look does not load
+TITLE_CHARACTERS_MAX = 200  # as in `core.quotas`, which a look does not load
 
-INTENT: Final = "intent"
+INTENT = "intent"
 """The kind of the note that keeps an action which was asked for after its call was recorded."""
 
 
@@ -38,10 +37,10 @@ class EffectState(StrEnum):
     UNKNOWN = "unknown"
 
 
-UNKNOWN: Final = frozenset({EffectState.UNKNOWN, EffectState.INTENT})
+UNKNOWN = frozenset({EffectState.UNKNOWN, EffectState.INTENT})
 """The states of what may have been done, or not."""
 
-_STATE_OF_STATUS: Final = {"completed": EffectState.DONE, "failed": EffectState.FAILED}
+_STATE_OF_STATUS = {"completed": EffectState.DONE, "failed": EffectState.FAILED}
 
 
 class Settlement(StrEnum):

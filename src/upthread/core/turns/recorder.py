@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct, structs
 
@@ -76,10 +76,10 @@ from upthread.core.types import (
 )
 
 # A part is written when it is whole: a reply without end must not wait in memory for that.
-TEXT_CHARACTERS_BUFFERED_MAX: Final = 64 * 1024
+TEXT_CHARACTERS_BUFFERED_MAX = 64 * 1024
 """A longer run of text is recorded in pieces; readers see it joined."""
 
-COMPACTED_BELOW: Final = 0.5
+COMPACTED_BELOW = 0.5
 """A session that holds less than this share of what it held has been compacted."""
 
 Spoken: TypeAlias = TextPart | ReasoningPart
@@ -404,15 +404,15 @@ CHILDREN_MAX = 256
 
 # Alarms only report what is odd, and change no routing: counting starts and ends alone would guess
 # when sub-agents run at once or one inside the other. A hand-off within a session is none.
-ALARM: Final = "depth_alarm"
+ALARM = "depth_alarm"
 """The kind of the note that keeps an alarm."""
 
-NESTED: Final = "nested"
-PARALLEL: Final = "parallel"
-UNMATCHED_END: Final = "unmatched_end"
-OPEN_AT_END: Final = "open_at_end"
+NESTED = "nested"
+PARALLEL = "parallel"
+UNMATCHED_END = "unmatched_end"
+OPEN_AT_END = "open_at_end"
 
-ALARMS: Final = {
+ALARMS = {
     NESTED: "a sub-agent called one of its own",
     PARALLEL: "a sub-agent began while another one ran",
     UNMATCHED_END: "a sub-agent ended that had not begun",

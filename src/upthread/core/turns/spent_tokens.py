@@ -14,7 +14,6 @@ newer turn has followed is never gone on with: so what was added up once stays r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 from msgspec import Struct, structs
 
@@ -40,14 +39,14 @@ from upthread.core.turns import turn as turns
 from upthread.core.turns.turn import Recognition, TurnView
 from upthread.core.types import Outcome, TurnId
 
-FAILED_KEPT_MAX: Final = 64
+FAILED_KEPT_MAX = 64
 """How many turns that did not end well are named; of more nothing is kept, and all are read."""
 
 NOTHING_SPENT = Tokens(count=0, is_estimate=False)
 
-NO_USAGE: Final = Usage()
+NO_USAGE = Usage()
 
-_SUMS: Final = ("read", "written", "cached", "cache_written")
+_SUMS = ("read", "written", "cached", "cache_written")
 
 
 class Counted(Struct, frozen=True, kw_only=True):
@@ -108,7 +107,7 @@ class PromptTook(Struct, frozen=True):
     usage: Usage | None
 
 
-_DIED: Final = PromptTook(Tokens(count=0, is_estimate=True), NO_USAGE)
+_DIED = PromptTook(Tokens(count=0, is_estimate=True), NO_USAGE)
 """What is known of a prompt whose process died, until the agent's own store has been read."""
 
 
@@ -244,7 +243,7 @@ class Totals(Struct, frozen=True, kw_only=True):
         )
 
 
-NO_TOTALS: Final = Totals()
+NO_TOTALS = Totals()
 
 
 def totals_before(events: Sequence[TurnEvent]) -> Totals | None:

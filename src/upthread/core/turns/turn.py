@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -44,29 +44,29 @@ from upthread.core.roles.role import Role
 from upthread.core.text import item, quoted, unicode_text, without_mentions
 from upthread.core.types import Outcome
 
-SENDS_MAX: Final = 10
+SENDS_MAX = 10
 """The prompt itself, and after each interruption the same or a continuation."""
 
 
-HELD_BACK: Final = "held_back"
+HELD_BACK = "held_back"
 """Why a turn is parked that was about to do an outward action again."""
 
 
-RESTORED: Final = "restored"
+RESTORED = "restored"
 """How a refused session is current again, after a new one was refused as well."""
 
 
-UNDECIDABLE: Final = "undecidable"
+UNDECIDABLE = "undecidable"
 """Why a turn is parked when nobody can tell whether its prompt arrived."""
 
 
-_AGENTS_OWN_ENDS: Final = frozenset(
+_AGENTS_OWN_ENDS = frozenset(
     {Outcome.OK, Outcome.AUTH, Outcome.BUSY, Outcome.CREDIT_EXHAUSTED, Outcome.RATE_LIMITED}
 )
 """The outcomes that an agent reports itself, and after which its session knows all that it did."""
 
 
-REFUSES_TO_OPEN: Final = frozenset({Outcome.UNKNOWN, Outcome.PROCESS_DIED, Outcome.TIMED_OUT})
+REFUSES_TO_OPEN = frozenset({Outcome.UNKNOWN, Outcome.PROCESS_DIED, Outcome.TIMED_OUT})
 """How an agent refuses to open a session, for a reason that nobody knows."""
 
 
@@ -93,7 +93,7 @@ class TurnCommand(StrEnum):
     NOTHING = "nothing"
 
 
-TRANSITIONS: Final[Mapping[TurnState, Mapping[type[TurnEvent], TurnState]]] = {
+TRANSITIONS: Mapping[TurnState, Mapping[type[TurnEvent], TurnState]] = {
     TurnState.NEW: {TurnIntended: TurnState.INTENDED},
     TurnState.INTENDED: {
         TurnIntended: TurnState.INTENDED,
@@ -134,7 +134,7 @@ TRANSITIONS: Final[Mapping[TurnState, Mapping[type[TurnEvent], TurnState]]] = {
     },
 }
 
-NEXT_COMMAND: Final[Mapping[TurnState, TurnCommand]] = {
+NEXT_COMMAND: Mapping[TurnState, TurnCommand] = {
     TurnState.NEW: TurnCommand.INTEND,
     TurnState.INTENDED: TurnCommand.ATTACH,
     TurnState.ATTACHED: TurnCommand.SEND,
@@ -367,7 +367,7 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
             return structs.replace(view, **changes)
 
 
-_KEPT: Final[Mapping[type[TurnEvent], str]] = {
+_KEPT: Mapping[type[TurnEvent], str] = {
     TurnIntended: "intended",
     AttachFailed: "attach_failed",
     TurnEnded: "ended",
@@ -381,9 +381,9 @@ _KEPT: Final[Mapping[type[TurnEvent], str]] = {
 
 FRESH_PREFIX = "fresh:"
 
-INTERRUPTED: Final = " was interrupted before its end was recorded. Its prompt was:\n\n"
+INTERRUPTED = " was interrupted before its end was recorded. Its prompt was:\n\n"
 
-WHICH_TURN: Final = ("An earlier turn of yours", "Your last turn")
+WHICH_TURN = ("An earlier turn of yours", "Your last turn")
 """How a continuation names a turn that others came after, and the newest one."""
 
 CONTINUATION = """\
@@ -414,7 +414,7 @@ class Task(Struct, frozen=True, kw_only=True):
     everything: str = ""
 
 
-UNVERIFIED: Final = """\
+UNVERIFIED = """\
 This directory has a file {name}. The person has not trusted the directory, so the file is only \
 quoted here:
 
@@ -485,7 +485,7 @@ def is_continuation(text: str) -> bool:
 # --- what a resumed session is told has changed ---------------------------------------------------
 
 
-NEW_INSTRUCTIONS: Final = "Your instructions have changed. From now on these hold:"
+NEW_INSTRUCTIONS = "Your instructions have changed. From now on these hold:"
 
 
 def render_update(found: Freshness, *, role: Role, is_role_told: bool = False) -> str:

@@ -7,7 +7,6 @@ one does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import msgspec
 from msgspec import Struct, structs
@@ -49,17 +48,17 @@ from upthread.runtime.record.turn_views import (
 from upthread.store.base import Store
 from upthread.store.reads import Turn
 
-MESSAGES_MAX: Final = 256
+MESSAGES_MAX = 256
 """How far back replies, plans and actions are looked for, tool results counted."""
 
-TURNS_MAX: Final = 32
+TURNS_MAX = 32
 """How far back reports are looked for."""
 
-CUT_OFF_MAX: Final = 3
+CUT_OFF_MAX = 3
 """How many turns that were cut off are told of, the newest."""
 
-FILES_MAX: Final = 200
-RUNS_MAX: Final = 16
+FILES_MAX = 200
+RUNS_MAX = 16
 """How many runs answers are taken from, the newest."""
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -58,12 +58,12 @@ from upthread.runtime.system import System
 from upthread.runtime.turns.delegation import name_workstream
 from upthread.store.base import Store
 
-TEXT_CHARACTERS_MAX: Final = 20_000
+TEXT_CHARACTERS_MAX = 20_000
 """Of a value's text so much is kept beside it: search and briefings read it, nobody resumes it."""
 
-ENTRIES_AT_ONCE: Final = 500
+ENTRIES_AT_ONCE = 500
 
-_REPLACED: Final = {"replaced": True}
+_REPLACED = {"replaced": True}
 """Ends a generation. Whoever appends to it in this moment conflicts with it, and looks again."""
 
 

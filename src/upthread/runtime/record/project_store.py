@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast
 
 from msgspec import Struct, field
 
@@ -54,7 +54,7 @@ from upthread.store.streams import Entry, Head, Proof, SpokenRow
 
 Result = TypeVar("Result")
 
-OWN_MAX: Final = 4096
+OWN_MAX = 4096
 """How many ids it knows to be the project's."""
 
 
@@ -253,11 +253,11 @@ def _never_opened(what: str, name: str) -> NotFoundError:
 
 # --- what is recorded of a batch -----------------------------------------------------------------
 
-REMEMBERED_MAX: Final = 4096
+REMEMBERED_MAX = 4096
 """How many conversations it knows the mode of."""
 
 
-_OF_A_ROLE: Final = (
+_OF_A_ROLE = (
     OpenTurn,
     RecordParts,
     RecordTurnEvent,

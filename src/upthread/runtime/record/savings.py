@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from statistics import mean, median
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, convert, structs
 
@@ -38,7 +38,7 @@ from upthread.runtime.record.timeline import Branch, Timeline, TurnNode
 
 Way: TypeAlias = Literal["resumed", "briefed", "first"]
 
-WAYS: Final[Mapping[str, Way]] = {
+WAYS: Mapping[str, Way] = {
     FIRST: "first",
     RESUME: "resumed",
     RESUME_WITH_UPDATE: "resumed",
@@ -47,8 +47,8 @@ WAYS: Final[Mapping[str, Way]] = {
 }
 """How a session was come by; what is not in here was no delegation."""
 
-_HALF: Final = 2
-_MILLION: Final = 1_000_000
+_HALF = 2
+_MILLION = 1_000_000
 
 
 class Prices(Struct, frozen=True, kw_only=True):

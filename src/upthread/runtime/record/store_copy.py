@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
-from typing import Final
 
 from msgspec import Struct
 
@@ -36,7 +35,7 @@ from upthread.store.log import LogStore, prove
 from upthread.store.reads import Span
 from upthread.store.streams import Head, new_head
 
-PAGE_ENTRIES: Final = 200
+PAGE_ENTRIES = 200
 """How many entries are read at once, and committed at once."""
 
 

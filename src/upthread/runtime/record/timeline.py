@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial, reduce
 from itertools import groupby
-from typing import Final, TypeAlias, TypeGuard, overload
+from typing import TypeAlias, TypeGuard, overload
 
 from msgspec import Struct, field, structs
 
@@ -66,8 +66,8 @@ from upthread.store.reads import Quarantined, Run, Turn
 _Asked: TypeAlias = ToolCallPart | ErasedPart
 _Result: TypeAlias = ToolResultPart | ErasedPart
 
-_CALLED: Final = "tool_call"
-_RETURNED: Final = "tool_result"
+_CALLED = "tool_call"
+_RETURNED = "tool_result"
 
 
 class Said(Struct, frozen=True, kw_only=True):
@@ -448,10 +448,10 @@ def _answered_by(part: Part) -> str:
     return str(raw.get("answered_by", "")) if isinstance(raw, Mapping) else ""
 
 
-DEPTH_MAX: Final = 32
+DEPTH_MAX = 32
 """How deep sub-agents are nested; a damaged record may hang more below one another."""
 
-PAGE_MESSAGES: Final = 100
+PAGE_MESSAGES = 100
 """How many messages are read at a time where nobody knows how many are wanted."""
 
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import islice, takewhile
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct, structs
 
@@ -57,19 +57,19 @@ from upthread.runtime.system import is_dead
 from upthread.store.base import Store
 from upthread.store.reads import Turn
 
-LOOK_BACK_TURNS_MAX: Final = 32
+LOOK_BACK_TURNS_MAX = 32
 """How many turns in a row may end before their prompt left, and the session still be known."""
 
-_READ: Final = frozenset({Recognition.COMPLETE, Recognition.INCOMPLETE, Recognition.ABSENT})
+_READ = frozenset({Recognition.COMPLETE, Recognition.INCOMPLETE, Recognition.ABSENT})
 """What is recognised where the agent's own store told what the turn did."""
 
 LogOf: TypeAlias = Callable[[str, int], str]
 """Returns where an agent's stderr went at a moment, in epoch milliseconds."""
 
-PROMPT_CHARACTERS_MAX: Final = 300
+PROMPT_CHARACTERS_MAX = 300
 """How much of a prompt one line tells."""
 
-COARSE_CLOCK_MS: Final = 50
+COARSE_CLOCK_MS = 50
 """How far the time of a file may lie behind the clock that its turn was begun by."""
 
 
@@ -146,7 +146,7 @@ def refusals_in_row(
     return tuple(row)
 
 
-_ASIDE: Final = frozenset({"UsageReported", "TitleChanged", "UserTextReplayed", "UnknownReceived"})
+_ASIDE = frozenset({"UsageReported", "TitleChanged", "UserTextReplayed", "UnknownReceived"})
 """Events in quarantine that are no work."""
 
 
@@ -168,7 +168,7 @@ def _was_worked_at(store: Store, turn: Turn, attempt: turns.Attempt) -> bool:
     )
 
 
-_NOT_KNOWN: Final = SessionAttached(upstream_session_id=UpstreamSessionId(""), how="", agent="")
+_NOT_KNOWN = SessionAttached(upstream_session_id=UpstreamSessionId(""), how="", agent="")
 
 
 def last_attached(store: Store, link: Link | None) -> SessionAttached:
@@ -406,7 +406,7 @@ def run_view(store: Store, run_id: RunId) -> RunView:
 # --- what they did to the world -----------------------------------------------------------------
 
 
-ID_DIGITS: Final = 10
+ID_DIGITS = 10
 
 
 class RecordedEffect(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct, structs
 
@@ -57,7 +57,7 @@ from upthread.store.streams import not_whole
 TreeNow: TypeAlias = Callable[[str], str]
 DoubtsNow: TypeAlias = Callable[[str], Sequence[RecordedEffect]]
 
-CUT_OFF_MESSAGES_MAX: Final = 256
+CUT_OFF_MESSAGES_MAX = 256
 """How far back it is looked for what a turn did that was cut off."""
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Final
 
 import msgspec
 from msgspec import Struct, structs
@@ -111,20 +110,20 @@ from upthread.runtime.turns.recovery import (
 )
 from upthread.store.base import Store
 
-RESUMING: Final = frozenset({RESUME, RESUME_WITH_UPDATE})
+RESUMING = frozenset({RESUME, RESUME_WITH_UPDATE})
 
 # --- the session of a call: banked once known, or found in its agent's own store ---------------
 
 
-ESTIMATED_MESSAGES_MAX: Final = 256
+ESTIMATED_MESSAGES_MAX = 256
 """How many of a session's messages an estimate of its tokens counts, the newest."""
 
-COUNTED_EVERY_TURNS: Final = 8
+COUNTED_EVERY_TURNS = 8
 """How many turns at most go on with a figure that was counted before them."""
 
-WORKSTREAMS_ASKED_MAX: Final = 4
+WORKSTREAMS_ASKED_MAX = 4
 
-CONVERSATIONS_ASKED_MAX: Final = 16
+CONVERSATIONS_ASKED_MAX = 16
 """How many others are asked what their agent reads before our words, the newest."""
 
 
@@ -694,7 +693,7 @@ def _words_of_briefing(store: Store, subject: Subject, found: Freshness) -> Toke
 # --- what only the agent's session has, put on record -------------------------------------------
 
 
-UNFINISHED: Final = "the agent's own session has no end of it"
+UNFINISHED = "the agent's own session has no end of it"
 
 
 def read_back(store: Store, system: System, claim: Claim, found: Lacked) -> tuple[Write, ...]:

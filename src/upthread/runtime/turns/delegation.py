@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct, field, structs
 
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from upthread.core.turns.agent_history import CutOffCall, StoredSession
     from upthread.runtime.permissions import AskPerson
 
-SIBLINGS_MAX: Final = 64
+SIBLINGS_MAX = 64
 
 WhenBusy: TypeAlias = Literal["refuse", "wait", "sibling"]
 
@@ -230,7 +230,7 @@ class Listener(Struct, frozen=True, kw_only=True):
         return structs.replace(self, notice=notice)
 
 
-SILENT: Final = Listener()
+SILENT = Listener()
 """Hears nothing."""
 
 

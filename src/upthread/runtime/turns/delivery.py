@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import anyio
 from msgspec import structs
@@ -58,19 +58,19 @@ from upthread.runtime.turns.recovery import (
 )
 from upthread.tasks import task_group
 
-WAIT_TOLD_AT_S: Final = (5.0, 30.0, 60.0)
+WAIT_TOLD_AT_S = (5.0, 30.0, 60.0)
 """When a person is told that an agent has not opened yet, or not its session."""
 
-SILENCE_TOLD_AT_S: Final = (60.0, 300.0, 900.0)
+SILENCE_TOLD_AT_S = (60.0, 300.0, 900.0)
 """When a person is told that an agent has its prompt and has not said a word."""
 
 
-NOTHING_TO_REPLAY: Final = "nothing_to_replay"
+NOTHING_TO_REPLAY = "nothing_to_replay"
 
-DRAIN_S: Final = 5.0
+DRAIN_S = 5.0
 """How long the agent of a cancelled turn may take to end its turn, while that is recorded."""
 
-GRACE_S: Final = 2.0
+GRACE_S = 2.0
 """How long a turn that another process will continue may take to come to its own end first.
 
 A process that was suspended is cancelled when it wakes, and finds its agent's reply waiting.

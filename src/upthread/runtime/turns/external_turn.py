@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import Final, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from msgspec import Struct, structs
 
@@ -102,22 +102,22 @@ from upthread.runtime.turns.recovery import (
 )
 from upthread.store.base import Store
 
-TRIES_MAX: Final = 8
+TRIES_MAX = 8
 """How often a step is done again that another process came before."""
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
-MAIN_ROLE: Final = "main"
+MAIN_ROLE = "main"
 """The role of an agent's main session, under which calls are kept that are not continued."""
 
-PARKS: Final = frozenset({Recovery.WAIT, Recovery.PARK, Recovery.RETRY_ONCE})
+PARKS = frozenset({Recovery.WAIT, Recovery.PARK, Recovery.RETRY_ONCE})
 """What is done about an outcome where the turn waits for a person, or for its time."""
 
-SILENT: Final = frozenset({"codex"})
+SILENT = frozenset({"codex"})
 """Agents that call no hook for a sub-agent that failed; their stores say it."""
 
-NO_CHILD: Final = "the agent began no sub-agent"
+NO_CHILD = "the agent began no sub-agent"
 
 
 class CallEnded(Struct, frozen=True, kw_only=True):
@@ -140,13 +140,13 @@ def ended_with(session: str, outcome: Outcome, said: str) -> CallEnded:
     return CallEnded(session=session, outcome=outcome, reply=reply, detail=detail)
 
 
-RECORDED_ONLY: Final = "recorded_only"
+RECORDED_ONLY = "recorded_only"
 """The reason of a call that is kept and not continued."""
 
-SENT_BACK: Final = "sent_back"
+SENT_BACK = "sent_back"
 """The reason of a call that is refused once, because its sub-agent can be written to."""
 
-_TOLD_BACK: Final = "{} has its history: continue it, and start no new one: {}"
+_TOLD_BACK = "{} has its history: continue it, and start no new one: {}"
 
 
 class Begun(Struct, frozen=True, kw_only=True):

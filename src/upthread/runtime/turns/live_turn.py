@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import msgspec
 from msgspec import structs
@@ -78,7 +78,7 @@ from upthread.store.base import Store
 if TYPE_CHECKING:
     from upthread.runtime.permissions import Gate
 
-CANCELLED: Final = "interrupted by the caller"
+CANCELLED = "interrupted by the caller"
 
 Given = TypeVarTuple("Given")
 Result = TypeVar("Result")

@@ -23,7 +23,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 from msgspec import Struct, structs
@@ -87,31 +87,31 @@ from upthread.store.base import Store
 
 Last = TypeVar("Last", TurnEnded, TurnParked)
 
-PIECE_BYTES: Final = 1024 * 1024
-BINARY_LOOK_BYTES: Final = 8_000
+PIECE_BYTES = 1024 * 1024
+BINARY_LOOK_BYTES = 8_000
 """How far a NUL is looked for that makes a file binary; git looks as far."""
 
-SETTLED_NS: Final = 2_000_000_000
+SETTLED_NS = 2_000_000_000
 """How old a time of change must be to tell later ones by it; the coarsest file systems count in
 2 s. A younger one could be that of a second change right after the first."""
 
-CLOCK_SLACK_NS: Final = 20_000_000
+CLOCK_SLACK_NS = 20_000_000
 """The kernel stamps files with a clock that is up to a tick behind the one it tells."""
 
 
-_WILD: Final = frozenset("*?[")
+_WILD = frozenset("*?[")
 
-ENTRIES_MAX: Final = 10_000
-MATCHED_MAX: Final = 64
+ENTRIES_MAX = 10_000
+MATCHED_MAX = 64
 """How many names of a directory a pattern is held against, and how many it may mean."""
 
 
 FAILED = "failed"
 """A call with this result examined nothing; one whose end is unknown may have."""
 
-_NOT_SEEN: Final[Mapping[str, Any]] = {"state": "unreadable", "digest": None, "mtime_ns": None}
+_NOT_SEEN: Mapping[str, Any] = {"state": "unreadable", "digest": None, "mtime_ns": None}
 
-FILES_MAX: Final = 1 << 16
+FILES_MAX = 1 << 16
 """How many files are numbered between two events of a turn."""
 
 BATCH_WRITES_MAX = 64

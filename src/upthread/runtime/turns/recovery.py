@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -120,7 +120,7 @@ if TYPE_CHECKING:
 EARLIER_MESSAGES_MAX = 256
 """How far back prompts are looked for that failed and may yet be in the agent's history."""
 
-NOTHING_RECOGNISED: Final = Recognised(recognition=Recognition.UNDECIDABLE)
+NOTHING_RECOGNISED = Recognised(recognition=Recognition.UNDECIDABLE)
 
 REPLAYED_MESSAGES_MAX = 1_024
 """How far back calls, a plan, actions and damage are looked for: a turn of hundreds of steps."""
@@ -129,12 +129,12 @@ CUT_OFF_MESSAGES_MAX = 16
 """How far back a child's calls are looked for that a crash left open."""
 
 
-_WORDS: Final = frozenset({"text", "title", "arguments", "locations", "entries", "raw"})
+_WORDS = frozenset({"text", "title", "arguments", "locations", "entries", "raw"})
 """The fields of events that hold what people, agents and programs said."""
 
-_SPOKEN: Final = (UserTextReplayed, TextReceived, ReasoningReceived)
+_SPOKEN = (UserTextReplayed, TextReceived, ReasoningReceived)
 
-ANSWERS_MESSAGES_MAX: Final = 256
+ANSWERS_MESSAGES_MAX = 256
 """How far back an answer of a session is looked for."""
 
 

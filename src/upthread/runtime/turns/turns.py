@@ -14,7 +14,7 @@ What is decided is in the core; what people see, in surfaces.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, TypeVar, TypeVarTuple, assert_never
+from typing import TypeVar, TypeVarTuple, assert_never
 
 import anyio
 from msgspec import Struct, structs
@@ -505,7 +505,7 @@ def _continued(live: LiveTurn, message: Message, found: Recognised) -> str:
     return text
 
 
-_STEPS: Final[Mapping[TurnCommand, Callable[[LiveTurn, AgentConnection], Awaitable[bool]]]] = {
+_STEPS: Mapping[TurnCommand, Callable[[LiveTurn, AgentConnection], Awaitable[bool]]] = {
     TurnCommand.ATTACH: _attach,
     TurnCommand.SEND: _send,
     TurnCommand.RECOGNISE: _recover,

@@ -14,7 +14,6 @@ import stat
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
 from upthread.boundary.git.files import GitFileError, open_plain
 from upthread.boundary.git.places import GitDirectories, find_place, place_at, read_head
@@ -32,7 +31,7 @@ CHANGED_BYTES_MAX = 1 << 30
 """
 
 # Of a repository within, git compares the commit alone: looking for changes it would run there.
-_CHANGED: Final = (
+_CHANGED = (
     "status",
     "--porcelain",
     "-z",
@@ -40,7 +39,7 @@ _CHANGED: Final = (
     "--untracked-files=all",
     "--ignore-submodules=dirty",
 )
-_PATTERNS: Final = (".gitattributes", ".gitignore")
+_PATTERNS = (".gitattributes", ".gitignore")
 _GITLINK = b"160000"
 _LFS = b"lfs"
 _LFS_VERSION = b"version https://git-lfs.github.com/spec/v1\n"

@@ -13,7 +13,6 @@ import os
 import shlex
 import stat
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 
@@ -311,7 +310,7 @@ def default_branch(directory: Path) -> str | None:
 # work, and its branch stays.
 
 
-BRANCH_PREFIX: Final = "upthread/"
+BRANCH_PREFIX = "upthread/"
 
 
 class Worktree(Struct, frozen=True, kw_only=True):
@@ -481,8 +480,8 @@ def _worktree(tree: LinkedTree) -> Worktree:
 # file, and hooks read it.
 
 
-FOLDER: Final = "used"
-BYTES_MAX: Final = 4096
+FOLDER = "used"
+BYTES_MAX = 4096
 
 
 def used_workstream(home: Path, root: str) -> str | None:

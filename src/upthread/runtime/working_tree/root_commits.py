@@ -7,13 +7,12 @@ turns ask git for nothing.
 from __future__ import annotations
 
 import os
-from typing import Final
 
 from upthread.boundary.git.places import GitDirectories
 from upthread.boundary.git.private import PrivateGit, objects_of
 from upthread.boundary.git.process import find_git
 
-_ROOTS: Final = ("rev-list", "--max-parents=0")
+_ROOTS = ("rev-list", "--max-parents=0")
 
 
 def find_roots(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from upthread.errors import StoreError, UsageError
 from upthread.store.postgres.server import (
@@ -24,24 +24,24 @@ from upthread.store.postgres.server import (
 )
 from upthread.store.streams import LOG_VERSION, SCHEMA_VERSION, Entry, refolded
 
-SCHEMA: Final = Path(__file__).with_name("schema.sql")
-_LOCK: Final = int.from_bytes(b"upthread")
+SCHEMA = Path(__file__).with_name("schema.sql")
+_LOCK = int.from_bytes(b"upthread")
 """The advisory lock of whoever migrates."""
 
 # Reads go on; a commit that waits for the lock is refused, because it then reads the new version.
-_LOCK_HEADS: Final = b"LOCK TABLE upthread.head IN EXCLUSIVE MODE"
-_BARE_HEADS: Final = b"SELECT id, kind, name, project FROM upthread.head ORDER BY id"
-_FOLDED: Final = b"""
+_LOCK_HEADS = b"LOCK TABLE upthread.head IN EXCLUSIVE MODE"
+_BARE_HEADS = b"SELECT id, kind, name, project FROM upthread.head ORDER BY id"
+_FOLDED = b"""
 SELECT seq, kind, at_ms, kept, NULL, NULL, hash, NULL
 FROM upthread.entry WHERE stream = $1 ORDER BY seq
 """
-_REFOLD: Final = b"UPDATE upthread.head SET state = $1, seal = $2 WHERE id = $3"
-_RAISE: Final = b"UPDATE upthread.meta SET value = $1 WHERE name = 'schema'"
+_REFOLD = b"UPDATE upthread.head SET state = $1, seal = $2 WHERE id = $3"
+_RAISE = b"UPDATE upthread.meta SET value = $1 WHERE name = 'schema'"
 
 # Named last, or the server would look among temporary tables first, which anybody may make.
-SEARCH_PATH: Final = "upthread, pg_temp"
+SEARCH_PATH = "upthread, pg_temp"
 
-_ROUTINES: Final = b"""
+_ROUTINES = b"""
 SELECT p.oid::regprocedure::text FROM pg_proc AS p
 WHERE p.pronamespace = 'upthread'::regnamespace AND p.proname LIKE 'procrastinate%'
 """

@@ -32,7 +32,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import count
 from struct import Struct
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import psycopg
 from psycopg import conninfo, errors, generators, pq
@@ -47,29 +47,29 @@ Connection: TypeAlias = "psycopg.Connection[TupleRow]"
 Result = TypeVar("Result")
 Statements: TypeAlias = "tuple[tuple[bytes, tuple[bytes, ...]], ...]"
 
-SERVER_MIN: Final = 15
+SERVER_MIN = 15
 """Older servers cannot have unique keys in which NULL equals NULL."""
 
-RECONNECT_S: Final = 20.0
+RECONNECT_S = 20.0
 """How long a call tries to get back a connection that was lost.
 
 For as long again the next calls try once: whoever stops makes several, and would wait for each.
 """
 
-_PAUSE_S: Final = 0.2
+_PAUSE_S = 0.2
 
-ALL_PROJECTS: Final = "*"
+ALL_PROJECTS = "*"
 """What a connection acts for that moves a record, migrates, or looks after everybody's jobs."""
 
-ACT_FOR: Final = b"SELECT set_config('upthread.project', $1, $2)"
-_ACT_FOR_NOW: Final = b"SELECT set_config('upthread.project', convert_from($1, 'UTF8'), true)"
+ACT_FOR = b"SELECT set_config('upthread.project', $1, $2)"
+_ACT_FOR_NOW = b"SELECT set_config('upthread.project', convert_from($1, 'UTF8'), true)"
 
-_SYNC_COMMITS: Final = b"""
+_SYNC_COMMITS = b"""
 SELECT set_config('synchronous_commit', 'on', false)
 WHERE current_setting('synchronous_commit') = 'off'
 """
 
-_SESSION: Final[Mapping[str, str]] = MappingProxyType(
+_SESSION: Mapping[str, str] = MappingProxyType(
     {
         "lock_timeout": "30s",
         # Else a writer that is stopped, or cut off, within a transaction would hold up the others.
@@ -81,14 +81,14 @@ _SESSION: Final[Mapping[str, str]] = MappingProxyType(
         "tcp_user_timeout": "10s",
     }
 )
-_ISOLATION: Final = "read committed"
+_ISOLATION = "read committed"
 """What waited for a lock has to see what the other one wrote, whatever the database's default."""
-_TRANSACTION_TIMEOUT: Final = "60s"
+_TRANSACTION_TIMEOUT = "60s"
 """For whoever is stopped while it sends more than leaves at once."""
 
-_TRANSACTION_TIMEOUT_SINCE: Final = 170_000
+_TRANSACTION_TIMEOUT_SINCE = 170_000
 
-_CONNECTION: Final[Mapping[str, str | int]] = MappingProxyType(
+_CONNECTION: Mapping[str, str | int] = MappingProxyType(
     {
         "connect_timeout": 10,
         "application_name": "upthread",
@@ -100,19 +100,19 @@ _CONNECTION: Final[Mapping[str, str | int]] = MappingProxyType(
     }
 )
 
-PREPARED_OPTION: Final = "prepared"
+PREPARED_OPTION = "prepared"
 """`?prepared=no` in an address: for a pgbouncer that does not know prepared statements."""
 
-_ADDRESS_HINT: Final = (
+_ADDRESS_HINT = (
     "give postgres://USER@HOST/DATABASE; in a password, `@`, `/`, `?`, `#` and `%` are written "
     "%40, %2F, %3F, %23 and %25"
 )
-_PORTS: Final = re.compile(r"[0-9]*(?:,[0-9]*)*")
-_SECRET: Final = ("password", "sslpassword", "oauth_client_secret", "scram_client_key")
+_PORTS = re.compile(r"[0-9]*(?:,[0-9]*)*")
+_SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key")
 
-_LOST_RACE: Final = (errors.UniqueViolation, errors.DeadlockDetected)
+_LOST_RACE = (errors.UniqueViolation, errors.DeadlockDetected)
 
-_CURES: Final[Mapping[str, str]] = MappingProxyType(
+_CURES: Mapping[str, str] = MappingProxyType(
     {
         "08": "check that the server runs and can be reached, then do it again",
         "25006": "the server takes no writes now: name the primary, or wait for it",
@@ -305,7 +305,7 @@ def error_of(connection: Connection, result: pq.abc.PGresult) -> psycopg.Error:
     return error
 
 
-_ENDS: Final = ("FATAL", "PANIC")
+_ENDS = ("FATAL", "PANIC")
 
 
 def parameters_of(address: str) -> tuple[dict[str, Any], bool]:
@@ -376,18 +376,18 @@ Column: TypeAlias = int | bytes | Array | None
 Statement: TypeAlias = tuple[bytes, Sequence[Column]]
 """With its values, $1 first."""
 
-BINARY: Final = 1
-_BEGIN: Final[Statement] = (b"BEGIN ISOLATION LEVEL READ COMMITTED", ())
-_COMMIT: Final[Statement] = (b"COMMIT", ())
+BINARY = 1
+_BEGIN: Statement = (b"BEGIN ISOLATION LEVEL READ COMMITTED", ())
+_COMMIT: Statement = (b"COMMIT", ())
 
 _BYTEA, _BIGINT, _TEXT = 17, 20, 25
-_ARRAYS: Final = {_BYTEA: 1001, _BIGINT: 1016, _TEXT: 1009}
-_NUMBER: Final = Struct(">q").pack
-_LENGTH: Final = Struct(">i").pack
+_ARRAYS = {_BYTEA: 1001, _BIGINT: 1016, _TEXT: 1009}
+_NUMBER = Struct(">q").pack
+_LENGTH = Struct(">i").pack
 # One dimension, perhaps with NULL; the type of the members; how many, and the number of the first.
-_HEAD: Final = Struct(">iiiii").pack
-_NULL: Final = _LENGTH(-1)
-_EMPTY: Final = {oid: Array(array, _HEAD(0, 0, oid, 0, 0)[:12]) for oid, array in _ARRAYS.items()}
+_HEAD = Struct(">iiiii").pack
+_NULL = _LENGTH(-1)
+_EMPTY = {oid: Array(array, _HEAD(0, 0, oid, 0, 0)[:12]) for oid, array in _ARRAYS.items()}
 
 
 def wired(value: Column) -> tuple[bytes | None, int]:
@@ -481,7 +481,7 @@ def rows_of(connection: Connection, result: pq.abc.PGresult) -> list[Row]:
 
 # --- statements that are prepared ----------------------------------------------------------------
 
-_DONE: Final = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
+_DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 
 
 class Prepared:

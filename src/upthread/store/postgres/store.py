@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
 from psycopg import errors
 
@@ -48,7 +48,7 @@ from upthread.store.postgres.server import (
 from upthread.store.postgres.workers import DEFER
 from upthread.store.streams import SCHEMA_VERSION, as_bytes, encoded
 
-_WORDS: Final = {
+_WORDS = {
     "at": "upthread.",
     "bytes": "BYTEA",
     "key": "name_digest",
@@ -57,29 +57,29 @@ _WORDS: Final = {
 
 # $1 to $2: the digests and tokens of leases. One that is taken over meanwhile is waited for, and is
 # then not what was asked for.
-_HELD: Final = """held AS MATERIALIZED (
+_HELD = """held AS MATERIALIZED (
     SELECT 1 FROM upthread.lease AS l
     JOIN unnest($1::bytea[], $2::bigint[]) AS f (name_digest, token)
     ON l.name_digest = f.name_digest AND l.token = f.token
     WHERE l.holder IS NOT NULL ORDER BY l.name_digest FOR SHARE OF l
 )"""
-_ALL_HELD: Final = "(SELECT count(*) FROM held) = cardinality($1::bytea[])"
+_ALL_HELD = "(SELECT count(*) FROM held) = cardinality($1::bytea[])"
 # A newer version may have folded the heads again while this store was open.
-_IS_OURS: Final = f"(SELECT value FROM upthread.meta WHERE name = 'schema') = {SCHEMA_VERSION}"
+_IS_OURS = f"(SELECT value FROM upthread.meta WHERE name = 'schema') = {SCHEMA_VERSION}"
 
 # $3 to $6: the head as it is to be.
-_MOVE: Final = f"""moved AS (
+_MOVE = f"""moved AS (
     UPDATE upthread.head SET last = $3, hash = $4, state = $5, seal = $6
     WHERE id = $17 AND last = $18 AND hash = $19 AND {_ALL_HELD} AND {_IS_OURS}
     RETURNING id, project
 )"""
-_OPEN: Final = f"""moved AS (
+_OPEN = f"""moved AS (
     INSERT INTO upthread.head (last, hash, state, seal, kind, name, project)
     SELECT $3, $4, $5, $6, convert_from($17, 'UTF8'), $18::bytea, $19::bytea
     WHERE {_ALL_HELD} AND {_IS_OURS} RETURNING id, project
 )"""
 # $7 to $13: entries; $14 to $16: tags. A tag of the stream's own may come again.
-_APPEND: Final = f"""WITH {_HELD}, {{}}, added AS (
+_APPEND = f"""WITH {_HELD}, {{}}, added AS (
     INSERT INTO upthread.entry (stream, project, seq, kind, at_ms, kept, hash, digest, said)
     SELECT m.id, m.project, e.* FROM moved AS m, unnest(
         $7::bigint[], $8::text[], $9::bigint[], $10::bytea[], $11::bytea[], $12::bytea[],
@@ -98,9 +98,9 @@ _APPEND: Final = f"""WITH {_HELD}, {{}}, added AS (
         (SELECT count(*) FROM moved)
         * ((SELECT count(*) FROM tagged) = cardinality($14::bytea[]))::integer
     )"""
-_APPEND_TO: Final = _APPEND.format(_MOVE).encode()
-_APPEND_NEW: Final = _APPEND.format(_OPEN).encode()
-_MUST_HOLD: Final = f"WITH {_HELD} SELECT 1 / ({_ALL_HELD} AND {_IS_OURS})::integer".encode()
+_APPEND_TO = _APPEND.format(_MOVE).encode()
+_APPEND_NEW = _APPEND.format(_OPEN).encode()
+_MUST_HOLD = f"WITH {_HELD} SELECT 1 / ({_ALL_HELD} AND {_IS_OURS})::integer".encode()
 # As a step of a transaction, which it ends where it does nothing.
 _MUST_TAKE, _MUST_RELEASE = (
     f"WITH done AS ({step.format(**_WORDS)}) SELECT 1 / count(*) FROM done".encode()
@@ -108,29 +108,29 @@ _MUST_TAKE, _MUST_RELEASE = (
 )
 
 # A run's transition: on its head, by the server's clock, and as a job of the workers' queue.
-_OF_RUN: Final = "(SELECT stream FROM upthread.tag WHERE tag = $1 AND nth = 0)"
-_IS_DUE: Final = f"""
+_OF_RUN = "(SELECT stream FROM upthread.tag WHERE tag = $1 AND nth = 0)"
+_IS_DUE = f"""
 UPDATE upthread.head SET
     due_at_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $2, due_seq = $3,
     due_queue = convert_from($4, 'UTF8')
 WHERE id = {_OF_RUN}
 """.encode()
-_LATER: Final = "CASE WHEN $2::bigint > 0 THEN clock_timestamp() + $2 * interval '1 ms' END"
-_ENQUEUE: Final = f"""
+_LATER = "CASE WHEN $2::bigint > 0 THEN clock_timestamp() + $2 * interval '1 ms' END"
+_ENQUEUE = f"""
 SELECT {DEFER.format(_LATER)} FROM upthread.head AS h WHERE h.id = {_OF_RUN} HAVING count(*) > 0
 """.encode()
 # Of the jobs of what is settled those go that nobody has taken.
-_DROP_JOB: Final = f"""
+_DROP_JOB = f"""
 DELETE FROM upthread.procrastinate_jobs AS j USING upthread.head AS h
 WHERE h.id = {_OF_RUN} AND j.status = 'todo' AND j.queueing_lock = h.id || ':' || h.due_seq
 """.encode()
-_IS_SETTLED: Final = f"""
+_IS_SETTLED = f"""
 UPDATE upthread.head SET due_at_ms = NULL, due_seq = NULL, due_queue = NULL
 WHERE due_at_ms IS NOT NULL AND id = {_OF_RUN}
 """.encode()
-_QUEUE: Final = "upthread"
+_QUEUE = "upthread"
 
-_MOVED: Final = (errors.DivisionByZero, errors.UniqueViolation, errors.DeadlockDetected)
+_MOVED = (errors.DivisionByZero, errors.UniqueViolation, errors.DeadlockDetected)
 """What a commit ends with where another writer was there first."""
 
 

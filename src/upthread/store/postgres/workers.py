@@ -11,7 +11,6 @@ worker's, and if that one then dies, no job is left to take over.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final
 
 from msgspec import Struct
 
@@ -24,14 +23,14 @@ from upthread.store.streams import head_of
 
 # Four heartbeats: with one a second a killed worker's jobs were taken over after 3.5 to 4.1 s
 # (Procrastinate 3.10.0).
-SILENT_AFTER_MS: Final = 4_000
+SILENT_AFTER_MS = 4_000
 """After how long without a heartbeat a worker counts as lost, by the server's clock."""
 
-HOST_WAIT_MS: Final = 5_000
+HOST_WAIT_MS = 5_000
 """How long a job waits for a worker on the host where its session lives, when there is none: so
 long a worker may take to start anew."""
 
-_RECOVERY_LOCK: Final = int.from_bytes(b"recovery")
+_RECOVERY_LOCK = int.from_bytes(b"recovery")
 
 
 class Registration(Struct, frozen=True, kw_only=True):
@@ -165,7 +164,7 @@ def _worker_of(row: Row) -> KnownWorker:
 # --- statements -----------------------------------------------------------------------------------
 
 # Makes jobs of heads `h` that have a transition; {} is when, NULL: at once.
-DEFER: Final = """upthread.procrastinate_defer_jobs_v1(
+DEFER = """upthread.procrastinate_defer_jobs_v1(
     array_agg(
         row(
             h.due_queue, 'transition', 0, NULL, h.id || ':' || h.due_seq,
@@ -175,7 +174,7 @@ DEFER: Final = """upthread.procrastinate_defer_jobs_v1(
 )"""
 
 # Say what a worker is and has; $8 is the id it had before, NULL without one.
-_REGISTER: Final = b"""
+_REGISTER = b"""
 WITH forgotten AS (
     DELETE FROM upthread.worker AS w
     WHERE
@@ -186,9 +185,9 @@ INSERT INTO upthread.worker (
     worker_id, process, version, agents, queues, concurrency, registered_at_ms
 ) VALUES ($1, $2, $3, $4, $5, $6, $7)
 """
-_FORGET: Final = b"DELETE FROM upthread.worker WHERE worker_id = $1"
+_FORGET = b"DELETE FROM upthread.worker WHERE worker_id = $1"
 # Those that are known, and how long each has been silent.
-_WORKERS: Final = b"""
+_WORKERS = b"""
 SELECT
     w.worker_id, w.process, w.version, w.agents, w.queues, w.concurrency, w.registered_at_ms,
     (extract(epoch FROM clock_timestamp() - p.last_heartbeat) * 1000)::bigint,
@@ -199,13 +198,11 @@ SELECT
 FROM upthread.worker AS w JOIN upthread.procrastinate_workers AS p ON p.id = w.worker_id
 ORDER BY w.worker_id
 """
-_RUN: Final = (
-    b"SELECT id, kind, name, project, last, hash, state, seal FROM upthread.head WHERE id = $1"
-)
+_RUN = b"SELECT id, kind, name, project, last, hash, state, seal FROM upthread.head WHERE id = $1"
 # Whether nobody else recovers jobs just now; until the transaction ends.
-_TRY_RECOVERING: Final = b"SELECT pg_try_advisory_xact_lock($1)"
+_TRY_RECOVERING = b"SELECT pg_try_advisory_xact_lock($1)"
 # Give back those of workers that are silent, pruned or known to be dead.
-_RETRY_JOBS: Final = b"""
+_RETRY_JOBS = b"""
 WITH stalled AS (
     SELECT j.id, j.queue_name
     FROM upthread.procrastinate_jobs AS j
@@ -226,7 +223,7 @@ SELECT
 FROM stalled
 """
 # Let those go anywhere that have waited for their host, where no living worker takes them.
-_FREE_JOBS: Final = b"""
+_FREE_JOBS = b"""
 UPDATE upthread.procrastinate_jobs AS j
 SET queue_name = regexp_replace(j.queue_name, '\\.\\w{8}$', '')
 WHERE
@@ -250,7 +247,7 @@ RETURNING pg_notify(
 )
 """
 # Transitions that are due and have no job in one of the states {}.
-_DUE_WITHOUT_JOB: Final = """
+_DUE_WITHOUT_JOB = """
 FROM upthread.head AS h
 WHERE
     h.due_at_ms <= extract(epoch FROM clock_timestamp()) * 1000
@@ -260,15 +257,15 @@ WHERE
     )
 """
 # Those that have no job, neither waiting nor with a worker.
-_LOST: Final = _DUE_WITHOUT_JOB.format("'todo', 'doing'")
-_ENQUEUE_LOST: Final = f"SELECT unnest({DEFER.format('NULL')}) {_LOST} HAVING count(*) > 0".encode()
+_LOST = _DUE_WITHOUT_JOB.format("'todo', 'doing'")
+_ENQUEUE_LOST = f"SELECT unnest({DEFER.format('NULL')}) {_LOST} HAVING count(*) > 0".encode()
 # Those that no worker has, and the age of the oldest.
-_BACKLOG: Final = f"""
+_BACKLOG = f"""
 SELECT
     count(*),
     coalesce(max(extract(epoch FROM clock_timestamp()) * 1000 - h.due_at_ms), 0)::bigint
 {_DUE_WITHOUT_JOB.format("'doing'")}
 """.encode()
 
-_PROCESS: Final = Json(Holder, "worker")
-_AGENTS: Final = Json(dict[str, str], "worker")
+_PROCESS = Json(Holder, "worker")
+_AGENTS = Json(dict[str, str], "worker")

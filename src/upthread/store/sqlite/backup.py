@@ -12,7 +12,6 @@ import re
 from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Final
 from urllib.parse import quote
 
 import apsw
@@ -30,15 +29,15 @@ from upthread.store.sqlite.files import (
     sync_file,
 )
 
-FAULTS_MAX: Final = 100
+FAULTS_MAX = 100
 """How many faults the engine is asked for."""
 
-ALL_PAGES: Final = -1
-_BUSY_TIMEOUT_MS: Final = 5_000
-_CHECK_TIMEOUT_S: Final = 30.0
-_MEMORY: Final = "memory"
-_COPY_BYTES: Final = 8
-_CHANCE: Final = re.compile(r"[0-9a-f]{16}")
+ALL_PAGES = -1
+_BUSY_TIMEOUT_MS = 5_000
+_CHECK_TIMEOUT_S = 30.0
+_MEMORY = "memory"
+_COPY_BYTES = 8
+_CHANCE = re.compile(r"[0-9a-f]{16}")
 
 
 class FileFaults(Struct, frozen=True, kw_only=True):

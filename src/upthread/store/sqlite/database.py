@@ -34,7 +34,7 @@ from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Protocol, cast
+from typing import Any, Protocol, cast
 
 import apsw
 
@@ -57,16 +57,16 @@ from upthread.store.streams import LOG_VERSION, SCHEMA_VERSION
 # --- the queue of writers -------------------------------------------------------------------------
 
 # A commit takes 0.1 to 1 ms. Whoever has waited for longer waits for something else.
-_QUEUE_LOOK_S: Final = 0.0003
-_LOOKS_SHORT_MAX: Final = 300
-_LOOK_LATER_S: Final = 0.005
-_WAIT_MAX_S: Final = 5.0
-_PASSED_BY_S: Final = 60.0
+_QUEUE_LOOK_S = 0.0003
+_LOOKS_SHORT_MAX = 300
+_LOOK_LATER_S = 0.005
+_WAIT_MAX_S = 5.0
+_PASSED_BY_S = 60.0
 """For how long a queue that stood still is passed by: a turn is many writes, each would wait."""
 
-_TAKE: Final = fcntl.LOCK_EX | fcntl.LOCK_NB
-_GIVE: Final = fcntl.LOCK_UN
-_OPEN: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_TAKE = fcntl.LOCK_EX | fcntl.LOCK_NB
+_GIVE = fcntl.LOCK_UN
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class WriteQueue:
@@ -185,8 +185,8 @@ def forget_missed(database: Path, seen: int) -> None:
 
 # --- a connection ---------------------------------------------------------------------------------
 
-KEY_BYTES: Final = 32
-_INDEX_BYTES: Final = 32 * 1024
+KEY_BYTES = 32
+_INDEX_BYTES = 32 * 1024
 """The smallest size of a `-shm` file."""
 
 
@@ -305,31 +305,31 @@ def cure(error: Exception) -> str:
 
 # --- the database ---------------------------------------------------------------------------------
 
-ENGINE_ERRORS: Final = (apsw.Error, UnicodeDecodeError)
+ENGINE_ERRORS = (apsw.Error, UnicodeDecodeError)
 """What the engine raises: the latter for text that is damaged, since we write none such as text."""
 
-ENGINE_MIN: Final = (3, 51, 3)
+ENGINE_MIN = (3, 51, 3)
 """Older engines can corrupt a database with several writers: sqlite.org/wal.html#walresetbug."""
 
-APPLICATION_ID: Final = 0x75707468  # "upth"
+APPLICATION_ID = 0x75707468  # "upth"
 
-_SCHEMA: Final = Path(__file__).with_name("schema.sql")
+_SCHEMA = Path(__file__).with_name("schema.sql")
 
 # Without a limit the log stays as large as it ever was: SQLite overwrites it and cuts nothing off.
-_PAGE_BYTES: Final = 2048
-_JOURNAL_BYTES_MAX: Final = 16 * 1024 * 1024
-_CACHE_KIB: Final = 8 * 1024
-_LOOK_S: Final = 0.001
-_LOOK_S_MAX: Final = 0.05
+_PAGE_BYTES = 2048
+_JOURNAL_BYTES_MAX = 16 * 1024 * 1024
+_CACHE_KIB = 8 * 1024
+_LOOK_S = 0.001
+_LOOK_S_MAX = 0.05
 
-SUSPENDED_WAIT_S: Final = 5.0
+SUSPENDED_WAIT_S = 5.0
 """How long a call waits for a suspended process that holds the database's lock."""
 
 # Opening checks, makes and closes files: two threads must not do that to one path at once.
-_OPENING: Final = threading.Lock()
+_OPENING = threading.Lock()
 
-_DAMAGED: Final = f"`upthread doctor` says what is damaged; {CURE_OF_DAMAGE}"
-_CURES: Final[Mapping[type[Exception], str]] = MappingProxyType(
+_DAMAGED = f"`upthread doctor` says what is damaged; {CURE_OF_DAMAGE}"
+_CURES: Mapping[type[Exception], str] = MappingProxyType(
     {
         apsw.FullError: "free some space on the disk, then do it again",
         apsw.IOError: "check the disk and its mount, then do it again",

@@ -13,7 +13,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import apsw
 
@@ -21,38 +21,38 @@ from upthread.core.text import command
 from upthread.errors import StoreError
 from upthread.store.address import KEY_SUFFIX
 
-SIDECARS: Final = ("-wal", "-shm", "-journal")
+SIDECARS = ("-wal", "-shm", "-journal")
 """What SQLite puts beside a database."""
 
-QUEUE_SUFFIX: Final = "-queue"
+QUEUE_SUFFIX = "-queue"
 """What is added to a database's name for the queue of its writers (database.py)."""
 
-BESIDE: Final = (*SIDECARS, QUEUE_SUFFIX)
+BESIDE = (*SIDECARS, QUEUE_SUFFIX)
 """What SQLite and we put beside a database."""
 
 # The log needs memory shared by all who have the file open, which no network file
 # system gives: https://sqlite.org/wal.html
-_NETWORK_TYPES: Final = frozenset(
+_NETWORK_TYPES = frozenset(
     "acfs afs beegfs ceph cifs fuse gfs gfs2 glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 orangefs "
     "smb3 smbfs".split()
 )
-_MOUNT_TABLE: Final = Path("/proc/self/mountinfo")
+_MOUNT_TABLE = Path("/proc/self/mountinfo")
 
-LOG_SUFFIX: Final = "-wal"
+LOG_SUFFIX = "-wal"
 
-CURE_OF_DAMAGE: Final = (
+CURE_OF_DAMAGE = (
     "`upthread restore FILE` puts a backup in its place, and the next prompt of each role reads "
     "back what its session has since; without a backup, `upthread adopt` continues a session"
 )
-ANEW: Final = "to begin anew, move it and what lies beside it away"
+ANEW = "to begin anew, move it and what lies beside it away"
 
 # https://sqlite.org/fileformat2.html#the_database_header
-HEADER_BYTES: Final = 100
-MAGIC: Final = b"SQLite format 3\0"
-_FULL_SIZE_PAGE: Final = 65_536  # is written as 1, for want of a third byte
+HEADER_BYTES = 100
+MAGIC = b"SQLite format 3\0"
+_FULL_SIZE_PAGE = 65_536  # is written as 1, for want of a third byte
 
-LOG_HEADER_BYTES: Final = 32
-FRAME_HEADER_BYTES: Final = 24
+LOG_HEADER_BYTES = 32
+FRAME_HEADER_BYTES = 24
 
 
 def prepare_file(path: Path) -> Path:

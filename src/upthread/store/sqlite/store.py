@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import apsw
 
@@ -36,31 +36,31 @@ from upthread.store.sqlite.database import (
 )
 from upthread.store.streams import SCHEMA_VERSION, encoded, refolded
 
-BUSY_TIMEOUT_S: Final = 30.0
+BUSY_TIMEOUT_S = 30.0
 """How long a call waits for another process's transaction."""
 
-_WORDS: Final = {"at": "", "bytes": "BLOB", "key": "name", "text": "$1"}
+_WORDS = {"at": "", "bytes": "BLOB", "key": "name", "text": "$1"}
 
-_OPEN: Final = (
+_OPEN = (
     "INSERT INTO head (kind, name, project, last, hash, state, seal)"
     " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id"
 )
-_MOVE: Final = (
+_MOVE = (
     "UPDATE head SET last = ?, hash = ?, state = ?, seal = ? WHERE id = ? AND last = ? AND hash = ?"
 )
-_ADD: Final = (
+_ADD = (
     "INSERT INTO entry (stream, seq, kind, at_ms, kept, hash, digest, said)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_TAG: Final = "INSERT INTO tag (tag, nth, stream, seq) VALUES (?, ?, ?, ?)"
+_TAG = "INSERT INTO tag (tag, nth, stream, seq) VALUES (?, ?, ?, ?)"
 # A stream may come by a tag of its own again: the newest entry is the one that is tagged.
-_TAG_AGAIN: Final = f"{_TAG} ON CONFLICT (tag, nth) DO UPDATE SET seq = excluded.seq"
-_IS_HELD: Final = "SELECT 1 FROM lease WHERE name = $1 AND token = $2 AND holder IS NOT NULL"
+_TAG_AGAIN = f"{_TAG} ON CONFLICT (tag, nth) DO UPDATE SET seq = excluded.seq"
+_IS_HELD = "SELECT 1 FROM lease WHERE name = $1 AND token = $2 AND holder IS NOT NULL"
 # All was there already, perhaps not yet on the disk: SQLite syncs nothing for a transaction that
 # writes nothing.
-_TOUCH: Final = "UPDATE meta SET value = value + 1 WHERE name = 'synced'"
+_TOUCH = "UPDATE meta SET value = value + 1 WHERE name = 'synced'"
 
-_REFOLD: Final = "UPDATE head SET state = ?, seal = ? WHERE id = ?"
+_REFOLD = "UPDATE head SET state = ?, seal = ? WHERE id = ?"
 
 
 class SqliteStore(LogStore):

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from typing import Final
 
 from msgspec import Struct
 
@@ -25,13 +24,13 @@ from upthread.surfaces.cli.terminal.input import can_ask, who_acts
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import one_line
 
-SHOWN_LINES_MAX: Final = 400
+SHOWN_LINES_MAX = 400
 """A question longer than this is not asked in passing: `upthread trust` shows all of it."""
 
-COMPARED_LINES_MAX: Final = 5_000
+COMPARED_LINES_MAX = 5_000
 """Longer texts are shown whole, one after the other: comparing takes the square of their lines."""
 
-TURN: Final = (
+TURN = (
     "agent",
     "agents",
     "depth_max",
@@ -46,13 +45,13 @@ TURN: Final = (
 )
 """The tables of settings that a turn goes by."""
 
-RUN: Final = (*TURN, "pipeline")
-STARTING: Final = ("agent", "agents", "record", "redaction", "start_timeout_s")
-KEEPING: Final = ("keep",)
-HOOKS: Final = ("handover", "record", "redaction")
+RUN = (*TURN, "pipeline")
+STARTING = ("agent", "agents", "record", "redaction", "start_timeout_s")
+KEEPING = ("keep",)
+HOOKS = ("handover", "record", "redaction")
 
-DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
-_YES: Final = frozenset({"y", "yes"})
+DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+_YES = frozenset({"y", "yes"})
 
 
 class Needs(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import re
 import signal
 import traceback
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import cast
 
 from msgspec import Struct, structs
 
@@ -29,14 +29,14 @@ from upthread.errors import (
 )
 from upthread.surfaces.cli.terminal.output import Output, Shape, members
 
-EXIT_ERROR: Final = 1
-EXIT_WAITING: Final = 4
-EXIT_INTERRUPTED: Final = 130
-EXIT_OF_SIGNALS: Final = 128
+EXIT_ERROR = 1
+EXIT_WAITING = 4
+EXIT_INTERRUPTED = 130
+EXIT_OF_SIGNALS = 128
 """A shell's way: the exit code is this and the number of the signal."""
 
 # The narrower before the wider: some of these are kinds of others.
-KINDS: Final = (
+KINDS = (
     (NotFoundError, "not_found"),
     (UsageError, "usage"),
     (ConfigError, "config"),
@@ -48,16 +48,16 @@ KINDS: Final = (
 )
 """The word of an error in JSON; the first that fits, else `error`."""
 
-TOLD_CHARACTERS_MAX: Final = 4_000
+TOLD_CHARACTERS_MAX = 4_000
 """How much of an error is shown to a person; all of it is in --json."""
 
-TRACEBACK_LINES_MAX: Final = 80
+TRACEBACK_LINES_MAX = 80
 """How much of a traceback is shown, its end: recursion and nested groups make long ones."""
 
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Found by writing, where no name is known any more."""
 
-_OF_THE_MACHINE: Final = _FULL | {errno.EACCES, errno.EPERM, errno.EROFS}
+_OF_THE_MACHINE = _FULL | {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class EndedBySignalError(Exception):
@@ -84,7 +84,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     refused: str = ""
 
 
-INTERRUPTED: Final = Failure(kind="interrupted", message="interrupted", exit_code=EXIT_INTERRUPTED)
+INTERRUPTED = Failure(kind="interrupted", message="interrupted", exit_code=EXIT_INTERRUPTED)
 
 
 def failure_of(error: BaseException) -> Failure | None:

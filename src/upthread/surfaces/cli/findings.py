@@ -7,7 +7,6 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 import anyio.to_thread
 from msgspec import Struct, structs
@@ -32,7 +31,7 @@ from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import command, counted, one_line
 from upthread.surfaces.cli.verbs.setup import TARGETS
 
-_IN_WORDS: Final = {
+_IN_WORDS = {
     "every_call_has_a_result": ("call without a result", "calls without a result"),
     "every_result_has_a_call": ("result without a call", "results without a call"),
     "one_result_for_a_call": ("second result", "second results"),
@@ -106,7 +105,7 @@ def counts_of(found: Sequence[Fault]) -> dict[str, int]:
 
 STORE = "hooks"
 
-OLDER_FILES: Final = ("places", "projects", "runs")
+OLDER_FILES = ("places", "projects", "runs")
 """Below upthread's home, in `hooks/`: what an earlier version kept there."""
 
 
@@ -202,7 +201,7 @@ def _state(agent: str) -> HookState:
 # --- probe --------------------------------------------------------------------------------------
 # `doctor --probe`: what an agent really does about sessions, one line a check.
 
-_STYLES: Final = {"good": "green", "quirk": "yellow"}
+_STYLES = {"good": "green", "quirk": "yellow"}
 
 
 def probe(call: Call, agent: str, *, rate_limit_prompt: str | None) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -29,11 +29,11 @@ from upthread.surfaces.cli.terminal.output import Output
 
 Main = TypeVar("Main", bound=Callable[..., int | None])
 
-OFFERED_MAX: Final = 500
-HELP: Final = ("-h", "--help")
-SETTINGS: Final = {"max_content_width": 100}
+OFFERED_MAX = 500
+HELP = ("-h", "--help")
+SETTINGS = {"max_content_width": 100}
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*(?:~[0-9]+)?")
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*(?:~[0-9]+)?")
 """A name without quotes, blanks, expansions or colons. Completion scripts of shells evaluate names,
 and names may come from a repository or from an agent (ADR 65)."""
 
@@ -135,7 +135,7 @@ def _keep(ctx: click.Context, option: click.Parameter, value: str | bool | None)
         setattr(ctx.find_object(Call), option.name, value)
 
 
-HELP_OPTION: Final = click.Option(
+HELP_OPTION = click.Option(
     HELP,
     is_flag=True,
     is_eager=True,
@@ -143,7 +143,7 @@ HELP_OPTION: Final = click.Option(
     callback=_show_help,
     help="Show this and end.",
 )
-COMMON: Final = (
+COMMON = (
     click.Option(
         ["--json"],
         is_flag=True,
@@ -215,10 +215,10 @@ def _offering(*names: str) -> Callable[[click.Context, click.Parameter, str], li
     return lambda _ctx, _option, incomplete: _offered(names, incomplete)
 
 
-agents: Final = _offering(*AGENTS)
-agents_to_set_up: Final = _offering(*(each.setup_name for each in AGENTS.values()))
+agents = _offering(*AGENTS)
+agents_to_set_up = _offering(*(each.setup_name for each in AGENTS.values()))
 """The agents as `upthread setup` calls them."""
-stores: Final = _offering("upthread", *WITH_A_STORE)
+stores = _offering("upthread", *WITH_A_STORE)
 """The agents whose own store upthread reads, and upthread."""
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -42,13 +42,13 @@ from upthread.surfaces.cli.terminal.phrases import (
 )
 from upthread.surfaces.cli.terminal.phrases import command as quoted
 
-KEPT_MAX: Final = 10
+KEPT_MAX = 10
 """How many sessions are told of one by one, unless all are asked for."""
 
-PATIENCE_S: Final = 0.5
+PATIENCE_S = 0.5
 """Who waits longer than this is told what for."""
 
-_EVERY: Final = 100
+_EVERY = 100
 
 
 def overview(call: Call, *, is_all: bool) -> int:
@@ -157,17 +157,17 @@ def _told_of(call: Call, seen: Look) -> Iterator[SessionOutline]:
 # What a session is called is its agent's, or its first prompt: redacted, and one line whatever it
 # is.
 
-SHOWN_MAX: Final = 2
+SHOWN_MAX = 2
 """How many of each kind are told, unless all are asked for: so that all of it is 25 lines."""
 
-COLUMNS: Final = 80
-TITLE_CHARACTERS_MIN: Final = 16
-NEEDING: Final = frozenset(State) - {State.APPROVED, State.DONE, State.IDLE}
+COLUMNS = 80
+TITLE_CHARACTERS_MIN = 16
+NEEDING = frozenset(State) - {State.APPROVED, State.DONE, State.IDLE}
 """What a person is told of: it runs, or it does not go on by itself."""
 
-NAME_CHARACTERS_MAX: Final = 24
+NAME_CHARACTERS_MAX = 24
 
-_WORD: Final = re.compile(r"[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*")
+_WORD = re.compile(r"[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 class Lines(Struct):
@@ -401,14 +401,14 @@ class Lines(Struct):
         }
 
 
-_NOTHING: Final = (
+_NOTHING = (
     ("No sessions of Claude Code, OpenCode or Codex were found here.", "bold"),
     ('Try it without any: upthread tell demo/planner "hi" --agent rehearsal', ""),
     ("Which agents are here: upthread agents; what else there is: --help", ""),
 )
 """What to do where no agent has stored anything."""
 
-_KEPT_BY: Final = {
+_KEPT_BY = {
     "claude-code": '"cleanupPeriodDays": 365 in {}/settings.json keeps all',
 }
 """What keeps an agent from deleting sessions, in its home."""

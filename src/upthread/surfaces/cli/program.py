@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, suppress
 from importlib import import_module
-from typing import Final
 
 import click
 from click.exceptions import Exit
@@ -26,11 +25,11 @@ from upthread.surfaces.cli.failures import failure_of, tell, tell_bug
 from upthread.surfaces.cli.options import COMMON, SETTINGS, Verb, before_dashes, show
 from upthread.surfaces.cli.terminal.output import Output
 
-NAME: Final = "upthread"
-ASKED_BY_SHELL: Final = "_UPTHREAD_COMPLETE"
+NAME = "upthread"
+ASKED_BY_SHELL = "_UPTHREAD_COMPLETE"
 """The variable by which a shell asks for the next word."""
 
-LISTED: Final = {
+LISTED = {
     "tell": "Run one turn with one role: it continues its session, or says why it cannot.",
     "run": "Run the pipeline on a workstream until it ends or needs you.",
     "answer": "Answer a question that a role asked.",
@@ -46,7 +45,7 @@ LISTED: Final = {
 }
 """The verbs that `--help` lists, in this order."""
 
-OTHERS: Final = {
+OTHERS = {
     "audit": "Write down everything that is recorded of a workstream.",
     "backup": "Copy the database to a file while others write.",
     "demo": "Watch a killed rehearsal agent continue its work.",
@@ -70,10 +69,10 @@ OTHERS: Final = {
 }
 """The other verbs. `upthread help --all` lists them."""
 
-VERBS: Final = {**LISTED, **OTHERS}
+VERBS = {**LISTED, **OTHERS}
 """Every verb with its summary. The verb is declared in `verbs/`, in the file of its name."""
 
-ALIASES: Final = {
+ALIASES = {
     "adopt": ("keep", "--continue"),
     "agents": ("doctor", "--agents"),
     "brief": ("show", "--brief"),
@@ -81,19 +80,17 @@ ALIASES: Final = {
 }
 """Older names of verbs."""
 
-GONE: Final = {
+GONE = {
     "compare": "upthread savings shows what resuming saved",
     "drain": "hooks record at once: there is nothing left to take in",
     "salvage": "upthread restore FILE, or upthread adopt without a backup",
 }
 """Verbs that were removed, with what replaced them."""
 
-WRITING: Final = frozenset(
-    {"answer", "effects", "forget", "fork", "keep", "reset", "run", "tell", "use"}
-)
+WRITING = frozenset({"answer", "effects", "forget", "fork", "keep", "reset", "run", "tell", "use"})
 """Verbs that write to the record: after one of them, the backup of the day is made."""
 
-PAGES: Final = {
+PAGES = {
     "docs/guide.md": "Ten minutes, from the first prompt on.",
     "docs/troubleshooting.md": "By symptom.",
 }

@@ -11,7 +11,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -27,13 +27,13 @@ from upthread.surfaces.cli.terminal.output import Shape, members
 Redact: TypeAlias = Callable[[str], str]
 """Takes the secrets out of a text."""
 
-SECONDS_MAX: Final = 60.0
-WORKSTREAM_CHARACTERS_MAX: Final = 40
-USUAL_ROLE: Final = "planner"
+SECONDS_MAX = 60.0
+WORKSTREAM_CHARACTERS_MAX = 40
+USUAL_ROLE = "planner"
 """What a main session is taken for, which did all of it."""
 
-_DEFAULT_BRANCHES: Final = frozenset({"main", "master", "trunk", "develop", "HEAD"})
-_NOT_PLAIN: Final = re.compile(r"[^a-z0-9]+")
+_DEFAULT_BRANCHES = frozenset({"main", "master", "trunk", "develop", "HEAD"})
+_NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 
 
 def outlines_here(
@@ -133,8 +133,8 @@ def can_be_adopted(outline: SessionOutline) -> bool:
 # Totals of many sessions. Sessions elsewhere are only counted, so that a home with months of them
 # takes little memory.
 
-SOON_DAYS: Final = 7
-DIRECTORIES_MAX: Final = 10_000
+SOON_DAYS = 7
+DIRECTORIES_MAX = 10_000
 """Of more directories than these only the number of sessions is known."""
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from msgspec import structs
 
@@ -29,7 +28,7 @@ from upthread.runtime.turns.delegation import Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING
 from upthread.surfaces.cli.terminal.output import Shape, members, members_or_none
 
-PART_KINDS: Final[Mapping[type[AgentEvent], str]] = {
+PART_KINDS: Mapping[type[AgentEvent], str] = {
     events.TextReceived: "text",
     events.ReasoningReceived: "reasoning",
     events.ToolCallAnnounced: "tool_call",
@@ -46,8 +45,8 @@ PART_KINDS: Final[Mapping[type[AgentEvent], str]] = {
 }
 
 
-_PARKED: Final = "reason detail reset_at_ms"
-_CUT_OFF: Final = "detail prompt actions"
+_PARKED = "reason detail reset_at_ms"
+_CUT_OFF = "detail prompt actions"
 
 
 def turns_in(view: WorkstreamView) -> int:

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from json import dumps
 from pkgutil import iter_modules
-from typing import Final, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import JsonValue
 from upthread.runtime.record.timeline import Timeline
 from upthread.surfaces.cli.terminal.output import plain
 
-FORMATS: Final = tuple(sorted(module.name for module in iter_modules(__path__)))
+FORMATS = tuple(sorted(module.name for module in iter_modules(__path__)))
 
 
 class Asked(NamedTuple):

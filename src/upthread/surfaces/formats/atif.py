@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Final, assert_never, cast
+from typing import assert_never, cast
 
 from msgspec import Struct
 
@@ -25,11 +25,11 @@ from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, ToolC
 from upthread.surfaces.cli.terminal.output import Shape, members, plain
 from upthread.surfaces.formats import Asked, json_line
 
-SCHEMA: Final = "ATIF-v1.8"
-UNKNOWN: Final = "unknown"
+SCHEMA = "ATIF-v1.8"
+UNKNOWN = "unknown"
 
 
-_SOURCES: Final = {
+_SOURCES = {
     types.Speaker.USER: "user",
     types.Speaker.ASSISTANT: "agent",
     types.Speaker.TOOL: "system",

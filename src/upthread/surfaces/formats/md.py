@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Final, assert_never
+from typing import assert_never
 
 from upthread.core import events, types
 from upthread.core.agents import answerer_in_words
@@ -237,7 +237,7 @@ def _alarm(raw: types.JsonValue) -> str:
     return f"alarm: {said}, at depth {code(str(object_at(raw).get('depth', '')))}: {session}"
 
 
-_NOTES: Final = {
+_NOTES = {
     types.PERMISSION: _permission,
     ALARM: _alarm,
 }

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -40,20 +40,20 @@ from upthread.surfaces.cli.shapes import run_status
 from upthread.surfaces.cli.terminal.output import Shape, plain
 from upthread.surfaces.formats import Asked, json_line
 
-COMMIT: Final = "002c8a6ea1c8a42b14a4527db83b3cabcded610a"
-KIND_INTERNAL: Final = 1
-STATUS_ERROR: Final = 2
-WORKFLOW: Final = "pipeline"
+COMMIT = "002c8a6ea1c8a42b14a4527db83b3cabcded610a"
+KIND_INTERNAL = 1
+STATUS_ERROR = 2
+WORKFLOW = "pipeline"
 """Every run's workflow: the convention asks for few names, and a workstream's is one of many."""
 
-RESOURCE: Final = {
+RESOURCE = {
     "service.name": "upthread",
     "service.version": upthread.__version__,
 }
-TRACE_ID_BYTES: Final = 16
-SPAN_ID_BYTES: Final = 8
-MS_NS: Final = 1_000_000
-_WELL: Final = frozenset({"approved", "done", "running", "idle"})
+TRACE_ID_BYTES = 16
+SPAN_ID_BYTES = 8
+MS_NS = 1_000_000
+_WELL = frozenset({"approved", "done", "running", "idle"})
 
 Known = str | int | bool | Sequence[str]
 Value = Known | None

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct, structs
@@ -29,17 +29,17 @@ from upthread.runtime.turns.external_turn import CallEnded, ended_with
 from upthread.surfaces.hook import main_session
 from upthread.surfaces.hook.main_session import Told
 
-AGENT: Final = "claude-code"
-WRITING: Final = "SendMessage"
-NOTIFICATION: Final = "<task-notification>"
+AGENT = "claude-code"
+WRITING = "SendMessage"
+NOTIFICATION = "<task-notification>"
 """How a prompt begins that no person wrote: it tells that a sub-agent in the background is over."""
 
-LOADING: Final = (
+LOADING = (
     f"If {WRITING} is not among your tools, load it: ToolSearch with query 'select:{WRITING}'."
 )
 """Claude Code defers it, unless told not to: the model knows its name and not how to call it."""
 
-_WRITING_TO: Final = (WRITING + " with to: {!r}").format
+_WRITING_TO = (WRITING + " with to: {!r}").format
 
 
 def _continuing(transcript: str) -> main_session.Continuing:
@@ -247,12 +247,12 @@ def _between(told: str, tag: str) -> str:
 # before the model does anything: it is told whom it can continue. A conversation moves to the other
 # session only when that session really writes to the sub-agent.
 
-TRANSCRIPT_BYTES_MAX: Final = 64 * 1024 * 1024
+TRANSCRIPT_BYTES_MAX = 64 * 1024 * 1024
 """A larger one cannot be copied while an agent waits: it starts from its briefing instead."""
 
-PIECE_BYTES: Final = 1024 * 1024
-TRANSCRIPT: Final = ".jsonl"
-META: Final = ".meta.json"
+PIECE_BYTES = 1024 * 1024
+TRANSCRIPT = ".jsonl"
+META = ".meta.json"
 
 
 def hand_over(main: str, earlier: Iterable[tuple[str, str]]) -> frozenset[str]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import Final
 
 import msgspec
 from msgspec import Struct, structs
@@ -24,18 +23,18 @@ from upthread.runtime.turns.external_turn import CallEnded
 from upthread.surfaces.hook import main_session
 from upthread.surfaces.hook.main_session import Told
 
-AGENT: Final = "codex"
-SPAWNING: Final = "spawn_agent"
-OPENING: Final = "resume_agent"
-WRITING: Final = "send_input"
-NAMESPACE: Final = "multi_agent"
+AGENT = "codex"
+SPAWNING = "spawn_agent"
+OPENING = "resume_agent"
+WRITING = "send_input"
+NAMESPACE = "multi_agent"
 """How the names of Codex's own tools for sub-agents may begin; `_v1` and the tool's name follow."""
 
-SOME_AGENT: Final = "default"
+SOME_AGENT = "default"
 """The type of a sub-agent that was asked for without one."""
 
-_OPENING: Final = (OPENING + " with id {!r}, then " + WRITING + " to it").format
-CONTINUING: Final = main_session.Continuing(agent=AGENT, how=_OPENING, only_own=False)
+_OPENING = (OPENING + " with id {!r}, then " + WRITING + " to it").format
+CONTINUING = main_session.Continuing(agent=AGENT, how=_OPENING, only_own=False)
 
 
 class Given(Struct, frozen=True):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
@@ -20,11 +20,11 @@ from upthread.core.text import visible_line
 if TYPE_CHECKING:
     from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 
-CONTEXT_CHARACTERS_MAX: Final = 1_200
+CONTEXT_CHARACTERS_MAX = 1_200
 """Of what a main session is told at its start: some 300 tokens."""
 
-ACTIONS_TOLD_MAX: Final = 3
-DAY_S: Final = 24 * 60 * 60
+ACTIONS_TOLD_MAX = 3
+DAY_S = 24 * 60 * 60
 
 
 Told: TypeAlias = Mapping[str, Any]

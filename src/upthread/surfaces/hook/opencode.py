@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct, structs
@@ -15,8 +15,8 @@ from upthread.core.types import Outcome
 from upthread.errors import UsageError
 from upthread.runtime.turns.external_turn import ended_with
 
-AGENT: Final = "opencode"
-REPLACED: Final = NOT_RESUMED.format(
+AGENT = "opencode"
+REPLACED = NOT_RESUMED.format(
     why="the session that was named is not the one OpenCode used: does another plug-in replace"
     " `args` of `task`?"
 )
@@ -117,7 +117,7 @@ def _prompted(calls: AgentCalls, asked: Request) -> Told:
     return {}
 
 
-STEPS: Final[Mapping[str, Callable[[AgentCalls, Request], Told]]] = {
+STEPS: Mapping[str, Callable[[AgentCalls, Request], Told]] = {
     "before": _before,
     "named": _named,  # the model has filled in `task_id` itself, as OpenCode's results offer it
     "started": _started,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -37,26 +37,26 @@ from upthread.runtime.turns.delegation import (
 from upthread.surfaces.cli.shapes import told_status
 from upthread.surfaces.cli.terminal.phrases import failure_in_words, going_on, parked_in_words
 
-ANSWER_S_MAX: Final = 25.0
+ANSWER_S_MAX = 25.0
 """How long a call is held open; clients give up on one after 30 s or a minute."""
 
-UNDERWAY_MAX: Final = 64
-KEPT_MAX: Final = 256
+UNDERWAY_MAX = 64
+KEPT_MAX = 256
 """How many delegations are known by their handle, the newest."""
 
-DOUBTS_TOLD_MAX: Final = 10
+DOUBTS_TOLD_MAX = 10
 
-REPLY_CHARACTERS_MAX: Final = 100_000
+REPLY_CHARACTERS_MAX = 100_000
 
-ANSWERED: Final = (
+ANSWERED = (
     "The program that you work for passes on these answers to your questions; whether a person "
     "gave them is not known:"
 )
 """A client asks its user as it likes, and what comes back has passed through it."""
 
-REFUSAL_CHARACTERS_MAX: Final = 2_000
+REFUSAL_CHARACTERS_MAX = 2_000
 
-WAITING: Final = "waiting"
+WAITING = "waiting"
 """The status of a delegation whose role has asked a person something."""
 
 
@@ -233,11 +233,11 @@ def _trouble(result: TurnResult, status: str) -> str:
 # Since 2026-07-28 a tool answers that input is required and is called again with it; before, the
 # server asks while the call is open. A client that can ask nobody gets the questions, as `waiting`.
 
-INPUT_REQUIRED_SINCE: Final = "2026-07-28"
-ROUNDS_MAX: Final = 3
+INPUT_REQUIRED_SINCE = "2026-07-28"
+ROUNDS_MAX = 3
 """How often a role may ask again within one call; then its questions are handed back."""
 
-KEY: Final = "questions"
+KEY = "questions"
 
 AnyContext: TypeAlias = Context[Any, Any]
 

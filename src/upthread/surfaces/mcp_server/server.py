@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from io import BufferedReader, RawIOBase, TextIOWrapper
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, TypeVar, cast
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -227,9 +227,9 @@ class _Requests(RawIOBase):
         return len(part)
 
 
-_HALF_ESCAPED: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-_HALF: Final = re.compile("[\ud800-\udfff]")
-UNREADABLE: Final = "a request that cannot be read"
+_HALF_ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
+_HALF = re.compile("[\ud800-\udfff]")
+UNREADABLE = "a request that cannot be read"
 """The method that a request gets which is no JSON-RPC: the SDK answers that there is none."""
 
 

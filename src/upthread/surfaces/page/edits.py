@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from upthread.core.decision.freshness import PATH_ARGUMENTS
 from upthread.core.types import JsonValue
 
-LINES_COMPARED_MAX: Final = 2_000
+LINES_COMPARED_MAX = 2_000
 """Longer texts are shown one after the other: to compare them takes the square of their lines."""
 
-CONTEXT_LINES: Final = 3
-EDITS_MAX: Final = 200
+CONTEXT_LINES = 3
+EDITS_MAX = 200
 
 LineKind: TypeAlias = Literal["same", "removed", "added", "place"]
 
@@ -38,9 +38,9 @@ class DiffLine(NamedTuple):
     text: str
 
 
-_BEFORE: Final = ("old_string", "oldString", "oldText", "old_text")
-_AFTER: Final = ("new_string", "newString", "newText", "new_text", "content", "new_source")
-_PATCHES: Final = ("unified_diff", "diff", "patchText", "patch")
+_BEFORE = ("old_string", "oldString", "oldText", "old_text")
+_AFTER = ("new_string", "newString", "newText", "new_text", "content", "new_source")
+_PATCHES = ("unified_diff", "diff", "patchText", "patch")
 
 
 def edits_in(arguments: JsonValue) -> tuple[Edit, ...]:

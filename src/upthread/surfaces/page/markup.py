@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from html import escape
 from string import Formatter
-from typing import ClassVar, Final, LiteralString, NamedTuple, cast
+from typing import ClassVar, LiteralString, NamedTuple, cast
 
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.redaction.values import PLACEHOLDER
@@ -21,29 +21,29 @@ from upthread.core.text import visible_line, visible_text
 from upthread.core.types import JsonValue
 from upthread.surfaces.cli.terminal.output import plain
 
-TEXT_CHARACTERS_MAX: Final = 100_000
+TEXT_CHARACTERS_MAX = 100_000
 """How much of one text is shown, its beginning and its end; `--format json` has it whole."""
 
-ATTRIBUTES: Final = frozenset(
+ATTRIBUTES = frozenset(
     "aria-hidden aria-label aria-labelledby charset class colspan content datetime dir href "
     "http-equiv id lang max min name open role scope tabindex title value".split()
 )
 """What an element may have: nothing that runs, loads or styles."""
 
-LEADING: Final = frozenset({"href", "src", "action", "hx-get"})
+LEADING = frozenset({"href", "src", "action", "hx-get"})
 """What makes a browser ask for something."""
 
-KNOWN_MAX: Final = 4_096
-KNOWN_CHARACTERS_MAX: Final = 80
+KNOWN_MAX = 4_096
+KNOWN_CHARACTERS_MAX = 80
 """How many texts of up to so many characters are made once for all of a page."""
 
-_VALUE: Final = "\0"
+_VALUE = "\0"
 """Stands for a value while a template is checked."""
 
-_REDACTED: Final = re.compile(f"({PLACEHOLDER})")
-_TAG: Final = re.compile(r"<[a-z][a-z0-9]*([^<>]*)")
-_ATTRIBUTE: Final = re.compile(r'([a-z-]+)(?:="([^"]*)")?')
-_OPEN_VALUE: Final = re.compile(r'([a-z-]+)="([^"]*)$')
+_REDACTED = re.compile(f"({PLACEHOLDER})")
+_TAG = re.compile(r"<[a-z][a-z0-9]*([^<>]*)")
+_ATTRIBUTE = re.compile(r'([a-z-]+)(?:="([^"]*)")?')
+_OPEN_VALUE = re.compile(r'([a-z-]+)="([^"]*)$')
 
 
 class Markup(str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 from upthread.core import types
 from upthread.core.codec import object_at, text_at
@@ -27,10 +27,10 @@ from upthread.surfaces.cli.terminal.phrases import counted, moment, spaced
 from upthread.surfaces.page.edits import Edit, diff_of, edits_in
 from upthread.surfaces.page.markup import Html, Markup
 
-PREVIEW_CHARACTERS_MAX: Final = 120
-_ANCHOR_DIGITS: Final = 12
+PREVIEW_CHARACTERS_MAX = 120
+_ANCHOR_DIGITS = 12
 
-PILLS: Final = {
+PILLS = {
     "first": "first",
     "resume": "resumed",
     "resume_with_update": "resumed",
@@ -41,13 +41,13 @@ PILLS: Final = {
 }
 """What a decision looks like; the words say it as well."""
 
-SPEAKERS: Final = {
+SPEAKERS = {
     types.Speaker.USER: "Prompt",
     types.Speaker.ASSISTANT: "Agent",
     types.Speaker.TOOL: "Tool",
 }
-_SIGNS: Final = {"added": "+", "removed": "-", "same": " ", "place": " "}
-_STATUSES: Final = {"open": "no result on record", "unknown": "outcome unknown"}
+_SIGNS = {"added": "+", "removed": "-", "same": " ", "place": " "}
+_STATUSES = {"open": "no result on record", "unknown": "outcome unknown"}
 
 
 class Newest(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, NamedTuple
 from urllib.parse import urlencode
 
 from upthread.core.types import Message, Speaker, TextPart, ToolCallPart
@@ -17,16 +17,16 @@ from upthread.surfaces.formats.html import NOT_WHOLE, faults_piece, run_piece, s
 from upthread.surfaces.page.markup import ATTRIBUTES, Html, Markup
 from upthread.surfaces.page.turns import Newest, branch_pieces, standing, turn_pieces
 
-TURNS_SHOWN: Final = 20
+TURNS_SHOWN = 20
 """How many turns of a conversation are shown at a time, the newest first."""
 
-WORKSTREAMS_SHOWN: Final = 50
-HITS_SHOWN: Final = 50
-TAIL_MESSAGES: Final = 6
+WORKSTREAMS_SHOWN = 50
+HITS_SHOWN = 50
+TAIL_MESSAGES = 6
 
 # Without evaluated code and without a style of its own, which the policy would refuse anyway.
-_HTMX: Final = '{"allowEval":false,"includeIndicatorStyles":false,"historyEnabled":false}'
-_BEGIN: Final = 'upthread tell WORKSTREAM/ROLE "…"'
+_HTMX = '{"allowEval":false,"includeIndicatorStyles":false,"historyEnabled":false}'
+_BEGIN = 'upthread tell WORKSTREAM/ROLE "…"'
 
 
 class SiteHtml(Html):

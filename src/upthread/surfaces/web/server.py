@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import anyio
 from msgspec import Struct, field
@@ -29,11 +29,11 @@ from upthread.surfaces.loopback import LOOPBACK, BrowserGuard, listening_socket
 from upthread.surfaces.web import pages
 from upthread.surfaces.web.pages import SiteHtml
 
-POLICY: Final = (
+POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-HEADERS: Final = {
+HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -41,14 +41,14 @@ HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-_STATUS: Final[Mapping[type[UpthreadError], int]] = {NotFoundError: 404, UsageError: 400}
-RECENT_S: Final = 0.5
-RECENT_TIMES_MAX: Final = 64
+_STATUS: Mapping[type[UpthreadError], int] = {NotFoundError: 404, UsageError: 400}
+RECENT_S = 0.5
+RECENT_TIMES_MAX = 64
 """How long an answer holds: in seconds, and in times of what it took for each time it was asked
 for, up to so many. Who looks alone gets what is new; a crowd does not keep the record's writers.
 """
 
-STATIC: Final = {
+STATIC = {
     "page.css": ("upthread.surfaces.page", "style.css", "text/css"),
     "site.css": ("upthread.surfaces.web", "site.css", "text/css"),
     "htmx.min.js": ("upthread.surfaces.web", "htmx.min.js", "text/javascript"),

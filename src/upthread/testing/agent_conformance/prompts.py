@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from typing import Final
 
 import anyio
 from msgspec import structs
@@ -40,10 +39,10 @@ from upthread.testing.agent_conformance.trial import (
     said_by_user,
 )
 
-LATE_S: Final = 0.5
-CANCEL_AFTER_S: Final = 0.3
-DEADLINE_S: Final = 0.5
-LARGE_WORDS: Final = 5_000
+LATE_S = 0.5
+CANCEL_AFTER_S = 0.3
+DEADLINE_S = 0.5
+LARGE_WORDS = 5_000
 
 
 class _OwnError(Exception):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import Final
 
 import anyio
 from msgspec import structs
@@ -26,9 +25,9 @@ from upthread.testing.agent_conformance.trial import (
     tell,
 )
 
-BAD_START_TIMEOUT_S: Final = 2.0
-ENDING_S: Final = 10.0
-BURIAL_S: Final = 5.0
+BAD_START_TIMEOUT_S = 2.0
+ENDING_S = 10.0
+BURIAL_S = 5.0
 """How long the system may take to bury a dead process that has lost its parent."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import anyio
 from msgspec import Struct, structs
@@ -24,8 +24,8 @@ from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.testing.store_conformance.backend import Verdict
 
-CANCEL_TIMEOUT_S: Final = 10.0
-PATIENCE_S: Final = 30.0
+CANCEL_TIMEOUT_S = 10.0
+PATIENCE_S = 30.0
 """How much longer than it may take something is waited for, until the promise is broken."""
 
 Returned = TypeVar("Returned")

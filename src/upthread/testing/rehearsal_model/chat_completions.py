@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Final
 
 from upthread.testing.rehearsal_model.protocol import (
     IMAGE_TYPES,
@@ -45,9 +44,9 @@ from upthread.testing.rehearsal_model.responses import CREATED_AT_S, SYSTEM_ROLE
 # and not checked.
 
 
-ROLES: Final = ("system", "assistant", "user", "function", "tool", "developer")
-_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_DATA_URL: Final = re.compile(r"data:(?P<type>[^;,]*)")
+ROLES = ("system", "assistant", "user", "function", "tool", "developer")
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_DATA_URL = re.compile(r"data:(?P<type>[^;,]*)")
 
 
 def there_is_a_message(body: JsonObject) -> Findings:
@@ -188,7 +187,7 @@ def text_is_unicode(body: JsonObject) -> Findings:
             )
 
 
-CHAT_COMPLETIONS_RULES: Final = (
+CHAT_COMPLETIONS_RULES = (
     there_is_a_message,
     text_is_unicode,
     roles_are_known,
@@ -239,8 +238,8 @@ def _kind(value: JsonValue) -> str:
 # --- bodies in, objects and events out ------------------------------------------------------------
 
 
-SPEAKERS: Final[dict[str, Speaker]] = {"user": "user", "assistant": "assistant", "tool": "tool"}
-CONTEXT_FULL: Final = (
+SPEAKERS: dict[str, Speaker] = {"user": "user", "assistant": "assistant", "tool": "tool"}
+CONTEXT_FULL = (
     "This model's maximum context length is 100000 tokens. However, your messages resulted in "
     "123456 tokens. Please reduce the length of the messages."
 )
@@ -364,7 +363,7 @@ def write_failure(failure: Failure) -> JsonObject:
     return openai_error(failure, CONTEXT_FULL, param=None)
 
 
-CHAT_COMPLETIONS: Final = ModelProtocol(
+CHAT_COMPLETIONS = ModelProtocol(
     name="chat_completions",
     path="/v1/chat/completions",
     read=read_conversation,

@@ -13,7 +13,7 @@ import json
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 from msgspec import Struct, to_builtins
 
@@ -36,7 +36,7 @@ from upthread.testing.rehearsal_model.protocol import (
 from upthread.testing.rehearsal_model.responses import RESPONSES
 from upthread.testing.rehearsal_model.script import ScriptError, script_of, step_for
 
-SESSION_HEADERS: Final = ("x-session-id", "x-claude-code-session-id")
+SESSION_HEADERS = ("x-session-id", "x-claude-code-session-id")
 
 
 class RecordedRequest(Struct, frozen=True, kw_only=True):
@@ -62,18 +62,18 @@ class RecordedRequest(Struct, frozen=True, kw_only=True):
 # --- from a request to an answer ------------------------------------------------------------------
 
 
-MODEL_ID: Final = "rehearsal-1"
-NOT_JSON: Final = "The body is not a JSON object."
-MODELS_PATH: Final = "/v1/models"
-PROTOCOLS: Final = {protocol.path: protocol for protocol in (MESSAGES, CHAT_COMPLETIONS, RESPONSES)}
+MODEL_ID = "rehearsal-1"
+NOT_JSON = "The body is not a JSON object."
+MODELS_PATH = "/v1/models"
+PROTOCOLS = {protocol.path: protocol for protocol in (MESSAGES, CHAT_COMPLETIONS, RESPONSES)}
 """One entry per protocol; a further one is a module with a `ModelProtocol` and its line here."""
 
 
-SEEN_CHARACTERS: Final = 60
-TITLE: Final = "Rehearsal"
-SUMMARY: Final = "## Summary\nA rehearsal; nothing of the conversation is kept in this summary."
+SEEN_CHARACTERS = 60
+TITLE = "Rehearsal"
+SUMMARY = "## Summary\nA rehearsal; nothing of the conversation is kept in this summary."
 
-SIDE_REQUESTS: Final = (
+SIDE_REQUESTS = (
     ("title generator", TITLE),  # OpenCode 1.18
     ("context summarization agent", SUMMARY),  # OpenCode 1.18, compaction
     ("tasked with summarizing conversations", SUMMARY),  # OpenCode before 1.18, Claude Code
@@ -83,7 +83,7 @@ SIDE_REQUESTS: Final = (
 )
 """Words of a system prompt, and what answers it: requests an agent makes for itself."""
 
-SIDE_PROMPTS: Final = (
+SIDE_PROMPTS = (
     ("your task is to generate a very short title", json.dumps({"title": TITLE})),  # codex-acp 2.6
 )
 """Words a prompt begins with that an agent makes for itself, and what answers it."""

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Final
 
 from msgspec import Struct
 
@@ -47,14 +46,14 @@ from upthread.testing.rehearsal_model.protocol import (
 # of the first of them.
 
 
-_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
-_THINKING: Final = ("thinking", "redacted_thinking")
-_TAKES_SYSTEM_MESSAGES: Final = re.compile(
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_THINKING = ("thinking", "redacted_thinking")
+_TAKES_SYSTEM_MESSAGES = re.compile(
     r"claude-(opus-(4-8|5|5-5)|sonnet-5-5|(fable|mythos)-(5|5-1))(-\d{8})?(\[1m\])?"
 )
 """The models that the guide names. A newer model is refused until it is added here."""
-_SYSTEM_BLOCKS: Final = ("text", "tool_addition", "tool_removal")
-_DIRECTIVE_HINT: Final = (
+_SYSTEM_BLOCKS = ("text", "tool_addition", "tool_removal")
+_DIRECTIVE_HINT = (
     "; the directive-only form (content: [] with output_config) is accepted at any position"
 )
 
@@ -331,7 +330,7 @@ def text_is_unicode(body: JsonObject) -> Findings:
             )
 
 
-MESSAGES_RULES: Final = (
+MESSAGES_RULES = (
     there_is_a_message,
     text_is_unicode,
     roles_are_known,
@@ -423,8 +422,8 @@ def _unanswered(index: int, ids: list[str]) -> str:
 # --- bodies in, objects and events out ------------------------------------------------------------
 
 
-COUNT_TOKENS_PATH: Final = "/v1/messages/count_tokens"
-FAILURE_TYPES: Final = {
+COUNT_TOKENS_PATH = "/v1/messages/count_tokens"
+FAILURE_TYPES = {
     401: "authentication_error",
     403: "permission_error",
     404: "not_found_error",
@@ -432,7 +431,7 @@ FAILURE_TYPES: Final = {
     429: "rate_limit_error",
     529: "overloaded_error",
 }
-CONTEXT_FULL: Final = "prompt is too long: 210000 tokens > 200000 maximum"
+CONTEXT_FULL = "prompt is too long: 210000 tokens > 200000 maximum"
 
 
 def read_conversation(body: JsonObject) -> Conversation:
@@ -570,7 +569,7 @@ def write_failure(failure: Failure) -> JsonObject:
     return {"type": "error", "error": error, "request_id": None}
 
 
-MESSAGES: Final = ModelProtocol(
+MESSAGES = ModelProtocol(
     name="messages",
     path="/v1/messages",
     read=read_conversation,

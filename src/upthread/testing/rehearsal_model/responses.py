@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from upthread.testing.rehearsal_model.protocol import (
     Conversation,
@@ -42,11 +42,11 @@ from upthread.testing.rehearsal_model.protocol import (
 # the provider's own, so an output may answer a call that is not in sight.
 
 
-_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_ID_LENGTHS: Final = range(1, 65)
-_CALL: Final = re.compile(r"(function|custom_tool|computer|local_shell|shell|apply_patch)_call")
-_OUTPUT: Final = re.compile(_CALL.pattern + "_output")
-_PAIRED: Final = re.compile(_CALL.pattern + "(_output)?")
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_ID_LENGTHS = range(1, 65)
+_CALL = re.compile(r"(function|custom_tool|computer|local_shell|shell|apply_patch)_call")
+_OUTPUT = re.compile(_CALL.pattern + "_output")
+_PAIRED = re.compile(_CALL.pattern + "(_output)?")
 
 
 def there_is_an_item(body: JsonObject) -> Findings:
@@ -159,7 +159,7 @@ def text_is_unicode(body: JsonObject) -> Findings:
             yield Found(index, "We could not parse the JSON body of your request.")
 
 
-RESPONSES_RULES: Final = (
+RESPONSES_RULES = (
     there_is_an_item,
     text_is_unicode,
     each_call_has_its_output,
@@ -189,15 +189,15 @@ def _as_call(output: JsonObject) -> tuple[str, JsonValue]:
 # --- bodies in, objects and events out ------------------------------------------------------------
 
 
-CREATED_AT_S: Final = 1_700_000_000
+CREATED_AT_S = 1_700_000_000
 """A fixed time: the model's answers do not depend on a clock."""
 
-SYSTEM_ROLES: Final = ("system", "developer")
-FAILURE_TYPES: Final = {401: "authentication_error", 429: "rate_limit_error"}
-CONTEXT_FULL: Final = (
+SYSTEM_ROLES = ("system", "developer")
+FAILURE_TYPES = {401: "authentication_error", 429: "rate_limit_error"}
+CONTEXT_FULL = (
     "Your input exceeds the context window of this model. Please adjust your input and try again."
 )
-_CLIENTS_OWN: Final = re.compile(
+_CLIENTS_OWN = re.compile(
     r"\s*<(environment_context|user_instructions|turn_aborted|subagent_notification)\b.*",
     re.DOTALL,
 )
@@ -399,7 +399,7 @@ def openai_error(failure: Failure, context_full: str, *, param: str | None) -> J
     return {"error": error}
 
 
-RESPONSES: Final = ModelProtocol(
+RESPONSES = ModelProtocol(
     name="responses",
     path="/v1/responses",
     read=read_conversation,

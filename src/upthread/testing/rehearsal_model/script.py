@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final
 
 from msgspec import Struct, structs
 
@@ -39,8 +38,8 @@ from upthread.testing.rehearsal_model.protocol import (
     as_object,
 )
 
-CONTEXT_WORDS: Final = "context length"
-FAILS_AS_TOLD: Final = "The rehearsal model fails as it was told to."
+CONTEXT_WORDS = "context length"
+FAILS_AS_TOLD = "The rehearsal model fails as it was told to."
 
 _MARKER = re.compile(
     r"\[\[(?P<word>CALL|SAY|FAIL|HANG|SLEEP|PACE|THINK|USAGE|CACHED|TELL)(?=[\s\]])\s*"

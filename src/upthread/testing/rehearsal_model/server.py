@@ -13,13 +13,13 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import BinaryIO, Final, Self, cast
+from typing import BinaryIO, Self, cast
 
 from upthread.testing.rehearsal_model.engine import Engine, HttpRequest, Outgoing, RecordedRequest
 from upthread.testing.rehearsal_model.protocol import Violation
 from upthread.testing.rehearsal_model.script import parse_script
 
-POLL_S: Final = 0.05
+POLL_S = 0.05
 """How often a hanging answer looks whether its client is still there."""
 
 
@@ -217,4 +217,4 @@ class _Handler(BaseHTTPRequestHandler):
             return True
 
 
-_MODEL_PATHS: Final = ("/v1/messages", "/v1/responses", "/v1/chat/completions")
+_MODEL_PATHS = ("/v1/messages", "/v1/responses", "/v1/chat/completions")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -45,7 +45,7 @@ Tampering: TypeAlias = Literal[
 It is the second event of a run, and the second link, of three; it is swapped with the third.
 """
 
-DAMAGED_MESSAGE: Final = 3
+DAMAGED_MESSAGE = 3
 """The message that is damaged: one with others before and after it."""
 
 
@@ -114,7 +114,7 @@ class Promise(Struct, frozen=True, kw_only=True):
         return Verdict.KEPT
 
 
-PROMISES: Final[list[Promise]] = []
+PROMISES: list[Promise] = []
 """All promises, in the order in which their checks are loaded."""
 
 

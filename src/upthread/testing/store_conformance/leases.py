@@ -11,7 +11,6 @@ from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Barrier
-from typing import Final
 
 from msgspec import structs
 
@@ -138,10 +137,10 @@ def held_leases_are_those_of_the_project_that_somebody_holds(trial: Trial) -> No
 # --- between processes, and across their death ----------------------------------------------------
 
 
-PROCESSES: Final = 4
-ANSWER_TIMEOUT_S: Final = 60.0
+PROCESSES = 4
+ANSWER_TIMEOUT_S = 60.0
 
-_SPAWN: Final = multiprocessing.get_context("spawn")
+_SPAWN = multiprocessing.get_context("spawn")
 
 
 def _in_processes(trial: Trial, work: Callable[[Store, int], object]) -> list[object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from msgspec import structs
 
@@ -324,7 +324,7 @@ def names_are_data_and_stay_apart(trial: Trial) -> None:
 
 Way = TypeVar("Way", bound=Tampering)
 
-_MANY: Final = 1_100
+_MANY = 1_100
 """More rows than a store that reads by pages would read at once."""
 
 
@@ -388,7 +388,7 @@ def _more(number: int) -> list[Write]:
     ]
 
 
-_CHANGED: Final = (
+_CHANGED = (
     *("resolve", "links", "messages", "prior_messages", "message_count", "turns", "turn_events"),
     *("run_events", "examined", "briefing_edit", "acts", "once"),
 )
@@ -458,7 +458,7 @@ def damage_is_named_and_never_passed_over(trial: Trial) -> None:
         assert len(trial.store.messages(CONVERSATION, newest=2)) == 2
 
 
-_NOT_READ: Final[Mapping[Tampering, tuple[str, ...]]] = MappingProxyType(
+_NOT_READ: Mapping[Tampering, tuple[str, ...]] = MappingProxyType(
     {
         "event changed": ("run_events",),
         "event dropped": ("run_events",),

@@ -19,12 +19,12 @@ import socketserver
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from judging import judge
 
-HOST: Final = "127.0.0.1"
-TOLD: Final = frozenset({"effect", "acknowledged", "go_on"})
+HOST = "127.0.0.1"
+TOLD = frozenset({"effect", "acknowledged", "go_on"})
 
 Json = dict[str, Any]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 Json = Mapping[str, Any]
 
-UNFINISHED: Final = frozenset({"running", "parked", "interrupted"})
+UNFINISHED = frozenset({"running", "parked", "interrupted"})
 """The states of a role whose last turn has not come to its end by itself."""
 
 
@@ -112,7 +112,7 @@ def _lost_approval(line: Json, record: Record) -> str:
     return "" if line["status"] in ends else f"that the run was {line['status']}"
 
 
-LOST: Final[Mapping[str, Callable[[Json, Record], str]]] = {
+LOST: Mapping[str, Callable[[Json, Record], str]] = {
     "prompt": _lost_prompt,
     "outcome": _lost_outcome,
     "questions": _lost_questions,

@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from msgspec import Struct, convert, to_builtins
 
@@ -27,8 +27,8 @@ from upthread.boundary.own_files import installed_path
 from upthread.config import PROJECT_FILE
 from upthread.errors import UpthreadError, UsageError
 
-FILE_BYTES_MAX: Final = 4 * 1024 * 1024
-NEW_FILE_MODE: Final = 0o600
+FILE_BYTES_MAX = 4 * 1024 * 1024
+NEW_FILE_MODE = 0o600
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -104,7 +104,7 @@ def is_of_repository(path: Path) -> bool:
 # --- what was installed, written down ----------------------------------------------------------
 
 
-FORM: Final = 2
+FORM = 2
 """The form of what `setup` writes. Raised with each new event, so that older set-ups are told."""
 
 
@@ -230,10 +230,10 @@ class Target(Struct, frozen=True, kw_only=True):
     trust: Callable[[str], Awaitable[Trust]] | None = None
 
 
-BEGIN: Final = "# begin: written by `upthread setup`"
-END: Final = "# end: written by `upthread setup`"
+BEGIN = "# begin: written by `upthread setup`"
+END = "# end: written by `upthread setup`"
 
-_BLOCK: Final = re.compile(rb"\n?" + BEGIN.encode() + rb"\n.*?" + END.encode() + rb"\n", re.DOTALL)
+_BLOCK = re.compile(rb"\n?" + BEGIN.encode() + rb"\n.*?" + END.encode() + rb"\n", re.DOTALL)
 
 
 def with_block(path: Path, content: bytes | None, lines: tuple[str, ...]) -> bytes:

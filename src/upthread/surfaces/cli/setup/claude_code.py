@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from upthread.agent_stores.homes import home_of
 from upthread.core.agents import AGENTS
@@ -23,14 +23,14 @@ from upthread.surfaces.cli.setup.changes import (
 )
 from upthread.surfaces.cli.setup.launcher import with_hooks, without_hooks, written
 
-HOOK_AGENT: Final = "claude-code"
-AGENT: Final = AGENTS[HOOK_AGENT].setup_name
-SKILL: Final = Path("skills/upthread/SKILL.md")
-SETTINGS: Final = "settings.json"
-STATUS_LINE: Final = "statusLine"
-TOOLS: Final = "Agent|Task|SendMessage"
+HOOK_AGENT = "claude-code"
+AGENT = AGENTS[HOOK_AGENT].setup_name
+SKILL = Path("skills/upthread/SKILL.md")
+SETTINGS = "settings.json"
+STATUS_LINE = "statusLine"
+TOOLS = "Agent|Task|SendMessage"
 
-EVENTS: Final = {
+EVENTS = {
     "SessionStart": "",
     "UserPromptSubmit": "",
     "PreToolUse": TOOLS,
@@ -43,7 +43,7 @@ EVENTS: Final = {
 }
 """The events and the tools they are asked for, all that is needed, so that trust is asked once."""
 
-GUARDED: Final = "Bash|PowerShell|WebFetch|WebSearch|mcp__.*"
+GUARDED = "Bash|PowerShell|WebFetch|WebSearch|mcp__.*"
 """The tools that may act beyond this machine; none that only reads or edits."""
 
 
@@ -101,4 +101,4 @@ def _status_line_of(settings: Mapping[str, Any]) -> str:
     return json.dumps(settings.get(STATUS_LINE, ""))
 
 
-TARGET: Final = Target(name=HOOK_AGENT, changes=changes, taken_out=taken_out)
+TARGET = Target(name=HOOK_AGENT, changes=changes, taken_out=taken_out)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
-from typing import Final
 
 from upthread.agent_stores.homes import home_of
 from upthread.errors import ConfigError, UpstreamError
@@ -28,21 +27,21 @@ from upthread.surfaces.cli.setup.changes import (
 from upthread.surfaces.cli.setup.launcher import with_hooks, without_hooks, written
 from upthread.surfaces.cli.terminal.phrases import counted
 
-AGENT: Final = "codex"
+AGENT = "codex"
 
-START_TIMEOUT_S: Final = 30
-ANSWER_TIMEOUT_S: Final = 120
+START_TIMEOUT_S = 30
+ANSWER_TIMEOUT_S = 120
 """What Codex is to wait for our MCP server: an answer may be a whole turn of another agent's."""
 
-ASKED_S_MAX: Final = 20.0
+ASKED_S_MAX = 20.0
 """How long Codex may take to start and to list its hooks."""
 
-HOOKS: Final = "hooks.json"
-CONFIG: Final = "config.toml"
-SERVER: Final = "upthread"
-THEN: Final = "Codex leaves new hooks out until you have trusted them: type /hooks in codex"
+HOOKS = "hooks.json"
+CONFIG = "config.toml"
+SERVER = "upthread"
+THEN = "Codex leaves new hooks out until you have trusted them: type /hooks in codex"
 
-EVENTS: Final = {
+EVENTS = {
     "SessionStart": "",
     "UserPromptSubmit": "",
     "PreToolUse": ".*spawn_agent|.*send_input",
@@ -53,7 +52,7 @@ EVENTS: Final = {
 }
 """The events and the tools they are asked for, whole names: some are `multi_agent_v1send_input`."""
 
-GUARDED: Final = "Bash|shell|exec_command|web_search|mcp__.*"
+GUARDED = "Bash|shell|exec_command|web_search|mcp__.*"
 """The tools that may act beyond this machine; none that only reads or edits."""
 
 
@@ -115,4 +114,4 @@ def _mcp_server(environment: Environment, home: Path) -> Change:
     return Change(path=path, before=before, after=after, what=f"the MCP server {SERVER!r}")
 
 
-TARGET: Final = Target(name=AGENT, changes=changes, taken_out=taken_out, then=THEN, trust=trust)
+TARGET = Target(name=AGENT, changes=changes, taken_out=taken_out, then=THEN, trust=trust)

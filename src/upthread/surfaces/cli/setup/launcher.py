@@ -17,7 +17,7 @@ import sys
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from msgspec import ValidationError, convert
 
@@ -30,23 +30,23 @@ from upthread.errors import UpthreadError, UsageError
 from upthread.surfaces.cli.setup.changes import Change, as_json_object, read_file
 from upthread.surfaces.cli.terminal.phrases import one_line
 
-SHELL: Final = "/bin/sh"
-NAME: Final = "hooks/upthread-launcher"
+SHELL = "/bin/sh"
+NAME = "hooks/upthread-launcher"
 """Its place in upthread's home, and how a command is known to be ours."""
 
-GONE: Final = "hooks/gone"
+GONE = "hooks/gone"
 """Where it remembers which sessions were told."""
 
-LIBRARIES: Final = (
+LIBRARIES = (
     *("msgspec", "apsw", "anyio", "idna", "sniffio", "typing_extensions", "re2", "yaml"),
     *("tree_sitter", "tree_sitter_bash", "psycopg", "psycopg_binary"),
 )
 """The packages that a hook may import, those that are installed."""
 
-PROBE: Final = "probe"
-PROBE_TIME_MAX_S: Final = 10.0
+PROBE = "probe"
+PROBE_TIME_MAX_S = 10.0
 
-_NAMED: Final = re.compile(rb"^(python|package)=(.*)$", re.MULTILINE)
+_NAMED = re.compile(rb"^(python|package)=(.*)$", re.MULTILINE)
 
 
 def path_of(home: Path) -> Path:
@@ -193,18 +193,18 @@ def _named(content: bytes) -> dict[str, str]:
 # Claude Code and Codex read the same form: events, each with entries that say for which tools and
 # run commands.
 
-STARTING: Final = "SessionStart"
-BEFORE: Final = "PreToolUse"
-GUARD: Final = "Guard"
+STARTING = "SessionStart"
+BEFORE = "PreToolUse"
+GUARD = "Guard"
 """What the launcher is called with for the guard's hook: surfaces/hook/program.py."""
 
-_INDENT: Final = re.compile(rb"^\{\s*?\n([ \t]+)\"")
+_INDENT = re.compile(rb"^\{\s*?\n([ \t]+)\"")
 
 
-TIMEOUT_S: Final = 5
+TIMEOUT_S = 5
 """What an agent gives a hook of ours, far more than it takes."""
 
-TIMEOUT_S_OF: Final = {"PreToolUse": 10, "SessionEnd": 3}
+TIMEOUT_S_OF = {"PreToolUse": 10, "SessionEnd": 3}
 """A call that begins may have to read back the call before it. At a session's end
 Codex gives no more than 3 s, and tells the person where more was asked for (0.169.0)."""
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from importlib import resources
 from pathlib import Path
-from typing import Final
 
 from upthread.boundary.own_files import agents_home
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Change, Changes, Environment, Target, read_file
 
-AGENT: Final = "opencode"
-PLUGIN: Final = "upthread.js"
-PLACEHOLDER: Final = "__COMMAND__"
+AGENT = "opencode"
+PLUGIN = "upthread.js"
+PLACEHOLDER = "__COMMAND__"
 
 
 def changes(environment: Environment, home: Path) -> Changes:
@@ -36,4 +35,4 @@ def taken_out(_path: Path, _content: bytes) -> bytes | None:
     return None
 
 
-TARGET: Final = Target(name=AGENT, changes=changes, taken_out=taken_out)
+TARGET = Target(name=AGENT, changes=changes, taken_out=taken_out)

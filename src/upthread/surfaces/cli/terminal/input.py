@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import anyio
 from msgspec import Struct, field
@@ -34,21 +34,21 @@ from upthread.surfaces.cli.terminal.phrases import one_line
 Choices: TypeAlias = dict[str, tuple[str, str]]
 """By what a person types, the kind of an answer and the id of its option."""
 
-PERSON: Final = "the person at the terminal"
-LOCATIONS_SHOWN_MAX: Final = 5
-ANSWER_CHARACTERS_MAX: Final = 200
+PERSON = "the person at the terminal"
+LOCATIONS_SHOWN_MAX = 5
+ANSWER_CHARACTERS_MAX = 200
 
-DECLINED: Final = 1
+DECLINED = 1
 """The exit code where a person said no."""
 
-SEE_FIRST: Final = "say --yes, or see it first with --dry-run"
+SEE_FIRST = "say --yes, or see it first with --dry-run"
 
 # What is asked first holds once; an agent that offers nothing of the kind is taken at its word.
-_CHOICES: Final = {
+_CHOICES = {
     "y": ("allow_once", "allow_always"),
     "n": ("reject_once", "reject_always"),
 }
-_SAID: Final = {"y": "y", "yes": "y", "allow": "y", "n": "n", "no": "n", "reject": "n"}
+_SAID = {"y": "y", "yes": "y", "allow": "y", "n": "n", "no": "n", "reject": "n"}
 
 
 def who_acts(environment: Mapping[str, str] = os.environ) -> Actor:
@@ -171,8 +171,8 @@ def is_agreed(output: Output, question: str, *, hint: str = SEE_FIRST) -> bool:
     return _SAID.get(sys.stdin.readline().strip().lower()) == "y"
 
 
-STDIN: Final = "-"
-BYTES_MAX: Final = 1024 * 1024
+STDIN = "-"
+BYTES_MAX = 1024 * 1024
 
 
 def read_prompt(text: str) -> str:

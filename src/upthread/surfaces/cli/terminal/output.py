@@ -17,7 +17,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO, TypeAlias, cast
+from typing import TYPE_CHECKING, TextIO, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 
-SCHEMA: Final = 1
+SCHEMA = 1
 
-LINE_CHARACTERS_MAX: Final = 8_192
+LINE_CHARACTERS_MAX = 8_192
 """No line of ours is longer; what is in it is shorter by far, and bounded where it is put in."""
 
-QUOTED_LINES_MAX: Final = 100
+QUOTED_LINES_MAX = 100
 """How many lines of somebody else's are shown within a message of ours."""
 
-STATUS_CHARACTERS_MAX: Final = 100
+STATUS_CHARACTERS_MAX = 100
 
-CLEAR: Final = "\x1b[H\x1b[2J"
+CLEAR = "\x1b[H\x1b[2J"
 
 Shape: TypeAlias = dict[str, object]
 """What JSON says of something."""
@@ -49,7 +49,7 @@ Styled: TypeAlias = tuple[str, str]
 Piece: TypeAlias = str | Styled
 """A part of a line."""
 
-_STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
 class Output:
@@ -349,13 +349,13 @@ class StatusLine:
 # A terminal that wraps by itself puts the rest at its left edge, where it looks like a line of
 # ours.
 
-INDENT: Final = "    "
+INDENT = "    "
 """What the rest of a line that is too long begins with."""
 
-COLUMNS_MIN: Final = 20
+COLUMNS_MIN = 20
 """A terminal that is narrower wraps as it likes: nothing can be read there anyway."""
 
-TAB: Final = "    "
+TAB = "    "
 """A tabulator's width depends on where it stands; this does not."""
 
 

@@ -11,7 +11,6 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import Final
 
 from upthread.core import text as texts
 from upthread.core.codec import object_at
@@ -136,12 +135,12 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 # A moment on the reader's own clock, in UTC, and how far away it is. JSON has epoch milliseconds;
 # a line that a person may pass on to somebody elsewhere has UTC.
 
-NEVER: Final = "—"
+NEVER = "—"
 """What stands where there is no moment to tell."""
 
-_MINUTES_OF_HOUR: Final = 60
-_MINUTES_OF_DAY: Final = 24 * _MINUTES_OF_HOUR
-_MS_OF_MINUTE: Final = 60_000
+_MINUTES_OF_HOUR = 60
+_MINUTES_OF_DAY = 24 * _MINUTES_OF_HOUR
+_MS_OF_MINUTE = 60_000
 
 
 def midnight_ms(date: str, hint: str) -> int:

@@ -12,7 +12,6 @@ import signal
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import Final
 
 from upthread.core.events import (
     AgentEvent,
@@ -44,9 +43,9 @@ from upthread.surfaces.cli.terminal.phrases import (
     stopped_in_words,
 )
 
-ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+ENDING = (signal.SIGTERM, signal.SIGHUP)
 
-LIVE_CHARACTERS_MAX: Final = 1_000
+LIVE_CHARACTERS_MAX = 1_000
 """How much of the text is kept, so that its last line can be shown."""
 
 
@@ -228,11 +227,11 @@ class Screen:
 # While a reply comes, a block that may be a report is held back; what turns out to be none is shown
 # as it is. Only where a person watches: who reads a pipe on relies on each byte.
 
-SUMMARY_CHARACTERS_MAX: Final = 160
+SUMMARY_CHARACTERS_MAX = 160
 
-_FENCE: Final = "```upthread"
-_OPENS: Final = re.compile(r" {0,3}```upthread[ \t]*\r?\n")
-_CLOSES: Final = re.compile(r"^ {0,3}```[ \t]*\r?\n", re.MULTILINE)
+_FENCE = "```upthread"
+_OPENS = re.compile(r" {0,3}```upthread[ \t]*\r?\n")
+_CLOSES = re.compile(r"^ {0,3}```[ \t]*\r?\n", re.MULTILINE)
 
 
 class ReportVeil:

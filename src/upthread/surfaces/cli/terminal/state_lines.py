@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.runs.pipeline import RunView
@@ -33,7 +33,7 @@ from upthread.surfaces.cli.terminal.phrases import (
     standing_in_words,
 )
 
-DOUBTS_SHOWN_MAX: Final = 10
+DOUBTS_SHOWN_MAX = 10
 
 
 def write_standing(output: Output, standing: Standing, more: Sequence[Styled] = ()) -> None:
@@ -204,13 +204,13 @@ def open_link(conversation: Conversation, link: Link | None) -> Link:
 
 Row: TypeAlias = tuple[str, ...]
 
-GAP: Final = "  "
-CELL_CHARACTERS_MAX: Final = 60
+GAP = "  "
+CELL_CHARACTERS_MAX = 60
 
-LAST_COLUMNS_MIN: Final = 20
+LAST_COLUMNS_MIN = 20
 """How many columns there must be for a last one that is longer, for a table to be one."""
 
-_STATE_STYLES: Final[Mapping[str, str]] = {
+_STATE_STYLES: Mapping[str, str] = {
     State.RUNNING: "cyan",
     State.APPROVED: "green",
     State.WAITING: "yellow",

@@ -8,7 +8,6 @@ import stat
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -19,7 +18,7 @@ from upthread.surfaces import formats
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 
-PIECES_AT_ONCE: Final = 64
+PIECES_AT_ONCE = 64
 """How many pieces of a document, such as messages, are written at a time."""
 
 

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import click
 from msgspec import Struct
@@ -25,23 +25,23 @@ from upthread.errors import UpthreadError, UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 
-EXAMPLE: Final = "greeter"
-ROLE: Final = "planner"
-ADDRESS: Final = f"spec-42/{ROLE}"
-CALLS_BEFORE_KILL: Final = 2
-STEP_TIMEOUT_S: Final = 120.0
-PACE_MS: Final = 150
+EXAMPLE = "greeter"
+ROLE = "planner"
+ADDRESS = f"spec-42/{ROLE}"
+CALLS_BEFORE_KILL = 2
+STEP_TIMEOUT_S = 120.0
+PACE_MS = 150
 """How long the rehearsal agent waits before each tool call, so that the kill finds it at work."""
 
 # A repository cannot agree to this for you: your own configuration does, and upthread asks you.
-SETTINGS: Final = '[permissions]\nedit = "allow"\nexecute = "allow"\n'
+SETTINGS = '[permissions]\nedit = "allow"\nexecute = "allow"\n'
 
-NEXT: Final = {
+NEXT = {
     "Next: what your agents have on this machine": "upthread",
     "      the same in the agents you already run": "upthread setup claude",
 }
 
-_SHOWN_ID: Final = re.compile(r"\b(ses_[0-9a-f]{8})[0-9a-f]+")
+_SHOWN_ID = re.compile(r"\b(ses_[0-9a-f]{8})[0-9a-f]+")
 
 Line: TypeAlias = Mapping[str, Any]
 """A line of JSON that a step printed."""

@@ -11,7 +11,6 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -70,9 +69,9 @@ from upthread.surfaces.cli.terminal.phrases import (
 from upthread.surfaces.cli.terminal.state_lines import Row, write_table
 from upthread.surfaces.cli.verbs.setup import TARGETS
 
-OURS: Final = "upthread"
-OPENCODE: Final = "opencode"
-FAULTS_SHOWN_MAX: Final = 5
+OURS = "upthread"
+OPENCODE = "opencode"
+FAULTS_SHOWN_MAX = 5
 """How many faults of our own file are shown."""
 
 
@@ -317,7 +316,7 @@ def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
 # --- agents -------------------------------------------------------------------------------------
 # The agents that upthread knows, and how it drives each.
 
-_OWN_CAN: Final = ("resume", "load", "list", "fork", "sub_agents")
+_OWN_CAN = ("resume", "load", "list", "fork", "sub_agents")
 
 
 class ListedAgent(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import anyio
 import click
@@ -25,8 +25,8 @@ from upthread.surfaces.formats.otel import Span, ended_spans
 if TYPE_CHECKING:
     from upthread.surfaces.collector import Collector
 
-LOOK_S: Final = 1.0
-LOOK_TIMES: Final = 10
+LOOK_S = 1.0
+LOOK_TIMES = 10
 """The pause between two reads: LOOK_S, or LOOK_TIMES the duration of the last read if longer."""
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import anyio.to_thread
 import click
@@ -29,8 +28,8 @@ from upthread.surfaces.cli.consent import KEEPING, Needs
 from upthread.surfaces.cli.terminal.output import Output, members
 from upthread.surfaces.cli.terminal.phrases import counted, midnight_ms, one_line
 
-DAY_MS: Final = 24 * 60 * 60 * 1000
-ANY_DAY: Final = "~"
+DAY_MS = 24 * 60 * 60 * 1000
+ANY_DAY = "~"
 """Comes after every day."""
 
 

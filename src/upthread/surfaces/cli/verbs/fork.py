@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import click
 
@@ -13,7 +12,7 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, one_line
 
-EFFECTS_SHOWN_MAX: Final = 20
+EFFECTS_SHOWN_MAX = 20
 
 
 @options.verb

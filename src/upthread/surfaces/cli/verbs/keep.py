@@ -7,7 +7,7 @@ agent's own file is only read.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Final, cast
+from typing import cast
 
 import click
 from msgspec import Struct, structs
@@ -37,8 +37,8 @@ from upthread.surfaces.cli.terminal.phrases import conversation_name, one_line, 
 from upthread.surfaces.cli.terminal.state_lines import open_link
 from upthread.surfaces.cli.verbs.forget import forget_outlived
 
-TITLE_CHARACTERS_MAX: Final = 48
-NOT_ALL: Final = 1
+TITLE_CHARACTERS_MAX = 48
+NOT_ALL = 1
 """The exit code where one of the sessions could not be taken."""
 
 

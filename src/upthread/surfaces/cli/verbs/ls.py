@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -24,7 +24,7 @@ from upthread.surfaces.cli.terminal.state_lines import (
 if TYPE_CHECKING:
     from upthread.store.postgres import KnownWorker  # of an extra
 
-WATCH_S: Final = 1.0
+WATCH_S = 1.0
 
 
 @options.verb

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 from functools import partial
-from typing import Final
 
 from upthread.client.project import Project
 from upthread.client.project_opener import open_project
@@ -15,8 +14,8 @@ from upthread.errors import UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, extra
 
-TOKEN_VARIABLE: Final = "UPTHREAD_MCP_TOKEN"  # noqa: S105  # a variable's name
-TOKEN_CHARACTERS_MIN: Final = 16
+TOKEN_VARIABLE = "UPTHREAD_MCP_TOKEN"  # noqa: S105  # a variable's name
+TOKEN_CHARACTERS_MIN = 16
 
 
 @options.verb

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -21,10 +20,10 @@ from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.terminal.output import Output, Shape, StatusLine
 from upthread.surfaces.cli.terminal.phrases import counted
 
-TOLD_EVERY_S: Final = 5.0
+TOLD_EVERY_S = 5.0
 """The pause between two lines of progress, where no status line can be shown."""
 
-_SHOWN: Final = (
+_SHOWN = (
     (("workstream",), "workstream"),
     (("conversation",), "conversation"),
     (("turn",), "turn"),

@@ -10,7 +10,6 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 import anyio
 import click
@@ -35,8 +34,8 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import command, conversation_name, counted
 
-LEFT_WRONG: Final = 1
-EDITS_SHOWN_MAX: Final = 50
+LEFT_WRONG = 1
+EDITS_SHOWN_MAX = 50
 
 
 @options.verb
@@ -193,7 +192,7 @@ def _own(call: Call, address: str) -> int:
 # --- whether the agent opens the copy: it is sent no prompt --------------------------------------
 
 
-_NEEDED: Final = ("config.toml",)
+_NEEDED = ("config.toml",)
 """Codex opens a thread only where the thread's model provider is configured (0.171.0)."""
 
 

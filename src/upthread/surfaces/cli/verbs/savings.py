@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from operator import attrgetter
-from typing import Final, get_args
+from typing import get_args
 
 import click
 
@@ -29,10 +29,10 @@ from upthread.surfaces.cli.terminal.output import Output, Shape, Styled, members
 from upthread.surfaces.cli.terminal.phrases import counted, one_line
 from upthread.surfaces.cli.terminal.state_lines import Row, write_table
 
-NOT_TOLD: Final = "not told"
-KINDS: Final = ("read", "cached", "cache_written", "written")
-_HINT: Final = "--prices read=3,cached=0.3,cache_written=3.75,written=15"
-_GROUPS: Final = ("workstream", "role", "month")
+NOT_TOLD = "not told"
+KINDS = ("read", "cached", "cache_written", "written")
+_HINT = "--prices read=3,cached=0.3,cache_written=3.75,written=15"
+_GROUPS = ("workstream", "role", "month")
 """By which members of a delegation the sums are told as well."""
 
 

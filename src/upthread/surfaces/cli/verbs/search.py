@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Final
 
 import click
 from msgspec import Struct, to_builtins
@@ -40,18 +39,18 @@ from upthread.surfaces.cli.terminal.phrases import command as quoted
 from upthread.surfaces.cli.terminal.phrases import counted, midnight_ms, one_line
 from upthread.surfaces.cli.terminal.phrases import since as when
 
-HITS_MAX: Final = 20
+HITS_MAX = 20
 """How many hits are shown without --all. Of a session or conversation, one."""
 
-SECONDS_MAX: Final = 3_600.0
+SECONDS_MAX = 3_600.0
 """A search reads everything; hits are shown as they come, so Ctrl-C loses none."""
 
 
-CONTEXT_CHARACTERS: Final = 120
-REDACTED_CHARACTERS: Final = 128 * 1024
+CONTEXT_CHARACTERS = 120
+REDACTED_CHARACTERS = 128 * 1024
 """So much around the words is redacted: more than the longest secret."""
 
-MESSAGES_AT_ONCE: Final = 128
+MESSAGES_AT_ONCE = 128
 
 
 class Hit(Struct, frozen=True, kw_only=True):

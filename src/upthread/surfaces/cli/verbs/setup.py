@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, get_args
+from typing import get_args
 
 import anyio
 import click
@@ -33,7 +33,7 @@ from upthread.surfaces.cli.setup.changes import (
 from upthread.surfaces.cli.terminal.input import can_ask, choose
 from upthread.surfaces.cli.terminal.phrases import short_path
 
-TARGETS: Final = {
+TARGETS = {
     AGENTS[target.name].setup_name: target
     for target in (claude_code.TARGET, codex.TARGET, opencode.TARGET)
 }
@@ -209,8 +209,8 @@ def _tell(call: Call, agent: str, changes: Changes, *, is_done: bool) -> None:
 #
 # The answers stand in the project's `upthread.toml`, where anybody can read and change them.
 
-CONTINUITIES: Final = get_args(Continuity)
-USUAL: Final = "resume"
+CONTINUITIES = get_args(Continuity)
+USUAL = "resume"
 """What is offered for a role whose file says nothing: to continue is what people set up for."""
 
 

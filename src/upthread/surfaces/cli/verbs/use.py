@@ -7,7 +7,6 @@ import os
 import shlex
 from collections.abc import Sequence
 from importlib import resources
-from typing import Final
 
 import click
 
@@ -24,7 +23,7 @@ from upthread.surfaces.cli.setup import claude_code, launcher
 from upthread.surfaces.cli.terminal.output import Output, members
 from upthread.surfaces.cli.terminal.phrases import moment, standing_in_words
 
-STANDINGS_MAX: Final = 10
+STANDINGS_MAX = 10
 """How many workstreams are shown; `ls` shows all."""
 
 
