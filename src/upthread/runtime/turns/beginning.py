@@ -87,7 +87,7 @@ from upthread.core.types import (
     ready,
 )
 from upthread.errors import StoreError
-from upthread.runtime.record.briefing import briefing_inputs
+from upthread.runtime.record.briefing import briefing_inputs, keep_given
 from upthread.runtime.record.turn_views import (
     last_attached,
     totals_of,
@@ -377,8 +377,20 @@ def intent(live: LiveTurn, decision: Decision, turn_id: TurnId) -> tuple[TurnInt
         run_id=request.run_id,
     )
     said = live.recorded(prompt)
-    live.add(*live.claim.opens, opened, said, *request.at_intent(turn_id))
+    live.add(*live.claim.opens, opened, said, *_briefing_given(live), *request.at_intent(turn_id))
     return intended, prompt
+
+
+def _briefing_given(live: LiveTurn) -> tuple[Write, ...]:
+    """Return what keeps the briefing that came with the prompt, if one did."""
+    text = live.request.options.briefing
+    if not text:
+        return ()
+    is_independent = live.request.role.continuity == "fresh"
+    given = keep_given(
+        live.store, live.conversation, text, at_ms=live.now_ms(), is_independent=is_independent
+    )
+    return (given,)
 
 
 def allowed(live: LiveTurn, tokens_max: int, decision: str) -> Spending:

@@ -32,7 +32,7 @@ from upthread.core.context.prior_context import (
     work_of,
 )
 from upthread.core.decision.freshness import change_lines
-from upthread.core.decision.handshake import RESUME_WITH_UPDATE, START_FRESH
+from upthread.core.decision.handshake import RESUME_WITH_UPDATE
 from upthread.core.decision.model import has_looked
 from upthread.core.decision.rollover import LOST
 from upthread.core.events import (
@@ -79,6 +79,7 @@ from upthread.core.turns.turn import (
     EFFECTS_DONE_HEADING,
     HELD_BACK,
     NEW_SESSION_DECISIONS,
+    STARTS,
     Recognition,
     TurnView,
     context_for,
@@ -86,6 +87,7 @@ from upthread.core.turns.turn import (
     effects_block,
     is_continuation,
     render_update,
+    without_fresh,
 )
 from upthread.core.types import (
     ContextPart,
@@ -99,7 +101,7 @@ from upthread.core.types import (
     readable_chain,
 )
 from upthread.errors import StoreError
-from upthread.runtime.record.briefing import briefing_inputs
+from upthread.runtime.record.briefing import briefing_edit, briefing_inputs
 from upthread.runtime.record.turn_views import (
     WorkstreamEffects,
     last_attached,
@@ -548,7 +550,6 @@ def past_of(live: LiveTurn, prior: PriorContext) -> str:
     its session hears what has changed around it, where that was decided.
     """
     past = damage = effects = ""
-    is_fresh = live.telling == START_FRESH
     is_new = live.telling in NEW_SESSION_DECISIONS
     is_prior_injected = live.must_inject
     if is_prior_injected or is_new or live.view.sends:
@@ -564,7 +565,7 @@ def past_of(live: LiveTurn, prior: PriorContext) -> str:
                 work=work_of(earlier),
             )
             damage = damage_told(history_of(earlier))
-        elif is_fresh:
+        elif live.telling in STARTS:
             past = _briefing_of_past(live)
         # Sent once already in this turn, it may have been acted on before its session was lost.
         is_told = bool(past) or bool(live.view.sends)
@@ -584,7 +585,7 @@ def context_of(live: LiveTurn, past: str) -> str:
 
 
 def _briefing_of_past(live: LiveTurn) -> str:
-    if live.turn_number <= 1:
+    if live.turn_number <= 1 and not briefing_edit(live.store, live.conversation_id)[0]:
         return ""
     # That nothing has changed is said only where somebody looked (ADR 81).
     looked = has_looked(live.intended.inputs)
@@ -593,6 +594,7 @@ def _briefing_of_past(live: LiveTurn) -> str:
         live.conversation,
         changes=change_lines(live.freshness) if looked else None,
         before_seq=live.intended.prompt_seq,
+        task=without_fresh(live.request.task.text),
         is_independent=live.request.role.continuity == "fresh",
     )
     return build_briefing(inputs)
