@@ -174,12 +174,17 @@ def keep_edited(
 
 def keep_given(
     store: Store, conversation: Conversation, text: str, *, at_ms: int, is_independent: bool
-) -> RecordBriefingEdit:
-    """Return the write that keeps a briefing that came with a prompt. `conversation` may be new."""
+) -> tuple[RecordBriefingEdit, ...]:
+    """Return the write that keeps a briefing that came with a prompt, none for an empty text.
+
+    `conversation` may be new.
+    """
+    if not text:
+        return ()
     inputs = briefing_inputs(store, conversation, changes=None, is_independent=is_independent)
     seq, before = briefing_edit(store, conversation.conversation_id)
     made = sections_of(structs.replace(inputs, edit=None))
-    return _write(conversation, seq + 1, given_edit(text, made=made, before=before), at_ms)
+    return (_write(conversation, seq + 1, given_edit(text, made=made, before=before), at_ms),)
 
 
 def _write(

@@ -148,14 +148,15 @@ def adopt(live: LiveTurn, found: Recognised) -> None:
     live.commit_here(_known(live, found), ended)
 
 
-def continuation_of(live: LiveTurn, message: Message, found: Recognised) -> str:
+def continuation_of(live: LiveTurn, message: Message, found: Recognised, changes: str) -> str:
     """Commit a continuation, with the actions known of the turn, and return its text.
 
-    A session that lacks the prompt gets it once more, with the actions of the turn if it has
-    any: an agent may store a turn at its end only, and die before.
+    `changes` is the block that lists what has changed since, empty for nothing. A session that
+    lacks the prompt gets it once more, with the actions of the turn if it has any: an agent may
+    store a turn at its end only, and die before.
     """
     is_absent = found.recognition is Recognition.ABSENT
-    if is_absent and not effects_of_turn(live):
+    if is_absent and not changes and not effects_of_turn(live):
         # Counted before it leaves: a prompt that ends this process is not sent for ever.
         live.commit_here(_known(live, found), _sent(live))
         return message.sent_text
@@ -171,7 +172,9 @@ def continuation_of(live: LiveTurn, message: Message, found: Recognised) -> str:
         asked = asked.partition("\n\n")[2]  # that list was of then
     text = continuation(asked, effects, was_unattended=found.was_unattended)
     if is_absent and not is_continuation(message.sent_text):
-        text = f"{without_mentions(effects_block(effects))}\n\n{asked}"
+        text = "\n\n".join(filter(None, (without_mentions(effects_block(effects)), asked)))
+    if changes:
+        text = f"{text}\n\n{without_mentions(changes)}"
     prompt = live.next_prompt(ContextPart(text=text))
     again = sent_event(
         prompt.seq,
@@ -595,7 +598,7 @@ def _briefing_of_past(live: LiveTurn) -> str:
         changes=change_lines(live.freshness) if looked else None,
         before_seq=live.intended.prompt_seq,
         task=without_fresh(live.request.task.text),
-        is_independent=live.request.role.continuity == "fresh",
+        is_independent=live.request.role.is_independent,
     )
     return build_briefing(inputs)
 
