@@ -384,7 +384,10 @@ def next_role(view: RunView) -> str:
 def _after(view: RunView, last: events.StepEnded) -> PipelineCommand:
     step = view.pipeline.steps[view.pipeline.index_of(last.role)]
     if last.outcome is not Outcome.OK:
-        return _after_failure(view, step, last)
+        # It parks the run once; when a person resumes, the step is run again.
+        if view.is_resumed:
+            return run_step(view, step)
+        return RunParked(reason=str(last.outcome), detail=last.report_error, role=step.role)
     report = view.handed[step.role].report if last.report is not None else None
     if report is None:
         return _ask_again(view, step, last.report_error or "the reply has no report")
@@ -405,13 +408,6 @@ def _after_report(view: RunView, step: Step, report: Report) -> PipelineCommand:
     if step.on_rejected and has_rejected(report):
         return _send_back(view, step, report)
     return _go_on(view, step, report)
-
-
-def _after_failure(view: RunView, step: Step, last: events.StepEnded) -> PipelineCommand:
-    """A failed step parks the run once; when a person resumes, the step is run again."""
-    if view.is_resumed:
-        return run_step(view, step)
-    return RunParked(reason=str(last.outcome), detail=last.report_error, role=step.role)
 
 
 def _ask_again(view: RunView, step: Step, fault: str) -> PipelineCommand:

@@ -60,7 +60,7 @@ from upthread.core.events import PromptSent, SessionAttached, TurnEnded, TurnEve
 from upthread.core.quotas import within_quota
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import LIMITS
-from upthread.core.turns.agent_history import CutOffCall, Lacked, StoredTurn, is_finished
+from upthread.core.turns.agent_history import Lacked, StoredTurn, is_finished
 from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.spent_tokens import cost_of
 from upthread.core.turns.turn import (
@@ -205,8 +205,7 @@ def found_child(live: LiveTurn) -> bool:
     call = live.view.call
     if call is None or live.view.sent is not None:
         return False
-    sought = CutOffCall(agent=call.agent, main_session=call.main_session, call_id=call.call_id)
-    found = live.own_sessions.of_call(sought)
+    found = live.own_sessions.of_call(call)
     session = found.upstream_session_id if found is not None else session_of(live)
     if session:
         attach_external(live, session)

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from upthread.core.names import Address
     from upthread.core.redaction.redactor import Redactor
     from upthread.core.roles.role import Role
-    from upthread.core.turns.agent_history import CutOffCall, StoredSession
+    from upthread.core.turns.agent_history import StoredSession
     from upthread.runtime.permissions import AskPerson
 
 SIBLINGS_MAX = 64
@@ -248,7 +248,7 @@ class OwnSessions(Struct, frozen=True, kw_only=True):
     stamp: Callable[[str, UpstreamSessionId], str]
     profile_without: Callable[[str, UpstreamSessionId, str, Mapping[str, str]], str]
     read: Callable[[str, UpstreamSessionId, str], StoredSession | None]
-    of_call: Callable[[CutOffCall], StoredSession | None]
+    of_call: Callable[[AgentsCall], StoredSession | None]
     version: Callable[[str, UpstreamSessionId], str]
     writer: Callable[[str, UpstreamSessionId], int | None]
 

@@ -58,7 +58,6 @@ from upthread.core.turns import turn as turns
 from upthread.core.turns.agent_history import (
     NOTHING_LACKED,
     TOO_MANY,
-    CutOffCall,
     EarlierPrompt,
     Lacked,
     Recognised,
@@ -275,16 +274,10 @@ def with_reply(live: LiveTurn, tail: Sequence[AgentEvent], reply: str) -> tuple[
 
 def session_in_store(live: LiveTurn) -> StoredSession | None:
     """Return the session that the prompt went to, or its call's, as the agent's store has it."""
-    link, call = live.link, live.view.call
+    link = live.link
     if link is None or live.view.sent is None:
         return None
-    own, session = live.own_sessions, link.upstream_session_id
-    if call is None:
-        return own.read(link.agent, session, link.agent)
-    main, call_id = call.main_session, call.call_id
-    return own.of_call(
-        CutOffCall(agent=link.agent, main_session=main, call_id=call_id, session=session)
-    )
+    return live.own_sessions.read(link.agent, link.upstream_session_id, link.agent)
 
 
 def _judged(live: LiveTurn, message: Message, history: Sequence[AgentEvent]) -> Recognised:
