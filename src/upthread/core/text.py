@@ -29,10 +29,10 @@ _BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _CACHED_MAX = 4096
 # All but the blocks without a combining mark that are met most: Latin, punctuation, arrows, lines,
 # symbols, Chinese, Korean, emoji. A test goes through all characters that there are.
-_STACK = (
-    "[\u0300-\u1fff\u20d0-\u20ff\u2ce0-\u30ff\ua000-\uabff\ud7a4-\U0001efff\U0001fb00-\U0010ffff]"
-    rf"{{{MARKS_MAX + 1},}}"
+_MAY_BE_MARKS = (
+    "\u0300-\u1fff\u20d0-\u20ff\u2ce0-\u30ff\ua000-\uabff\ud7a4-\U0001efff\U0001fb00-\U0010ffff"
 )
+_STACK = f"[{_MAY_BE_MARKS}]{{{MARKS_MAX + 1},}}"
 
 
 class _Escapes(dict[int, "int | str"]):
