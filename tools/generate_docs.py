@@ -24,8 +24,9 @@ from tools.shapes.measured import Row, table_of
 
 from upthread.agents.acp.wire import QUIRKS, Quirk
 from upthread.core.agents import AGENTS, WITH_A_STORE, Agent, Cache
-from upthread.core.decision.handshake import DECISIONS, RULES
+from upthread.core.decision.model import DECISIONS
 from upthread.core.decision.rollover import POISON_DETECTORS, ROLLOVER, PoisonRow, Recovery
+from upthread.core.decision.rules import RULES
 from upthread.core.decision.words import ANY_CACHE
 from upthread.core.events import (
     Question,
@@ -43,10 +44,7 @@ from upthread.core.history.repair import RULES as REPAIRS
 from upthread.core.roles.reports import Report, ReportedQuestion, Verdict
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import (
-    AskHuman,
     ContinueStep,
-    Finish,
-    Park,
     Pipeline,
     PipelineCommand,
     RunStep,
@@ -301,7 +299,7 @@ def situations() -> Iterator[tuple[str, tuple[RunEvent, ...]]]:
 
 def _questions(events: Sequence[RunEvent]) -> tuple[Question, ...]:
     command = pipelines.next_command(pipelines.fold(events))
-    assert isinstance(command, AskHuman)
+    assert isinstance(command, QuestionsAsked)
     return command.questions
 
 
@@ -324,11 +322,11 @@ def in_words(command: PipelineCommand) -> str:
             words = f"run the {command.step.role}"
         case ContinueStep():
             words = f"go on with the {command.role}'s turn"
-        case AskHuman():
+        case QuestionsAsked():
             words = "ask a person"
-        case Park():
+        case RunParked():
             words = f"park: `{command.reason}`"
-        case Finish():
+        case RunEnded():
             words = f"finish: `{command.status}`"
         case Wait():
             words = f"wait: `{command.status}`"

@@ -206,7 +206,8 @@ def load_settings(
     home = home_directory(environment)
     stamps = _stamps(working_directory, environment, home)  # before anything is read
     user, project = _user_path(environment), working_directory / PROJECT_FILE
-    own = [_shipped(), *_file(user)]
+    shipped = (_DEFAULTS / "upthread.toml").read_bytes()
+    own = [read_config(shipped, source="the shipped defaults"), *_file(user)]
     consents = Consents(home, repository or str(working_directory.resolve()))
     theirs = tuple(_project_file(project, own, consents))
     files = [*own, *theirs]
@@ -267,11 +268,6 @@ def read_config(raw: bytes, *, source: str) -> ConfigFile:
         return msgspec.convert(said, ready(ConfigFile))
     except msgspec.ValidationError as error:
         raise ConfigError(f"{source}: {error}", hint="see docs/configuration.md") from error
-
-
-def _shipped() -> ConfigFile:
-    raw = (_DEFAULTS / "upthread.toml").read_bytes()
-    return read_config(raw, source="the shipped defaults")
 
 
 def _stamps(working_directory: Path, environment: Mapping[str, str], home: Path) -> dict[str, str]:

@@ -40,8 +40,14 @@ from upthread.agents.stored import (
     stored_outlines,
 )
 from upthread.core.agents import AGENTS, WITH_A_STORE
-from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated, UserTextReplayed
-from upthread.core.turns.agent_history import CutOffCall, StoredSession, stored_turns
+from upthread.core.events import (
+    AgentsCall,
+    TextReceived,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+    UserTextReplayed,
+)
+from upthread.core.turns.agent_history import StoredSession, stored_turns
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 
@@ -53,12 +59,16 @@ CODEX_CHILD = "01a20601-8661-7d90-8014-80c2410a5e75"
 class Store:
     """One agent's store, the call that was cut off, and what its sub-agent had made."""
 
-    call: CutOffCall
+    call: AgentsCall
     transcript: Path
     made: tuple[str, str, str]
+    session: str = ""
 
     def read(self, home: Path) -> StoredSession | None:
-        return read_stored({"HOME": str(home)}, self.call)
+        where = {"HOME": str(home)}
+        if self.session:
+            return read_session(where, self.call.agent, UpstreamSessionId(self.session))
+        return read_stored(where, self.call)
 
 
 def claude_code(home: Path) -> Store:
@@ -68,7 +78,7 @@ def claude_code(home: Path) -> Store:
     main.write_text("")
     shutil.copy(RECORDED / "claude_code_agent.jsonl", transcript)
     shutil.copy(RECORDED / "claude_code_agent.meta.json", transcript.with_suffix(".meta.json"))
-    call = CutOffCall(agent="claude-code", main_session="main-1", call_id="toolu_e8e66651531_0")
+    call = AgentsCall(agent="claude-code", main_session="main-1", call_id="toolu_e8e66651531_0")
     made = ("Write /work/project/made.txt", "edit", "completed")
     return Store(call, transcript, made)
 
@@ -92,7 +102,7 @@ def opencode(home: Path) -> Store:
         execute("INSERT INTO part VALUES (?, ?, ?, 0, ?, ?)", of_part)
     database.close()
     main = rows["session"][0][0]
-    call = CutOffCall(agent="opencode", main_session=main, call_id="call_e4ed415dcc2_0")
+    call = AgentsCall(agent="opencode", main_session=main, call_id="call_e4ed415dcc2_0")
     return Store(call, path, ("write /work/project/made.txt", "edit", "completed"))
 
 
@@ -101,8 +111,8 @@ def codex(home: Path) -> Store:
     day.mkdir(parents=True)
     path = day / f"rollout-2026-11-23T01-24-52-{CODEX_CHILD}.jsonl"
     shutil.copy(RECORDED / "codex_rollout.jsonl", path)
-    call = CutOffCall(agent="codex", main_session="m", call_id="c", session=CODEX_CHILD)
-    return Store(call, path, ("echo hi > ran.txt", "execute", "completed"))
+    call = AgentsCall(agent="codex", main_session="m", call_id="c")
+    return Store(call, path, ("echo hi > ran.txt", "execute", "completed"), CODEX_CHILD)
 
 
 STORES = of_each(WITH_A_STORE, {"claude-code": claude_code, "opencode": opencode, "codex": codex})
@@ -136,7 +146,7 @@ def test_a_killed_agents_store_tells_the_prompt_and_the_action(
         killed = calls(found)["sleep 600"]
         assert killed == ("sleep 600", "execute", "open"), "the kill interrupted it"
     assert found.written_at_ns > 0
-    session = UpstreamSessionId(store.call.session or store.call.main_session)
+    session = UpstreamSessionId(store.session or store.call.main_session)
     environment = {"HOME": str(tmp_path)}
     whole = read_session(environment, store.call.agent, session)
     assert whole is not None
@@ -156,9 +166,9 @@ def test_a_thread_of_codex_tells_what_was_read_and_what_was_refused(tmp_path: Pa
     assert read[0].locations == ("a.txt",)
 
 
-def assert_nothing(environment, call: CutOffCall, *names: str) -> None:
+def assert_nothing(environment, call: AgentsCall, *names: str) -> None:
     """Assert that nothing is known of a call, nor of sessions of other names."""
-    assert read_stored(environment, structs.replace(call, session="no")) is None
+    assert read_stored(environment, structs.replace(call, call_id="no")) is None
     for name in ("", "nobody", "../nobody", *names):
         session = UpstreamSessionId(name)
         assert read_session(environment, call.agent, session) is None
@@ -185,7 +195,7 @@ def test_of_an_agent_that_nobody_reads_nothing_is_known(agent: str, tmp_path: Pa
     row = structs.replace(AGENTS["codex"], name="storeless", folder="acp", home=None)
     monkeypatch.setattr(registry, "AGENTS", {**AGENTS, row.name: row})
     assert part_of(row.name, "adapter") is not None
-    call = CutOffCall(agent=agent, main_session="m", call_id="c", session="s")
+    call = AgentsCall(agent=agent, main_session="m", call_id="c")
     assert_nothing({"HOME": str(tmp_path)}, call, "ses_1")
 
 
@@ -193,8 +203,10 @@ def test_of_an_agent_that_nobody_reads_nothing_is_known(agent: str, tmp_path: Pa
 @pytest.mark.parametrize("session", ["../../../../secret", "*", "a/b", ".", ""])
 def test_an_id_is_never_a_path(make, session: str, tmp_path: Path):
     call = make(tmp_path).call
-    hostile = structs.replace(call, call_id="", session=session)
+    hostile = structs.replace(call, call_id="", main_session=session)
     assert read_stored({"HOME": str(tmp_path)}, hostile) is None
+    where = {"HOME": str(tmp_path)}
+    assert read_session(where, call.agent, UpstreamSessionId(session)) is None
 
 
 @FILES
@@ -282,7 +294,7 @@ def test_a_store_that_cannot_be_read_is_told_and_the_others_are_read(tmp_path):
 
 def test_a_session_is_read_as_it_is_replayed_and_known_by_its_file(tmp_path: Path) -> None:
     environment = {HOME_VARIABLE: str(tmp_path)}
-    call = CutOffCall(agent="rehearsal", main_session="m", call_id="c")
+    call = AgentsCall(agent="rehearsal", main_session="m", call_id="c")
     assert_nothing(environment, call, "ses_abc", "../ses_abc")
     store = SessionStore(tmp_path)
     session = UpstreamSessionId(store.create("/somewhere"))

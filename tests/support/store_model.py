@@ -19,7 +19,8 @@ from upthread.store.reads import Resolved
 
 def given(write):
     """Return a write as a store gives it back: its durability is not kept."""
-    return structs.replace(write, durability=type(write).__struct_defaults__[-1])
+    (default,) = (f.default for f in structs.fields(write) if f.name == "durability")
+    return structs.replace(write, durability=default)
 
 
 class Model:

@@ -32,8 +32,9 @@ from upthread.agent_stores.lines import (
 from upthread.agent_stores.lines import expanded as expanded_stream
 from upthread.boundary.directories import MORE_NAMES, Directory, FileEnds, open_below, walked
 from upthread.core import types
+from upthread.core.events import AgentsCall
 from upthread.core.history.model import faults
-from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.turns.agent_history import StoredSession, UndecidedCall
 from upthread.core.types import JsonValue, ToolCallPart, ToolResultPart, UpstreamSessionId
 from upthread.errors import StoreError, UsageError
 
@@ -83,7 +84,7 @@ class Reader(SessionReader, Protocol):
         """Copy a file and repair the copy; UsageError where a copy is there already."""
         ...
 
-    def read_stored(self, home: Path, call: CutOffCall, /) -> StoredSession | None:
+    def read_stored(self, home: Path, call: AgentsCall, /) -> StoredSession | None:
         """Return a sub-agent's session by the call that made it. Otherwise as `read_session`."""
         ...
 

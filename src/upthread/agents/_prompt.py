@@ -142,7 +142,8 @@ class RunningPrompt:
         self.is_cancelled = self._cancel_requested.is_set()
         self.is_timed_out = not self.is_cancelled
         # Before the cancel is sent: an agent that waits for an answer may not come to reading it.
-        self._stop_asking()
+        for scope in self._asking:
+            scope.cancel()
         await send_cancel()
         await anyio.sleep(self._request.cancel_timeout_s)
         # Before it is ended: the prompt ends by that, and says at once how.
@@ -180,10 +181,6 @@ class RunningPrompt:
         if self.is_cancelled or self.is_timed_out:
             scope.cancel()
         return scope
-
-    def _stop_asking(self) -> None:
-        for scope in self._asking:
-            scope.cancel()
 
     def aborted(self, *, has_died: bool, asked_to: str = "cancel") -> tuple[Outcome, str]:
         """Return how a prompt ended that was cancelled or timed out (A10, A11).

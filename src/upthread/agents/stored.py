@@ -24,7 +24,8 @@ from upthread.agents.rehearsal.sessions import (
     sessions_directory,
 )
 from upthread.core.agents import AGENTS, WITH_A_STORE
-from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.events import AgentsCall
+from upthread.core.turns.agent_history import StoredSession, UndecidedCall
 from upthread.core.types import Environment, UpstreamSessionId
 from upthread.errors import StoreError
 
@@ -51,7 +52,7 @@ def stored_histories(
 # --- one session ---------------------------------------------------------------------------------
 
 
-def read_stored(environment: Environment, call: CutOffCall) -> StoredSession | None:
+def read_stored(environment: Environment, call: AgentsCall) -> StoredSession | None:
     """Return a sub-agent's session from its agent's own store, None where it holds none.
 
     `environment` says where the agents keep theirs. Nothing is changed there. Blocking. Raises

@@ -19,13 +19,13 @@ from upthread.client.stores import conversations_in
 from upthread.config import personal_role, unusable_role
 from upthread.core.agents import WITH_A_STORE
 from upthread.core.commands import RecordAct
-from upthread.core.decision.handshake import REFUSE
 from upthread.core.decision.words import (
     FOREIGN_SESSION,
     NO_ROLES,
     OTHER_REASONS,
     OTHER_ROLE,
     RECORDED_BESIDE,
+    REFUSE,
     UNKNOWN_SESSION,
     UNSEEN,
 )
@@ -42,7 +42,7 @@ from upthread.core.names import (
 )
 from upthread.core.roles.role import BUILT_IN_ROLES, Role
 from upthread.core.text import visible_line
-from upthread.core.turns.agent_history import CutOffCall, UndecidedCall, is_finished, stored_turns
+from upthread.core.turns.agent_history import UndecidedCall, is_finished, stored_turns
 from upthread.core.turns.turn import Task, without_fresh
 from upthread.core.types import CHILD_SLOT, Outcome
 from upthread.errors import ConflictError, FencedError, StoreError
@@ -202,10 +202,10 @@ class AgentCalls:
             prompt=undecided.prompt,
             pid=os.getpid(),
         )
-        if self._turns.is_known(agents_call(call)):
+        made = agents_call(call)
+        if self._turns.is_known(made):
             return True
-        sought = CutOffCall(agent=agent, main_session=call.main_session, call_id=call.call_id)
-        found = self._parts.own_sessions.of_call(sought)
+        found = self._parts.own_sessions.of_call(made)
         turns = stored_turns(found.events) if found else ()
         if found and turns and is_finished(turns[-1]):
             self.ended(call, CallEnded(session=found.upstream_session_id))

@@ -8,7 +8,6 @@ in the world is not undone, so it is listed.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -17,7 +16,6 @@ from msgspec import Struct, structs
 from upthread.client.parts import ProjectParts
 from upthread.core.commands import (
     FORKED,
-    OpenConversation,
     OpenLink,
     OpenTurn,
     RecordParts,
@@ -49,7 +47,7 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.errors import NotFoundError, UpstreamError, UsageError
+from upthread.errors import UpstreamError, UsageError
 from upthread.runtime.lease import conversation_request
 from upthread.runtime.record.turn_views import turn_view
 from upthread.runtime.turns.delegation import name_workstream
@@ -105,16 +103,9 @@ async def make_fork(parts: ProjectParts, address: str, into: str, at_message: in
 def plan_fork(parts: ProjectParts, address: str, into: str, at_message: int | None) -> ForkPlan:
     """Return what `make_fork` would do, and do nothing. Raises as it does. Blocking."""
     store = parts.store
-    source, to = key_of(parts.project_id, parts.parsed(address)), parse_address(into)
-    parts.settings.role(to.role)
-    target = key_of(parts.project_id, to)
-    resolved = store.resolve(source)
-    if resolved is None:
-        raise NotFoundError(
-            f"{source.address} has no conversation yet",
-            hint=f'start one: upthread tell {shlex.quote(source.address)} "…"',
-            address=source.address,
-        )
+    target = key_of(parts.project_id, parse_address(into))
+    parts.settings.role(target.role)
+    resolved = parts.resolved(address)
     if store.resolve(target) is not None:
         raise UsageError(
             f"{target.address} has a conversation already",
@@ -162,15 +153,8 @@ def _commit(
     parts: ProjectParts, plan: ForkPlan, fence: Fence, forked: _Made | None, why: str
 ) -> Fork:
     key, system = plan.target, parts.system
-    conversation = Conversation(
-        conversation_id=ConversationId(system.new_id("con")),
-        key=key,
-        generation=1,
-        base_name=name_workstream(
-            parts.store, key.project_id, key.workstream, now_ms=system.now_ms
-        ),
-        opened_at_ms=system.now_ms(),
-    )
+    name_workstream(parts.store, key.project_id, key.workstream, now_ms=system.now_ms)
+    conversation, opens = parts.conversations.opening(key)
     link = None
     if forked is not None and plan.link is not None:
         session, profile, chose_profile = forked
@@ -186,7 +170,7 @@ def _commit(
         )
     copied = _writes(plan, conversation, TurnId(system.new_id("trn")), link, now_ms=system.now_ms())
     # One commit: a branch that has but a part of its history would be gone on with as if whole.
-    parts.store.commit((OpenConversation(conversation=conversation), *copied), fences=(fence,))
+    parts.store.commit((*opens, *copied), fences=(fence,))
     return Fork(plan=plan, conversation=conversation, link=link, why_replay=why)
 
 

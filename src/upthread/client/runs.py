@@ -41,10 +41,7 @@ from upthread.core.names import Address, shown
 from upthread.core.roles.reports import MalformedReportError, Report, check_length, read_report
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import (
-    AskHuman,
     ContinueStep,
-    Finish,
-    Park,
     RunStep,
     RunView,
     Wait,
@@ -356,7 +353,7 @@ class LiveRun(Struct):
         """
         command = pipelines.next_command(self.view)
         last = self.view.last
-        if isinstance(command, Park) and last is not None and last.outcome is not Outcome.OK:
+        if isinstance(command, RunParked) and last is not None and last.outcome is not Outcome.OK:
             await self._advance()
         if self.options.is_waiting:
             await self._wait_out()
@@ -420,15 +417,10 @@ class LiveRun(Struct):
                 await self._run_step(command)
             case ContinueStep():
                 await self._continue_step(command)
-            case AskHuman():
-                await self._commit(QuestionsAsked(role=command.role, questions=command.questions))
-            case Park():
-                parked = RunParked(reason=command.reason, detail=command.detail, role=command.role)
-                await self._commit(parked)
-            case Finish():
-                await self._commit(RunEnded(status=command.status, evidence=command.evidence))
             case Wait():
                 raise AssertionError("a waiting run does not advance")
+            case _:
+                await self._commit(command)
 
     async def _run_step(self, command: RunStep) -> None:
         request = await self._request(command)

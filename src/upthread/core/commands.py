@@ -40,59 +40,64 @@ from upthread.core.types import (
 )
 
 
-class RecordProject(Struct, frozen=True, kw_only=True):
+class _Command(Struct, frozen=True, kw_only=True):
+    """What is written."""
+
+    durability: Durability = Durability.PROCESS
+
+
+class _OfConversation(_Command, frozen=True, kw_only=True):
+    """What is written of a conversation."""
+
+    conversation_id: ConversationId
+
+
+class RecordProject(_Command, frozen=True, kw_only=True):
     """Know `project_id` under one more identity. Idempotent."""
 
     project_id: ProjectId
     identity: ProjectIdentity
-    durability: Durability = Durability.PROCESS
 
 
-class OpenWorkstream(Struct, frozen=True, kw_only=True):
+class OpenWorkstream(_Command, frozen=True, kw_only=True):
     """Give a workstream its base name. Conflict: the workstream has one, or the name is taken."""
 
     project_id: ProjectId
     workstream: str
     base_name: str
     opened_at_ms: int
-    durability: Durability = Durability.PROCESS
 
 
-class OpenConversation(Struct, frozen=True, kw_only=True):
+class OpenConversation(_Command, frozen=True, kw_only=True):
     """Mint a conversation in a workstream that was opened, under its base name.
 
     Conflict: its key and generation exist under another id, or the base name is another.
     """
 
     conversation: Conversation
-    durability: Durability = Durability.PROCESS
 
 
-class OpenLink(Struct, frozen=True, kw_only=True):
+class OpenLink(_Command, frozen=True, kw_only=True):
     """Bank an upstream id. Synced: losing it is what this project exists to prevent."""
 
     link: Link
     durability: Durability = Durability.SYNCED
 
 
-class EndLink(Struct, frozen=True, kw_only=True):
+class EndLink(_OfConversation, frozen=True, kw_only=True):
     """Close a link with the cause. The first cause stands; any later one changes nothing."""
 
-    conversation_id: ConversationId
     seq: int
     ended_because: str
     ended_at_ms: int
-    durability: Durability = Durability.PROCESS
 
 
-class OpenTurn(Struct, frozen=True, kw_only=True):
+class OpenTurn(_OfConversation, frozen=True, kw_only=True):
     """Mint a turn. `run_id` is None for a `tell`."""
 
     turn_id: TurnId
-    conversation_id: ConversationId
     opened_at_ms: int
     run_id: RunId | None = None
-    durability: Durability = Durability.PROCESS
 
     def with_events(self, *events: TurnEvent) -> tuple[RecordTurnEvent, ...]:
         """Return the writes of all that happens in a turn that is over when it is recorded."""
@@ -108,13 +113,12 @@ class OpenTurn(Struct, frozen=True, kw_only=True):
         )
 
 
-class RecordParts(Struct, frozen=True, kw_only=True):
+class RecordParts(_OfConversation, frozen=True, kw_only=True):
     """Append parts to message `seq` of a conversation, from position `first_ordinal` (0-based).
 
     `seq` is the last message's or the one after it, and `first_ordinal` continues without a gap.
     """
 
-    conversation_id: ConversationId
     seq: int
     first_ordinal: int
     speaker: Speaker
@@ -122,41 +126,36 @@ class RecordParts(Struct, frozen=True, kw_only=True):
     upstream_session_id: UpstreamSessionId | None
     recorded_at_ms: int
     parts: tuple[Part, ...]
-    durability: Durability = Durability.PROCESS
 
 
-class RecordTurnEvent(Struct, frozen=True, kw_only=True):
+class RecordTurnEvent(_OfConversation, frozen=True, kw_only=True):
     """Append to the life of a conversation's turn. `seq` counts from 1."""
 
-    conversation_id: ConversationId
     turn_id: TurnId
     seq: int
     event: TurnEvent
     recorded_at_ms: int
-    durability: Durability = Durability.PROCESS
 
 
-class OpenRun(Struct, frozen=True, kw_only=True):
+class OpenRun(_Command, frozen=True, kw_only=True):
     """Mint a run over a workstream."""
 
     run_id: RunId
     project_id: ProjectId
     workstream: str
     opened_at_ms: int
-    durability: Durability = Durability.PROCESS
 
 
-class RecordRunEvent(Struct, frozen=True, kw_only=True):
+class RecordRunEvent(_Command, frozen=True, kw_only=True):
     """Append to a run's life. `seq` counts from 1."""
 
     run_id: RunId
     seq: int
     event: RunEvent
     recorded_at_ms: int
-    durability: Durability = Durability.PROCESS
 
 
-class EnqueueTransition(Struct, frozen=True, kw_only=True):
+class EnqueueTransition(_Command, frozen=True, kw_only=True):
     """Hand a run's next transition to whoever drives runs, in the commit that made it due.
 
     `run_seq` is the seq of the event it follows. `due_at_ms` is by the writer's clock; `delay_ms`
@@ -169,54 +168,46 @@ class EnqueueTransition(Struct, frozen=True, kw_only=True):
     due_at_ms: int
     delay_ms: int = 0
     queue: str = ""
-    durability: Durability = Durability.PROCESS
 
 
-class RecordQuarantine(Struct, frozen=True, kw_only=True):
+class RecordQuarantine(_OfConversation, frozen=True, kw_only=True):
     """Keep an event of a turn whose owner is unknown, away from every conversation's messages."""
 
-    conversation_id: ConversationId
     turn_id: TurnId
     ordinal: int
     reason: str
     raw: JsonValue
     recorded_at_ms: int
-    durability: Durability = Durability.PROCESS
 
 
-class RecordDecision(Struct, frozen=True, kw_only=True):
+class RecordDecision(_OfConversation, frozen=True, kw_only=True):
     """Keep a decision that led to no turn: a refusal."""
 
-    conversation_id: ConversationId
     decision: str
     reasons: tuple[str, ...]
     inputs: JsonValue
     decided_at_ms: int
-    durability: Durability = Durability.PROCESS
 
 
-class RecordExamined(Struct, frozen=True, kw_only=True):
+class RecordExamined(_OfConversation, frozen=True, kw_only=True):
     """Keep files as an upstream session knows them from now on.
 
     `first_ordinal` numbers the files of the turn, gaps allowed; each number is written once.
     """
 
-    conversation_id: ConversationId
     turn_id: TurnId
     first_ordinal: int
     upstream_session_id: UpstreamSessionId
     files: tuple[ExaminedFile, ...]
     recorded_at_ms: int
-    durability: Durability = Durability.PROCESS
 
 
-class RecordBriefingEdit(Struct, frozen=True, kw_only=True):
+class RecordBriefingEdit(_OfConversation, frozen=True, kw_only=True):
     """Keep what a person made of a conversation's briefing. `seq` counts from 1; the newest stands.
 
     `edit` is a core/context/briefing.py BriefingEdit as plain data.
     """
 
-    conversation_id: ConversationId
     seq: int
     edit: JsonValue
     recorded_at_ms: int
@@ -226,7 +217,7 @@ class RecordBriefingEdit(Struct, frozen=True, kw_only=True):
 OnceState: TypeAlias = Literal["intent", "done", "failed"]
 
 
-class RecordOnce(Struct, frozen=True, kw_only=True):
+class RecordOnce(_Command, frozen=True, kw_only=True):
     """Append to the life of an action that is to be done once. Synced: a lost intent is a repeat.
 
     `attempt_id` tells one caller from another: of many that write an intent, one gets in. `receipt`
@@ -243,18 +234,17 @@ class RecordOnce(Struct, frozen=True, kw_only=True):
     durability: Durability = Durability.SYNCED
 
 
-class EraseConversation(Struct, frozen=True, kw_only=True):
+class EraseConversation(_OfConversation, frozen=True, kw_only=True):
     """Forget what was said in a conversation before a time; None: all of it. Synced.
 
     What is left tells that something was said, when, by whom, how long it was, and its digest.
     """
 
-    conversation_id: ConversationId
     before_ms: int | None = None
     durability: Durability = Durability.SYNCED
 
 
-class EraseRun(Struct, frozen=True, kw_only=True):
+class EraseRun(_Command, frozen=True, kw_only=True):
     """Forget what was said in a run before a time, by one role or (None) by all. Synced."""
 
     run_id: RunId
@@ -282,7 +272,7 @@ ActKind: TypeAlias = Literal[
 """What a person can do to the record."""
 
 
-class RecordAct(Struct, frozen=True, kw_only=True):
+class RecordAct(_Command, frozen=True, kw_only=True):
     """Keep who did something, to a conversation or to a run. Once: the same again changes nothing.
 
     `detail` is the id of what it was about: a turn, a question, a session; empty without one.
@@ -294,7 +284,6 @@ class RecordAct(Struct, frozen=True, kw_only=True):
     conversation_id: ConversationId | None = None
     run_id: RunId | None = None
     detail: str = ""
-    durability: Durability = Durability.PROCESS
 
 
 Write: TypeAlias = (

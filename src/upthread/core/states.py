@@ -367,16 +367,12 @@ def of_workstream(
     `steps` are roles whose last turn was a step of the run and is over: the run says it for them.
     """
     roles = tuple(roles)
-    moved_at_ms = run.since_ms if run else None
-    after = (each for each in roles if each.role not in steps and _is_after(each, moved_at_ms))
+    moved_at_ms = -1 if run is None or run.since_ms is None else run.since_ms
+    after = (e for e in roles if e.role not in steps and (e.since_ms or 0) > moved_at_ms)
     later = (*(each for each in roles if each.state is State.RUNNING), *after)
     standings = [*later, *((_with_agent(run, roles),) if run else ())]
     # The newest of those that are as urgent; where nothing tells them apart, what the run says.
     return min(reversed(standings), key=_by_urgency, default=NOTHING_ASKED)
-
-
-def _is_after(standing: Standing, moved_at_ms: int | None) -> bool:
-    return moved_at_ms is None or (standing.since_ms or 0) > moved_at_ms
 
 
 def _by_urgency(standing: Standing) -> tuple[int, int]:

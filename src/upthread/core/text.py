@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from functools import cache
 from unicodedata import category
 
 LINE_CHARACTERS_MAX = 300
@@ -33,6 +32,7 @@ _CACHED_MAX = 4096
 _MAY_BE_MARKS = (
     "\u0300-\u1fff\u20d0-\u20ff\u2ce0-\u30ff\ua000-\uabff\ud7a4-\U0001efff\U0001fb00-\U0010ffff"
 )
+_STACK = f"[{_MAY_BE_MARKS}]{{{MARKS_MAX + 1},}}"
 
 
 class _Escapes(dict[int, "int | str"]):
@@ -78,7 +78,7 @@ def visible_line(text: str, *, characters_max: int = LINE_CHARACTERS_MAX) -> str
     # Only what is white space to everybody folds; what ends a line for some is shown.
     spaced = head.replace("\n", " ").replace("\t", " ")
     if not head.isascii():
-        spaced = "".join(" " if _is_space(c) else c for c in spaced)
+        spaced = "".join(" " if not c.isascii() and category(c) == "Zs" else c for c in spaced)
     flat = " ".join(visible_row(spaced).split())
     if len(flat) <= characters_max and len(head) == len(text):
         return flat
@@ -110,19 +110,9 @@ def is_mark(character: str) -> bool:
     return category(character) in {"Mn", "Me"}
 
 
-def _is_space(character: str) -> bool:
-    return not character.isascii() and category(character) == "Zs"
-
-
-@cache
-def _stack() -> re.Pattern[str]:
-    """Return what a stack of marks at least looks like; compiled for texts that are not ASCII."""
-    return re.compile(f"[{_MAY_BE_MARKS}]{{{MARKS_MAX + 1},}}")
-
-
 def _unstacked(text: str) -> str:
     # Character by character takes ten times as long, and pages are long.
-    if text.isascii() or not _stack().search(text):
+    if text.isascii() or not re.search(_STACK, text):
         return text
     told: list[str] = []
     marks = 0

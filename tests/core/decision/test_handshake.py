@@ -7,25 +7,21 @@ from hypothesis import strategies as st
 
 from upthread.core.codec import encode_json
 from upthread.core.decision.freshness import ChangedFile, Freshness, Shift
-from upthread.core.decision.handshake import (
-    DECISIONS,
+from upthread.core.decision.handshake import decide, in_words, is_known
+from upthread.core.decision.model import DECISIONS, AgentLimit, HandshakeInputs, Limits
+from upthread.core.decision.rollover import LOST, ROLLOVER
+from upthread.core.decision.rules import DECIDED_FOR, RULES
+from upthread.core.decision.words import (
     FIRST,
     REFUSE,
     RESUME,
     RESUME_WITH_REPLAY,
     RESUME_WITH_UPDATE,
-    RULES,
     START_FRESH,
-    HandshakeInputs,
-    Limits,
-    decide,
-    in_words,
-    is_known,
+    Price,
+    Spending,
+    Tokens,
 )
-from upthread.core.decision.model import AgentLimit
-from upthread.core.decision.rollover import LOST, ROLLOVER
-from upthread.core.decision.rules import DECIDED_FOR
-from upthread.core.decision.words import Price, Spending, Tokens
 from upthread.core.types import ConversationId, Outcome
 
 OWN = ConversationId("con_own")

@@ -29,10 +29,7 @@ from upthread.core.roles.reports import Report, ReportedQuestion, Verdict
 from upthread.core.runs.pipeline import (
     ANY_QUEUE,
     STEPS_MAX,
-    AskHuman,
     ContinueStep,
-    Finish,
-    Park,
     Pipeline,
     PipelineCommand,
     RunStep,
@@ -89,15 +86,10 @@ def following(events: Sequence[RunEvent]) -> tuple[PipelineCommand, list[RunEven
     """What is next, and the run with what the runtime would record of it."""
     command = next_command(fold(events))
     match command:
-        case AskHuman():
-            more: list[RunEvent] = [QuestionsAsked(role=command.role, questions=command.questions)]
-        case Park():
-            more = [RunParked(reason=command.reason, detail=command.detail, role=command.role)]
-        case Finish():
-            more = [RunEnded(status=command.status, evidence=command.evidence)]
+        case QuestionsAsked() | RunParked() | RunEnded():
+            return command, [*events, command]
         case _:
-            more = []
-    return command, [*events, *more]
+            return command, [*events]
 
 
 def told(events: Sequence[RunEvent]) -> str:
@@ -105,9 +97,9 @@ def told(events: Sequence[RunEvent]) -> str:
     command = next_command(fold(events))
     if isinstance(command, RunStep):
         return command.step.role + (" again" if command.asked_again else "")
-    if isinstance(command, Park):
+    if isinstance(command, RunParked):
         return f"park: {command.reason}"
-    if isinstance(command, Finish):
+    if isinstance(command, RunEnded):
         return f"finish: {command.status}"
     return type(command).__name__
 
@@ -135,7 +127,7 @@ TO_VALIDATOR = [*TO_AUDITOR, *step("auditor", APPROVED), *step("constructor")]
         ([*TO_VALIDATOR, *step("validator", REJECTED)], "constructor"),
         ([*TO_VALIDATOR, *step("validator", APPROVED)], "finish: approved"),
         ([started(), StepStarted(role="clarifier", turn_id="trn_1")], "ContinueStep"),
-        ([started(), *step("clarifier", asking("Which?"))], "AskHuman"),
+        ([started(), *step("clarifier", asking("Which?"))], "QuestionsAsked"),
         ([started(), *step("clarifier", BLOCKED)], "park: blocked"),
         ([started(), *step("clarifier", None, report_error="no block")], "clarifier again"),
         ([started(), *step("clarifier", None)], "clarifier again"),
@@ -149,7 +141,7 @@ def test_each_beginning_of_a_run_has_its_next_step(events: list[RunEvent], expec
 
 def test_the_whole_pipeline_ends_with_the_last_verdict_and_its_evidence():
     command, events = following([*TO_VALIDATOR, *step("validator", APPROVED)])
-    assert command == Finish(status="approved", evidence=("R1 holds",))
+    assert command == RunEnded(status="approved", evidence=("R1 holds",))
     assert next_command(fold(events)) == Wait(status="approved")
 
 
@@ -159,7 +151,7 @@ def test_a_pipeline_whose_last_step_sends_nobody_back_ends_with_what_it_said(
 ):
     pipeline = Pipeline(steps=(Step(role="reviewer", task="Look."),))
     command = next_command(fold([started(pipeline=pipeline), *step("reviewer", report)]))
-    assert isinstance(command, Finish)
+    assert isinstance(command, RunEnded)
     assert command.status == status
 
 
@@ -168,7 +160,7 @@ def test_a_pipeline_whose_last_step_sends_nobody_back_ends_with_what_it_said(
 
 def asked(events: Sequence[RunEvent]) -> tuple[list[tuple[str, str]], list[RunEvent]]:
     command, after = following(events)
-    assert isinstance(command, AskHuman), command
+    assert isinstance(command, QuestionsAsked), command
     return [(q.question_id, q.text) for q in command.questions], after
 
 
@@ -249,7 +241,7 @@ def test_a_role_that_asks_what_was_answered_hears_it_once_more_then_a_human_look
     assert told(events) == "clarifier"
     assert run_step(events).task.news == "# Answers\n- q1: Name? → app"
     command, events = following([*events, *step("clarifier", question)])
-    assert command == Park(reason="asked_in_vain", detail="Name?", role="clarifier")
+    assert command == RunParked(reason="asked_in_vain", detail="Name?", role="clarifier")
     events += [RESUMED]
     assert told(events) == "clarifier"
     assert told([*events, *step("clarifier")]) == "planner"
@@ -290,7 +282,7 @@ def test_after_two_rejections_a_human_decides():
         assert told(events) == "planner"
         events += step("planner")
     command, events = following([*events, *step("auditor", REJECTED)])
-    assert command == Park(reason="rejected_too_often", detail="R2 fails", role="auditor")
+    assert command == RunParked(reason="rejected_too_often", detail="R2 fails", role="auditor")
     assert next_command(fold(events)) == Wait(status="parked")
 
 
@@ -340,7 +332,7 @@ def test_a_report_is_asked_for_once_then_a_human_looks():
     command, events = following(
         [*events, *step("clarifier", None, report_error="no block", asked_again=True)]
     )
-    assert command == Park(reason="no_report", detail="no block", role="clarifier")
+    assert command == RunParked(reason="no_report", detail="no block", role="clarifier")
     assert told([*events, RESUMED]) == "clarifier again"
 
 
@@ -360,7 +352,7 @@ def test_a_step_that_judges_must_hand_back_a_verdict_unless_it_asks():
     assert told(
         [*TO_AUDITOR, *step("auditor", DONE), *step("auditor", DONE, asked_again=True)]
     ) == ("park: no_report")
-    assert told([*TO_AUDITOR, *step("auditor", asking("Which?"))]) == "AskHuman"
+    assert told([*TO_AUDITOR, *step("auditor", asking("Which?"))]) == "QuestionsAsked"
     assert told([*TO_AUDITOR, *step("auditor", BLOCKED)]) == "park: blocked"
 
 
@@ -376,12 +368,12 @@ def test_a_parked_step_is_run_again_when_a_person_resumes_and_parks_again_if_it_
     last: list[RunEvent],
 ):
     command, events = following([started(), *last])
-    assert isinstance(command, Park)
+    assert isinstance(command, RunParked)
     assert next_command(fold(events)) == Wait(status="parked")
     events += [RESUMED]
     assert told(events) == "clarifier"
     command, _ = following([*events, *last])
-    assert isinstance(command, Park)
+    assert isinstance(command, RunParked)
 
 
 @pytest.mark.parametrize("report", [None, BLOCKED])
@@ -393,7 +385,7 @@ def test_a_turn_that_parked_the_run_is_gone_on_with_and_its_failure_parks_again(
     assert next_command(fold(events)) == ContinueStep(role="clarifier", turn_id="trn_7")
     outcome = Outcome.OK if report else Outcome.AUTH
     _, ended = step("clarifier", report, outcome=outcome)
-    assert isinstance(next_command(fold([*events, ended])), Park)
+    assert isinstance(next_command(fold([*events, ended])), RunParked)
 
 
 def test_open_questions_survive_a_resume():
@@ -408,7 +400,7 @@ def going_in_circles(count: int) -> list[RunEvent]:
     for number in range(count):
         more = step("clarifier", asking(f"Question {number}?"))
         command = next_command(reduce(apply, more, view))
-        assert isinstance(command, AskHuman)
+        assert isinstance(command, QuestionsAsked)
         more.append(QuestionsAsked(role=command.role, questions=command.questions))
         (question,) = command.questions
         more.append(QuestionAnswered(question_id=question.question_id, text="yes"))
@@ -420,7 +412,7 @@ def going_in_circles(count: int) -> list[RunEvent]:
 def test_a_run_that_goes_in_circles_is_parked():
     assert told(going_in_circles(STEPS_MAX - 1)) == "clarifier"
     command, events = following(going_in_circles(STEPS_MAX))
-    assert command == Park(
+    assert command == RunParked(
         reason="too_many_steps", detail=f"{STEPS_MAX} steps without an end", role="clarifier"
     )
     assert told([*events, RESUMED]) == "clarifier"
@@ -487,12 +479,12 @@ def test_a_run_always_knows_what_is_next_and_every_event_can_be_followed(
     events: list[RunEvent] = [started()]
     for report, outcome in answers:
         command, events = following(events)
-        if isinstance(command, Finish):
+        if isinstance(command, RunEnded):
             break
-        if isinstance(command, Park):
+        if isinstance(command, RunParked):
             events.append(RESUMED)
             continue
-        if isinstance(command, AskHuman):
+        if isinstance(command, QuestionsAsked):
             asked_now = [q.question_id for q in command.questions]
             events += [QuestionAnswered(question_id=i, text="yes") for i in asked_now]
             command = next_command(fold(events))

@@ -63,7 +63,7 @@ def test_each_stop_has_words_and_a_cure(reason: str):
 
 def test_every_reason_that_the_sources_park_for_is_in_the_table():
     source = Path(pipeline.__file__).read_text(encoding="utf-8")
-    named = re.findall(r'Park\(reason="(\w+)"', source)
+    named = re.findall(r'RunParked\(reason="(\w+)"', source)
     assert len(named) >= 4
     assert set(named) <= set(PARKED_FOR)
 

@@ -81,7 +81,7 @@ def test_another_report_ends_it_whatever_the_tree():
 
 
 def test_a_run_that_is_approved_or_about_to_be_rests_on_its_last_verdict():
-    assert isinstance(next_command(fold(TO_FINISH)), pipelines.Finish)
+    assert isinstance(next_command(fold(TO_FINISH)), RunEnded)
     for events in (TO_FINISH, [*TO_FINISH, ENDED]):
         approval = pipelines.final_approval(fold(events))
         assert approval is not None
@@ -103,7 +103,7 @@ def test_judging_again_asks_the_judge_first_and_the_run_is_open_until_it_has_ans
         assert isinstance(command, RunStep)
         assert command.step.role == "validator"
         approved = fold([*events, *step("validator", APPROVED, "t2")])
-        assert isinstance(next_command(approved), pipelines.Finish)
+        assert isinstance(next_command(approved), RunEnded)
         rejected = Report(status="done", verdict=Verdict(result="rejected"))
         command = next_command(fold([*events, *step("validator", rejected, "t2")]))
         assert isinstance(command, RunStep)

@@ -97,7 +97,7 @@ def test_a_place_that_cannot_be_cut_is_refused_with_the_nearest(up):
     taken = up("fork", "w/planner", "--as", "w/planner", "--yes", code=2)
     assert "has a conversation already" in taken.err
     nobody = up("fork", "w/auditor", "--as", "w4/auditor", "--yes", code=3)
-    assert "w/auditor has no conversation yet" in nobody.err
+    assert "'w/auditor' has no conversation yet" in nobody.err
     assert "--yes" in up("fork", "w/planner", "--as", "w4/planner", code=2).err
 
 

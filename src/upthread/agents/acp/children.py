@@ -31,7 +31,7 @@ from msgspec import Struct, structs
 
 from upthread.agents.acp.wire import ToolCall, events_of, result_text, shaped
 from upthread.agents.base import OnEvent
-from upthread.core.codec import AnyJson, member
+from upthread.core.codec import AnyJson, member, text_at
 from upthread.core.events import (
     CALL_ENDED,
     AgentEvent,
@@ -147,8 +147,8 @@ class Translator:
         """Return whose words these are, after the child's start when they are its first."""
         if session is None:
             return (), None
-        call_id = _parent_call(update)
-        if call_id is not None and session not in self._children:
+        call_id = text_at(update, "_meta", "claudeCode", "parentToolUseId")
+        if call_id and session not in self._children:
             child = UpstreamSessionId(f"{session}:subagent:{call_id}")
             return self._start(child, parent=session, call_id=call_id), child
         found = _CHILD_ID.fullmatch(session)
@@ -283,11 +283,6 @@ def _remember(memory: dict[Any, Any], key: object, value: object) -> None:
 def _role_of(arguments: object) -> str | None:
     roles = (member(arguments, name) for name in _ROLE_ARGUMENTS)
     return next((role for role in roles if isinstance(role, str) and role), None)
-
-
-def _parent_call(update: AnyJson) -> str | None:
-    call_id = member(update, "_meta", "claudeCode", "parentToolUseId")
-    return call_id if isinstance(call_id, str) and call_id else None
 
 
 def _child_named(call: ToolCall) -> tuple[UpstreamSessionId | None, bool]:

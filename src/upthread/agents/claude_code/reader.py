@@ -98,9 +98,9 @@ from upthread.core.codec import (
     objects_at,
     text_at,
 )
-from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent, Events
+from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent, AgentsCall, Events
 from upthread.core.history.model import HistoryMessage
-from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.turns.agent_history import StoredSession, UndecidedCall
 from upthread.core.types import JsonObject, JsonValue, Outcome, UpstreamSessionId
 from upthread.errors import StoreError
 
@@ -313,15 +313,15 @@ def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None
     return _read(home, path, session)
 
 
-def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
+def read_stored(home: Path, call: AgentsCall) -> StoredSession | None:
     """Return what the store holds of a call's sub-agent, None for nothing. Raises StoreError."""
     main = find_transcript(home, call.main_session)
     if main is None:
         return None
-    agent_id = call.session or subagents_by_call(main).get(call.call_id, "")
+    agent_id = subagents_by_call(main).get(call.call_id, "")
     path = find_subagent(main, agent_id)
     # A sub-agent that is named and not there is a loss to report, and no call that made none.
-    if path is None and agent_id and not call.session:
+    if path is None and agent_id:
         raise StoreError(
             f"the transcript of sub-agent {agent_id} is not beside what names it",
             hint="put it back where Claude Code had it",

@@ -229,25 +229,20 @@ def _request(kind: _Kind, told: AnyJson, call: ToolCallAnnounced | None) -> Perm
         value: Any = told.get(name)
         if value not in (None, ""):
             arguments[name] = value
+    # A request to change files names its call only: what it changes stands there.
+    if call and isinstance(call.arguments, dict):
+        arguments = {**call.arguments, **arguments}
     title = call.title if call and kind.tool_kind == "edit" else kind.title(told)
     return PermissionRequest(
         upstream_session_id=session_at(told, "threadId"),
         call_id=text_at(told, "itemId") or None,
         title=one_line(title)[:TITLE_CHARACTERS_MAX],
         tool_kind=call.tool_kind if call and kind.tool_kind == "edit" else kind.tool_kind,
-        arguments=_with_changes(arguments, call),
+        arguments=arguments,
         locations=call.locations if call else (),
         options=ALLOW_OR_REJECT,
         reads_by_commands=True,
     )
-
-
-def _with_changes(
-    arguments: dict[str, JsonValue], call: ToolCallAnnounced | None
-) -> dict[str, JsonValue]:
-    """A request to change files names its call only: what it changes stands there."""
-    changed = call.arguments if call else None
-    return {**changed, **arguments} if isinstance(changed, dict) else arguments
 
 
 # --- the connection, and how it is started --------------------------------------------------------

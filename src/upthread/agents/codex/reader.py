@@ -80,9 +80,9 @@ from upthread.boundary.directories import FileEnds, open_directory
 from upthread.boundary.programs import users_of
 from upthread.core.agents import AGENTS
 from upthread.core.codec import AnyJson, encode_json, number_at, object_at, session_at, text_at
-from upthread.core.events import INTERRUPTED, UserTextReplayed
+from upthread.core.events import INTERRUPTED, AgentsCall, UserTextReplayed
 from upthread.core.history.model import HistoryMessage
-from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.turns.agent_history import StoredSession, UndecidedCall
 from upthread.core.types import JsonObject, JsonValue, Speaker, UpstreamSessionId
 from upthread.errors import StoreError
 
@@ -313,11 +313,9 @@ def _renamed(home: Path, session: str) -> Path | None:
     return next((path for path, head in heads if head and head.payload.get("id") == session), None)
 
 
-def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
+def read_stored(home: Path, call: AgentsCall) -> StoredSession | None:
     """Return what the store holds of a call's sub-agent, None for nothing. Raises StoreError."""
-    if call.session:
-        return read_session(home, UpstreamSessionId(call.session))
-    # Nobody saw a sub-agent: its main thread's rollout has what became of the call.
+    # Its main thread's rollout has what became of the call.
     path = find_rollout(home, call.main_session)
     if path is None:
         return None

@@ -454,7 +454,10 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
         kind, properties = text_at(payload, "type"), object_at(payload, "properties")
         prompt = self._prompt
         if prompt is None or prompt.is_ended.is_set():
-            self._take_late(kind, properties)
+            # What was said after a prompt's end is counted; its messages are not the next one's.
+            self._late_events += kind in SPOKEN
+            if kind == "message.updated":
+                self._stale.add(text_at(properties, "info", "id"))
             return
         if isinstance(event, Unreadable) or not kind:
             raw = event.raw if isinstance(event, Unreadable) else event
@@ -487,12 +490,6 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
         prompt.turn.end_unbegun()
         prompt.end_if_over()
 
-    def _take_late(self, kind: str, properties: AnyJson) -> None:
-        """Count what was said after a prompt's end, and remember its messages as not the next's."""
-        self._late_events += kind in SPOKEN
-        if kind == "message.updated":
-            self._stale.add(text_at(properties, "info", "id"))
-
     def _answer(self, prompt: _Prompt, kind: str, properties: AnyJson, directory: str) -> None:
         """Have a question answered in a task of its own: the others are not kept waiting."""
         if not prompt.turn.family.has(session_at(properties, "sessionID")):
@@ -524,22 +521,17 @@ class OpenCodeAdapter(Adapter):
         async with listening() as calls:
             given = request.environment
             await anyio.to_thread.run_sync(require_usable, request, given)
-            asking = _gate(given, calls) if request.hold_call is not None else None
-            environment = {**given, **(asking or {})}
+            # A configuration of the person's own in that variable stays in it: sooner without the
+            # gate, which `can_hold` tells, than in the place of what cannot be read.
+            is_asking = request.hold_call is not None
+            gate = with_gate(agent_environment(given)) if is_asking else None
+            environment = {**given, **calls.environment, **gate} if gate else given
             async with started_server(self._agent, self._command, request, environment) as server:
                 connection = OpenCodeConnection(
-                    server, request, calls=calls if asking else None, now_ms=self.now_ms
+                    server, request, calls=calls if gate else None, now_ms=self.now_ms
                 )
                 async with connection.serving():
                     yield connection
-
-
-def _gate(given: Mapping[str, str], calls: CallListener) -> dict[str, str] | None:
-    """Return what has OpenCode ask us before each call, None where it cannot be had."""
-    # What it would inherit: a configuration of the person's own in that variable stays in it.
-    gate = with_gate(agent_environment(given))
-    # Sooner without it, which `can_hold` tells, than in the place of what cannot be read.
-    return {**calls.environment, **gate} if gate is not None else None
 
 
 def with_gate(environment: Environment) -> dict[str, str] | None:

@@ -63,9 +63,9 @@ from upthread.boundary.files import streamed
 from upthread.boundary.programs import users_of
 from upthread.core import types
 from upthread.core.codec import encode_json, member, number_at, object_at, text_at
-from upthread.core.events import INTERRUPTED, AgentEvent
+from upthread.core.events import INTERRUPTED, AgentEvent, AgentsCall
 from upthread.core.history.model import HistoryMessage
-from upthread.core.turns.agent_history import CutOffCall, StoredSession, UndecidedCall
+from upthread.core.turns.agent_history import StoredSession, UndecidedCall
 from upthread.core.types import JsonObject, JsonValue, UpstreamSessionId
 from upthread.errors import StoreError
 
@@ -326,12 +326,9 @@ def read_session(data_home: Path, session: UpstreamSessionId) -> StoredSession |
     return _first(data_home, lambda database: _stored(database, session))
 
 
-def read_stored(data_home: Path, call: CutOffCall) -> StoredSession | None:
+def read_stored(data_home: Path, call: AgentsCall) -> StoredSession | None:
     """Return what the store holds of a call's sub-agent, None for nothing. Raises StoreError."""
-    return _first(
-        data_home,
-        lambda database: _stored(database, call.session or _child_of(database, call)),
-    )
+    return _first(data_home, lambda database: _stored(database, _child_of(database, call)))
 
 
 def version_of(data_home: Path, session: UpstreamSessionId) -> str:
@@ -436,7 +433,7 @@ def _events(message: Message, session: UpstreamSessionId) -> Iterator[AgentEvent
     yield from of_session(session, [held] if held else [])
 
 
-def _child_of(database: Database, call: CutOffCall) -> str:
+def _child_of(database: Database, call: AgentsCall) -> str:
     """Return the session that a call of `task` gave its work to, empty for none."""
     for (data,) in database.connection.execute(_CALLS, (call.main_session, LINE_BYTES_MAX)):
         part = object_in(data)

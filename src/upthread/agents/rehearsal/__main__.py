@@ -45,7 +45,7 @@ def main() -> None:
         # upthread's end sends it, and what is rehearsed is an agent that outlives it (ADR 47).
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        connection.serve(methods.requests(), methods.notifications())
+        connection.serve(methods.requests(), methods.cancel)
     except KeyboardInterrupt:
         connection.leave(EXIT_INTERRUPTED)
     if outlives_client:

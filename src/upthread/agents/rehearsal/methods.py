@@ -32,7 +32,6 @@ from upthread.agents.rehearsal.protocol import (
     INVALID_REQUEST,
     NOT_FOUND,
     Json,
-    Notification,
     Request,
     RpcError,
     Work,
@@ -356,14 +355,8 @@ class Methods:
             "session/new": self._new,
             "session/prompt": self._prompt,
         }
-        for name, method in optional.items():
-            if self._can(name):
-                methods[f"session/{name}"] = method
+        methods |= {f"session/{name}": call for name, call in optional.items() if self._can(name)}
         return {name: self._told_of_unknown(method) for name, method in methods.items()}
-
-    def notifications(self) -> Mapping[str, Notification]:
-        """Return what is heard without an answer."""
-        return {"session/cancel": self._cancel}
 
     def end_turns(self, within_s: float) -> None:
         """Wait until no turn is running any more, at most that long."""
@@ -426,7 +419,8 @@ class Methods:
     def _list(self, params: Json) -> Json:
         return {"sessions": list(self._agent.store.listed(params.get("cwd")))}
 
-    def _cancel(self, params: Json) -> None:
+    def cancel(self, params: Json) -> None:
+        """Have a session's turn end as cancelled; nothing is answered."""
         with self._lock:
             turn = self._running.get(str(params.get("sessionId")))
         if turn is not None:

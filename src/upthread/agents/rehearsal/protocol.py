@@ -12,6 +12,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
 
 Json: TypeAlias = dict[str, Any]
@@ -52,7 +54,6 @@ class Work(NamedTuple):
 
 
 Request: TypeAlias = Callable[[Json], Json | Work]
-Notification: TypeAlias = Callable[[Json], None]
 
 
 class Connection:
@@ -66,20 +67,18 @@ class Connection:
         self._outlives_client = outlives_client
         self._client_has_gone = threading.Event()
         self._writing = threading.Lock()
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, SimpleQueue[Json]] = {}
         self._last_id = 0
         self.at_exit: list[Callable[[], None]] = []
 
-    def serve(
-        self, requests: Mapping[str, Request], notifications: Mapping[str, Notification]
-    ) -> None:
+    def serve(self, requests: Mapping[str, Request], cancel: Callable[[Json], None]) -> None:
         """Answer until the client closes its end."""
         while line := self._frames.readline(FRAME_BYTES_MAX + 1):
             if len(line) > FRAME_BYTES_MAX:
                 self._send_error(None, RpcError(INVALID_REQUEST, "the frame is too long"))
                 return
             if line.strip():
-                self._take(line, requests, notifications)
+                self._take(line, requests, cancel)
         self._client_has_gone.set()
 
     def notify(self, method: str, params: Json) -> None:
@@ -91,20 +90,26 @@ class Connection:
 
         Raises RpcError when the client answers with an error, or has gone.
         """
-        waiting = _Waiting()
+        answers: SimpleQueue[Json] = SimpleQueue()
         with self._writing:
             self._last_id += 1
             request_id = self._last_id
-        self._waiting[request_id] = waiting
+        self._waiting[request_id] = answers
         try:
             self._send({"id": request_id, "method": method, "params": params})
-            while not waiting.answered.wait(POLL_S):
+            while True:
+                with suppress(Empty):
+                    frame = answers.get(timeout=POLL_S)
+                    break
                 stop()
                 if self._client_has_gone.is_set():
                     raise RpcError(INTERNAL_ERROR, "the client has gone")
         finally:
             del self._waiting[request_id]
-        return waiting.result()
+        if frame.get("error") is not None:
+            raise RpcError(INTERNAL_ERROR, f"the client answered with an error: {frame['error']}")
+        result: Any = frame.get("result")
+        return cast("Json", result) if isinstance(result, dict) else {}
 
     def write_line(self, line: bytes) -> None:
         """Write a line as it is, even one that is no frame."""
@@ -126,10 +131,7 @@ class Connection:
         os._exit(exit_code)
 
     def _take(
-        self,
-        line: bytes,
-        requests: Mapping[str, Request],
-        notifications: Mapping[str, Notification],
+        self, line: bytes, requests: Mapping[str, Request], cancel: Callable[[Json], None]
     ) -> None:
         try:
             frame = _decoded(line)
@@ -142,15 +144,14 @@ class Connection:
             self._take_answer(frame)
         elif "id" in frame:
             self._answer(frame["id"], method, requests.get(method), arguments)
-        elif method in notifications:
-            notifications[method](arguments)
+        elif method == "session/cancel":
+            cancel(arguments)
 
     def _take_answer(self, frame: Json) -> None:
         request_id: object = frame.get("id")
         waiting = self._waiting.get(request_id) if isinstance(request_id, int) else None
         if waiting is not None:
-            waiting.frame = frame
-            waiting.answered.set()
+            waiting.put(frame)
 
     def _answer(self, request_id: object, method: str, call: Request | None, params: Json) -> None:
         if call is None:
@@ -187,21 +188,6 @@ class Connection:
 
     def _send(self, frame: Json) -> None:
         self.write_line(json.dumps({"jsonrpc": "2.0", **frame}).encode("ascii"))
-
-
-class _Waiting:
-    """A question to the client that is not answered yet."""
-
-    def __init__(self) -> None:
-        self.answered = threading.Event()
-        self.frame: Json = {}
-
-    def result(self) -> Json:
-        error: Any = self.frame.get("error")
-        if error is not None:
-            raise RpcError(INTERNAL_ERROR, f"the client answered with an error: {error}")
-        result: Any = self.frame.get("result")
-        return cast("Json", result) if isinstance(result, dict) else {}
 
 
 def _decoded(line: bytes) -> Json:

@@ -47,10 +47,6 @@ def _is_first(inputs: HandshakeInputs) -> bool:
     return has_none and inputs.session_lost not in LOST
 
 
-def _condition_changed(inputs: HandshakeInputs) -> bool:
-    return inputs.condition_before is not None and inputs.condition_before != inputs.condition_now
-
-
 def _is_nearly_full(inputs: HandshakeInputs) -> bool:
     share = inputs.price.window_share
     # A window that nobody told the size of is never full: no rule rests on a guess (ADR 24).
@@ -138,7 +134,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         reason="input_changed",
         decision=START_FRESH,
-        applies=_condition_changed,
+        applies=lambda i: i.condition_before not in {None, i.condition_now},
         says="what the role judged last time has changed",
     ),
     # Sorted, since a set has no order: the docs' table and the reasons come out the same each time.

@@ -188,7 +188,8 @@ def _forwards(content: bytes, marker: re.Match[bytes], limit: int) -> int:
     for line in _lines_from(content, place, limit):
         closing = re.compile(_END).search(content, line.start, line.end)
         if closing:
-            return closing.end() if end > begun or _has_run(content, line, closing) else begun
+            last = _line(content, line.start, closing.start())  # a whole key may stand on it
+            return closing.end() if end > begun or _is_key_line(content, last) else begun
         # Until the first of them, headers and blanks may stand below the beginning.
         is_wrapped = marker.lastgroup == "begin" and (end == begun or not strange)
         if (is_wrapped and _is_wrapped(content, line)) or _is_key_line(content, line):
@@ -201,11 +202,6 @@ def _forwards(content: bytes, marker: re.Match[bytes], limit: int) -> int:
         if strange > STRANGE_LINES_MAX:
             break
     return end
-
-
-def _has_run(content: bytes, line: _Line, closing: re.Match[bytes]) -> bool:
-    """Return whether a whole key stands on the line that ends it."""
-    return _is_key_line(content, _line(content, line.start, closing.start()))
 
 
 def _backwards(content: bytes, marker: int, limit: int) -> int:

@@ -196,7 +196,7 @@ class Redactor:
             texts.append(name)
             if isinstance(each, str):  # most are: no call for these
                 # Under such a name a secret need have no form: one look over all is not enough.
-                if not _says_nothing(name):
+                if len(name) > NAME_CHARACTERS_MAX or _check_under(name) is not None:
                     return False
                 # A SHA-256 by itself is no secret; among lines it could be one of a key's.
                 if len(each) != DIGEST_CHARACTERS or each.translate(_WITHOUT_HEXADECIMAL):
@@ -256,10 +256,6 @@ class Redactor:
             pieces += (content[end : span.start], stands)
             end = span.end
         return b"".join((*pieces, content[end:]))
-
-
-def _says_nothing(name: str) -> bool:
-    return len(name) <= NAME_CHARACTERS_MAX and _check_under(name) is None
 
 
 class _Known(Struct, frozen=True):

@@ -71,7 +71,7 @@ def settled_length(text: str) -> int:
     if settled:
         kept = seen[:settled].encode("utf-8", "surrogatepass")
         _, end = bare.span(0, len(kept))
-        settled = _characters_in(text, end)
+        settled = len(text.encode("utf-8", "surrogatepass")[:end].decode("utf-8", "surrogatepass"))
     # Taking escapes away makes it shorter; what waits is bounded by what has come.
     return max(settled, len(text) - HELD_CHARACTERS_MAX)
 
@@ -87,10 +87,6 @@ def settled_paragraphs(text: str) -> int:
     if end < 0:
         return settled if len(text) > HELD_CHARACTERS_MAX else 0
     return end + len(PARAGRAPH)
-
-
-def _characters_in(text: str, length: int) -> int:
-    return len(text.encode("utf-8", "surrogatepass")[:length].decode("utf-8", "surrogatepass"))
 
 
 def _settled_length(text: str) -> int:

@@ -24,7 +24,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 Check: TypeAlias = Callable[[bytes], bool]
 """Whether a value can be a secret."""
@@ -39,41 +39,28 @@ _BLANK = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|( )")
 """A blank, or what a blank would be within: an escape or a bracket."""
 
 
-class Context(NamedTuple):
-    """A rule of a table. The first group of the expression that matches is the secret.
+def read_table(
+    text: str, checks: Mapping[str, Check]
+) -> tuple[dict[str, str], list[tuple[str, str, Check, str]]]:
+    """Return the words of a table by name, and its rules: family, expression, check and need.
 
-    `needs` is an expression that every text with such a secret matches, "" where there is none.
+    The first group of the expression that matches is the secret. The need is an expression that
+    every text with such a secret matches, "" where there is none.
     """
-
-    family: str
-    pattern: str
-    check: Check
-    needs: str
-
-
-class Table(NamedTuple):
-    """What a table of rules defines: its words, by name, and its rules."""
-
-    words: dict[str, str]
-    contexts: tuple[Context, ...]
-
-
-def read_table(text: str, checks: Mapping[str, Check]) -> Table:
-    """Return the words and the rules of a table."""
     words = {"NEED": ""}
-    contexts: list[Context] = []
+    contexts: list[tuple[str, str, Check, str]] = []
     family = check = ""
     for line in _whole_lines(text):
         if line.startswith(" "):
             pattern = _expanded(line.strip(), words)
             needs = words["LABEL" if _LABELLED.search(line) else "NEED"]
-            contexts.append(Context(family, pattern, checks[check], needs))
+            contexts.append((family, pattern, checks[check], needs))
         elif line.endswith(":"):
             family, _, check = line[:-1].partition(", ")
         else:
             name, _, expression = line.partition(" = ")
             words[name] = _expanded(expression, words)
-    return Table(words, tuple(contexts))
+    return words, contexts
 
 
 def read_forms(text: str) -> tuple[tuple[str, str], ...]:

@@ -32,6 +32,7 @@ from upthread.core.agents import Actor
 from upthread.core.events import (
     AnswerSuggested,
     Question,
+    QuestionsAsked,
     RunEnded,
     RunParked,
     StepEnded,
@@ -192,28 +193,6 @@ class RunView(Struct, frozen=True, kw_only=True):
         return report.digest if report else None
 
 
-__all__ = [
-    "AskHuman",
-    "ContinueStep",
-    "Finish",
-    "Handed",
-    "Park",
-    "Pipeline",
-    "PipelineCommand",
-    "RunStep",
-    "RunView",
-    "Step",
-    "Wait",
-    "apply",
-    "as_data",
-    "check_pipeline",
-    "fold",
-    "input_digest",
-    "next_command",
-    "next_role",
-    "run_step",
-]
-
 REJECTED_TOO_OFTEN = "rejected_too_often"
 """Why a run is parked whose judge sent the work back more often than its step allows."""
 
@@ -244,35 +223,14 @@ class ContinueStep(Struct, frozen=True, kw_only=True):
     turn_id: str
 
 
-class AskHuman(Struct, frozen=True, kw_only=True):
-    """Ask these questions, then wait."""
-
-    role: str
-    questions: tuple[events.Question, ...]
-
-
 class Wait(Struct, frozen=True, kw_only=True):
     """Nothing to do until a human answers or resumes."""
 
     status: str
 
 
-class Park(Struct, frozen=True, kw_only=True):
-    """Stop here and tell a human why."""
-
-    reason: str
-    detail: str
-    role: str
-
-
-class Finish(Struct, frozen=True, kw_only=True):
-    """The passage is over."""
-
-    status: str
-    evidence: tuple[str, ...] = ()
-
-
-PipelineCommand: TypeAlias = RunStep | ContinueStep | AskHuman | Wait | Park | Finish
+PipelineCommand: TypeAlias = RunStep | ContinueStep | QuestionsAsked | Wait | RunParked | RunEnded
+"""What a run does next. An event is committed as it is: the run asks a person, parks or ends."""
 
 
 # --- state -------------------------------------------------------------------------------------
@@ -398,7 +356,7 @@ def next_command(view: RunView) -> PipelineCommand:
     # Only a further step is stopped: a run that is about to finish or to ask has its end.
     if isinstance(command, RunStep) and view.steps_run >= STEPS_MAX:
         detail = f"{STEPS_MAX} steps without an end"
-        return Park(reason="too_many_steps", detail=detail, role=command.step.role)
+        return RunParked(reason="too_many_steps", detail=detail, role=command.step.role)
     return command
 
 
@@ -426,7 +384,10 @@ def next_role(view: RunView) -> str:
 def _after(view: RunView, last: events.StepEnded) -> PipelineCommand:
     step = view.pipeline.steps[view.pipeline.index_of(last.role)]
     if last.outcome is not Outcome.OK:
-        return _after_failure(view, step, last)
+        # It parks the run once; when a person resumes, the step is run again.
+        if view.is_resumed:
+            return run_step(view, step)
+        return RunParked(reason=str(last.outcome), detail=last.report_error, role=step.role)
     report = view.handed[step.role].report if last.report is not None else None
     if report is None:
         return _ask_again(view, step, last.report_error or "the reply has no report")
@@ -441,7 +402,7 @@ def _after_report(view: RunView, step: Step, report: Report) -> PipelineCommand:
     if report.status == "blocked":
         if view.is_resumed:
             return run_step(view, step)
-        return Park(reason="blocked", detail=report.summary, role=step.role)
+        return RunParked(reason="blocked", detail=report.summary, role=step.role)
     if report.status == "needs_input":
         return _ask_human(view, step, report)
     if step.on_rejected and has_rejected(report):
@@ -449,17 +410,10 @@ def _after_report(view: RunView, step: Step, report: Report) -> PipelineCommand:
     return _go_on(view, step, report)
 
 
-def _after_failure(view: RunView, step: Step, last: events.StepEnded) -> PipelineCommand:
-    """A failed step parks the run once; when a person resumes, the step is run again."""
-    if view.is_resumed:
-        return run_step(view, step)
-    return Park(reason=str(last.outcome), detail=last.report_error, role=step.role)
-
-
 def _ask_again(view: RunView, step: Step, fault: str) -> PipelineCommand:
     # Once: a role that cannot write a report would be asked, and paid for, without end.
     if view.was_asked_again:
-        return Park(reason="no_report", detail=fault, role=step.role)
+        return RunParked(reason="no_report", detail=fault, role=step.role)
     # Told by its fault: a role that is asked for the same again answers the same again.
     task = task_of_asking_again(view, step, fault)
     return RunStep(step=step, task=task, input_digest=input_digest(view, step), asked_again=True)
@@ -468,11 +422,11 @@ def _ask_again(view: RunView, step: Step, fault: str) -> PipelineCommand:
 def _ask_human(view: RunView, step: Step, report: Report) -> PipelineCommand:
     new = _new_questions(view, step.role, report)
     if new:
-        return AskHuman(role=step.role, questions=new)
+        return QuestionsAsked(role=step.role, questions=new)
     # The first time the answers are told again; after that, somebody has to look.
     if view.asked_in_vain > ASKED_IN_VAIN_MAX:
         detail = "; ".join(asked.text for asked in report.questions)
-        return Park(reason="asked_in_vain", detail=detail, role=step.role)
+        return RunParked(reason="asked_in_vain", detail=detail, role=step.role)
     return run_step(view, step)
 
 
@@ -507,7 +461,7 @@ def _send_back(view: RunView, step: Step, report: Report) -> PipelineCommand:
     # This rejection is counted already, so as many as are allowed still go back.
     if view.rejections.get(step.role, 0) > step.rejections_max:
         evidence = "; ".join(report.verdict.evidence) if report.verdict else ""
-        return Park(reason=REJECTED_TOO_OFTEN, detail=evidence, role=step.role)
+        return RunParked(reason=REJECTED_TOO_OFTEN, detail=evidence, role=step.role)
     back = view.pipeline.steps[view.pipeline.index_of(step.on_rejected)]
     return run_step(view, back)
 
@@ -517,7 +471,7 @@ def _go_on(view: RunView, step: Step, report: Report) -> PipelineCommand:
     if index < len(view.pipeline.steps):
         return run_step(view, view.pipeline.steps[index])
     verdict = report.verdict
-    return Finish(
+    return RunEnded(
         status=verdict.result if verdict else "done", evidence=verdict.evidence if verdict else ()
     )
 
@@ -598,7 +552,7 @@ def holds(view: RunView, handed: Handed, *, tree_digest: str) -> bool:
 def final_approval(view: RunView) -> Handed | None:
     """Return the judgement of a tree that a finished run rests on, None where there is none."""
     is_ended = view.ended is not None and view.ended.status == "approved"
-    if not is_ended and not isinstance(next_command(view), Finish):
+    if not is_ended and not isinstance(next_command(view), RunEnded):
         return None
     handed = view.handed.get(view.pipeline.steps[-1].role)
     # A verdict on reports alone cannot be overtaken by an edit of the tree.

@@ -365,15 +365,6 @@ def _user_messages(
 # by agents/stored.py.
 
 
-class CutOffCall(Struct, frozen=True, kw_only=True):
-    """A call of a sub-agent, by what was seen of it. `session` is empty where nobody saw it."""
-
-    agent: str
-    main_session: str
-    call_id: str
-    session: str = ""
-
-
 class UndecidedCall(Struct, frozen=True, kw_only=True):
     """A call of a sub-agent that no hook could record: its agent's store has the hook's line."""
 

@@ -33,9 +33,8 @@ from upthread.core.decision.freshness import (
     Surroundings,
     change_lines,
     freshness,
-    render_changes,
 )
-from upthread.core.decision.handshake import REFUSE, decide
+from upthread.core.decision.handshake import decide
 from upthread.core.decision.model import AgentLimit, HandshakeInputs, price_in
 from upthread.core.decision.rules import RELAYED
 from upthread.core.decision.words import (
@@ -44,6 +43,7 @@ from upthread.core.decision.words import (
     NOT_FOLLOWED,
     NOTHING_PRICED,
     READ_BACK,
+    REFUSE,
     RESUME,
     RESUME_WITH_REPLAY,
     RESUME_WITH_UPDATE,
@@ -60,7 +60,7 @@ from upthread.core.events import PromptSent, SessionAttached, TurnEnded, TurnEve
 from upthread.core.quotas import within_quota
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import LIMITS
-from upthread.core.turns.agent_history import CutOffCall, Lacked, StoredTurn, is_finished
+from upthread.core.turns.agent_history import Lacked, StoredTurn, is_finished
 from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.spent_tokens import cost_of
 from upthread.core.turns.turn import (
@@ -205,8 +205,7 @@ def found_child(live: LiveTurn) -> bool:
     call = live.view.call
     if call is None or live.view.sent is not None:
         return False
-    sought = CutOffCall(agent=call.agent, main_session=call.main_session, call_id=call.call_id)
-    found = live.own_sessions.of_call(sought)
+    found = live.own_sessions.of_call(call)
     session = found.upstream_session_id if found is not None else session_of(live)
     if session:
         attach_external(live, session)
@@ -321,7 +320,7 @@ def decided(live: LiveTurn, found: Lacked) -> Decision:
         is_fresh_asked=wants_fresh(request.task.text) or request.options.is_fresh,
         **found.as_inputs,
     )
-    subject = _subject(live)
+    subject = subject_of(live)
     live.inputs = gathered(live.store, inputs, subject, is_counted=False)
     decision = decide(live.inputs)
     # What a new session costs is told, and limited, by what its briefing really takes.
@@ -337,7 +336,8 @@ def decided(live: LiveTurn, found: Lacked) -> Decision:
     return decision
 
 
-def _subject(live: LiveTurn) -> Subject:
+def subject_of(live: LiveTurn) -> Subject:
+    """Return whose next turn a turn is, and where it continues."""
     return Subject(
         conversation=live.conversation,
         link=live.link,
@@ -347,11 +347,6 @@ def _subject(live: LiveTurn) -> Subject:
         settings=live.request.settings,
         now_ms=live.now_ms(),
     )
-
-
-def changed_since(live: LiveTurn) -> str:
-    """Return the block that lists what has changed around an interrupted turn. Blocking."""
-    return render_changes(gathered(live.store, live.inputs, _subject(live)).freshness)
 
 
 def _intend(live: LiveTurn, decision: Decision) -> None:

@@ -20,19 +20,13 @@ from msgspec import Struct, field, structs
 
 from upthread.core.commands import OpenConversation, OpenWorkstream, RecordDecision, Write
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness
-from upthread.core.decision.handshake import (
-    REFUSE,
-    RESUME,
-    Continuity,
-    HandshakeInputs,
-    because,
-    decide,
-    in_words,
-)
-from upthread.core.decision.model import recorded_inputs
+from upthread.core.decision.handshake import because, decide, in_words
+from upthread.core.decision.model import HandshakeInputs, recorded_inputs
 from upthread.core.decision.words import (
     NOTHING_PRICED,
     RECOGNISED,
+    REFUSE,
+    RESUME,
     Price,
     Tokens,
     conversation_name,
@@ -48,6 +42,7 @@ from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.turns.turn import Recognition, Task, TurnView
 from upthread.core.types import (
     MAIN_SLOT,
+    Continuity,
     Conversation,
     ConversationId,
     ConversationKey,
@@ -80,7 +75,7 @@ if TYPE_CHECKING:
     from upthread.core.names import Address
     from upthread.core.redaction.redactor import Redactor
     from upthread.core.roles.role import Role
-    from upthread.core.turns.agent_history import CutOffCall, StoredSession
+    from upthread.core.turns.agent_history import StoredSession
     from upthread.runtime.permissions import AskPerson
 
 SIBLINGS_MAX = 64
@@ -255,7 +250,7 @@ class OwnSessions(Struct, frozen=True, kw_only=True):
     stamp: Callable[[str, UpstreamSessionId], str]
     profile_without: Callable[[str, UpstreamSessionId, str, Mapping[str, str]], str]
     read: Callable[[str, UpstreamSessionId, str], StoredSession | None]
-    of_call: Callable[[CutOffCall], StoredSession | None]
+    of_call: Callable[[AgentsCall], StoredSession | None]
     version: Callable[[str, UpstreamSessionId], str]
     writer: Callable[[str, UpstreamSessionId], int | None]
 

@@ -22,13 +22,14 @@ from msgspec import Struct, structs
 from upthread.agents.base import PromptResult
 from upthread.core.agents import AGENTS
 from upthread.core.commands import OpenConversation, RecordDecision, Write
-from upthread.core.decision.handshake import REFUSE, decide
+from upthread.core.decision.handshake import decide
 from upthread.core.decision.model import freshness_in, inputs_from
 from upthread.core.decision.rollover import ROLLOVER, Recovery
 from upthread.core.decision.words import (
     FIRST,
     FOREIGN_SESSION,
     NAMED,
+    REFUSE,
     RESUME,
     UNSEEN,
 )

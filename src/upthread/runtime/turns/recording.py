@@ -21,7 +21,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -343,7 +343,10 @@ class Examiner:
             # A touch that left the content as it was tells nothing new of the file.
             found.update((each.path, each) for each in touched if self._has_changed(each))
         for due in due_now:
-            found.update((path, self._examined(path, due.how)) for path in self._paths_of(due))
+            # Of a command those files that its words may mean.
+            meant = (meant_by(self._root, each) for each in due.paths)
+            paths = chain.from_iterable(meant) if due.how == "shown" else due.paths
+            found.update((path, self._examined(path, due.how)) for path in paths)
         return self._kept(found.values(), at_ms)
 
     def with_files(self, said: Sequence[Write], *, at_ms: int) -> tuple[Write, ...]:
@@ -366,12 +369,6 @@ class Examiner:
             is_command = examination is None or examination.how == "shown"
             if (is_command or part.status == FAILED) and call.tool_kind in RUNNING_KINDS:
                 self._ran.append((started_at_ns, now_ns()))
-
-    def _paths_of(self, due: Examination) -> Iterable[str]:
-        """Return the files of an examination; of a command those that its words may mean."""
-        if due.how != "shown":
-            return due.paths
-        return [path for each in due.paths for path in meant_by(self._root, each)]
 
     def _examined(self, path: str, how: How) -> ExaminedFile:
         now = examine(self._root, path, how=how)

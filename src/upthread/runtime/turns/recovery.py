@@ -31,10 +31,10 @@ from upthread.core.context.prior_context import (
     render_prior_context,
     work_of,
 )
-from upthread.core.decision.freshness import change_lines
-from upthread.core.decision.handshake import RESUME_WITH_UPDATE
+from upthread.core.decision.freshness import Freshness, change_lines
 from upthread.core.decision.model import has_looked
 from upthread.core.decision.rollover import LOST
+from upthread.core.decision.words import RESUME_WITH_UPDATE
 from upthread.core.events import (
     AgentEvent,
     PromptRecognised,
@@ -58,7 +58,6 @@ from upthread.core.turns import turn as turns
 from upthread.core.turns.agent_history import (
     NOTHING_LACKED,
     TOO_MANY,
-    CutOffCall,
     EarlierPrompt,
     Lacked,
     Recognised,
@@ -280,16 +279,10 @@ def with_reply(live: LiveTurn, tail: Sequence[AgentEvent], reply: str) -> tuple[
 
 def session_in_store(live: LiveTurn) -> StoredSession | None:
     """Return the session that the prompt went to, or its call's, as the agent's store has it."""
-    link, call = live.link, live.view.call
+    link = live.link
     if link is None or live.view.sent is None:
         return None
-    own, session = live.own_sessions, link.upstream_session_id
-    if call is None:
-        return own.read(link.agent, session, link.agent)
-    main, call_id = call.main_session, call.call_id
-    return own.of_call(
-        CutOffCall(agent=link.agent, main_session=main, call_id=call_id, session=session)
-    )
+    return live.own_sessions.read(link.agent, link.upstream_session_id, link.agent)
 
 
 def _judged(live: LiveTurn, message: Message, history: Sequence[AgentEvent]) -> Recognised:
@@ -575,9 +568,13 @@ def past_of(live: LiveTurn, prior: PriorContext) -> str:
         effects = _effects_told(live, newest if is_told else ())
     update = ""
     if live.telling == RESUME_WITH_UPDATE:
-        is_role_told = live.request.call is not None
-        update = render_update(live.freshness, role=live.role_told, is_role_told=is_role_told)
+        update = update_of(live, live.freshness)
     return "\n\n".join(piece for piece in (past, damage, effects, update) if piece)
+
+
+def update_of(live: LiveTurn, found: Freshness) -> str:
+    """Return the block that tells a session what has changed around it; empty for nothing."""
+    return render_update(found, role=live.role_told, is_role_told=live.request.call is not None)
 
 
 def context_of(live: LiveTurn, past: str) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from html import escape
+from itertools import chain
 from string import Formatter
 from typing import ClassVar, LiteralString, NamedTuple, cast
 
@@ -143,7 +144,8 @@ class Html:
             else:
                 slots.append(_Slot(before, self._kind(read, spec or "")))
                 read += _VALUE
-        for name, value in self._attributes_in(read):
+        attributes = (_ATTRIBUTE.findall(tag[1]) for tag in _TAG.finditer(read))
+        for name, value in chain.from_iterable(attributes):
             assert name in self.attributes, f"no element has the attribute {name!r}"
             leads = not value or value.startswith((_VALUE, *self.leads_to))
             assert name not in LEADING or leads, "a page leads nowhere else"
@@ -157,11 +159,6 @@ class Html:
             return "address" if found[1] in LEADING and not found[2] else "value"
         assert spec in self.attributes - LEADING, f"no element has the attribute {spec!r}"
         return f"?{spec}"
-
-    @staticmethod
-    def _attributes_in(read: str) -> Iterator[tuple[str, str]]:
-        for tag in _TAG.finditer(read):
-            yield from _ATTRIBUTE.findall(tag[1])
 
 
 def _marked(shown: str) -> Markup:

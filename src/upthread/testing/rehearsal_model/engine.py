@@ -111,13 +111,6 @@ class Outgoing(Struct, frozen=True, kw_only=True):
     pace_s: float = 0.0
 
 
-class Decision(Struct, frozen=True, kw_only=True):
-    """The answer, and whether the agent asked for itself and not for its user."""
-
-    answer: Answer
-    is_side_request: bool = False
-
-
 class Engine:
     """The model behind the server; safe to use from several threads."""
 
@@ -152,55 +145,49 @@ class Engine:
         plain = _plain(request, path, exchange)
         protocol = PROTOCOLS.get(path)
         violations = apply_rules(protocol.rules, exchange.body) if protocol and body else ()
+        session_id, side = _session_in(request), None
+        answer: Answer
         if plain is not None:
-            decision = Decision(answer=Reply())
+            answer = Reply()
         elif protocol is None or request.method != "POST":
-            decision = Decision(answer=Failure(status=404, message=f"Unknown request: {path}"))
+            answer = Failure(status=404, message=f"Unknown request: {path}")
         elif body is None:
-            decision = Decision(answer=Failure(status=400, message=NOT_JSON))
+            answer = Failure(status=400, message=NOT_JSON)
         elif violations and self._strict:
-            decision = Decision(answer=Failure(status=400, message=violations[0].what))
+            answer = Failure(status=400, message=violations[0].what)
         else:
-            decision = self._decide(protocol.read(body), request)
-        self._record(exchange, request, path, decision, violations)
-        if plain is not None:
-            return Outgoing(body=plain, headers=_headers(exchange.n))
-        return _formed(decision.answer, protocol or MESSAGES, exchange)
-
-    def _decide(self, conversation: Conversation, request: HttpRequest) -> Decision:
-        """One lock over look-up and count: two retries at once do not take the same step."""
-        side_answer = side_answer_for(conversation)
-        if side_answer is not None:
-            return Decision(answer=side_answer, is_side_request=True)
-        turn = _turn_key(conversation, _session_in(request))
-        with self._lock:
-            if self._queued:
-                return Decision(answer=self._queued.popleft())
-            answer = answer_to(conversation, failures_of_turn=self._failures_by_turn[turn])
-            if not isinstance(answer, Reply):
-                self._failures_by_turn[turn] += 1
-            return Decision(answer=answer)
-
-    def _record(
-        self,
-        exchange: Exchange,
-        request: HttpRequest,
-        path: str,
-        decision: Decision,
-        violations: tuple[Violation, ...],
-    ) -> None:
+            conversation = protocol.read(body)
+            side = side_answer_for(conversation)
+            answer = side or self._answer_to(conversation, session_id)
         recorded = RecordedRequest(
             n=exchange.n,
-            protocol=PROTOCOLS[path].name if path in PROTOCOLS else "",
+            protocol=protocol.name if protocol else "",
             path=request.path,
             headers=request.headers,
             body=exchange.body,
-            session_id=_session_in(request),
-            is_side_request=decision.is_side_request,
-            status=_status(decision.answer),
-            response=as_json(decision.answer),
+            session_id=session_id,
+            is_side_request=side is not None,
+            status=_status(answer),
+            response=as_json(answer),
             violations=violations,
         )
+        self._record(recorded)
+        if plain is not None:
+            return Outgoing(body=plain, headers=_headers(exchange.n))
+        return _formed(answer, protocol or MESSAGES, exchange)
+
+    def _answer_to(self, conversation: Conversation, session_id: str | None) -> Answer:
+        """One lock over look-up and count: two retries at once do not take the same step."""
+        turn = _turn_key(conversation, session_id)
+        with self._lock:
+            if self._queued:
+                return self._queued.popleft()
+            answer = answer_to(conversation, failures_of_turn=self._failures_by_turn[turn])
+            if not isinstance(answer, Reply):
+                self._failures_by_turn[turn] += 1
+            return answer
+
+    def _record(self, recorded: RecordedRequest) -> None:
         with self._lock:
             self._recorded.append(recorded)
             if self._log is not None:

@@ -56,9 +56,7 @@ class RehearsalModel:
     def model_requests(self) -> list[RecordedRequest]:
         """The requests that asked the model on a user's behalf."""
         return [
-            request
-            for request in self.requests
-            if not request.is_side_request and request.path.partition("?")[0] in _MODEL_PATHS
+            request for request in self.requests if request.protocol and not request.is_side_request
         ]
 
     @property
@@ -215,6 +213,3 @@ class _Handler(BaseHTTPRequestHandler):
             return not self.connection.recv(1, socket.MSG_PEEK)
         except OSError:
             return True
-
-
-_MODEL_PATHS = ("/v1/messages", "/v1/responses", "/v1/chat/completions")
