@@ -205,19 +205,16 @@ class RunningPrompt:
         """Return what was said of a call so far, under any session; none for one never told of."""
         return self._told.of(call_id)
 
-    def _note_call(self, event: ToolCallAnnounced | ToolCallUpdated) -> None:
-        told = Told(
-            title=event.title,
-            tool_kind=event.tool_kind,
-            arguments=event.arguments,
-            locations=event.locations,
-            implied_kinds=frozenset(event.implied_kinds),
-        )
-        self._told.note(event.call_id, told)
-
     def _note(self, event: AgentEvent) -> None:
         if isinstance(event, ToolCallAnnounced | ToolCallUpdated):
-            self._note_call(event)
+            told = Told(
+                title=event.title,
+                tool_kind=event.tool_kind,
+                arguments=event.arguments,
+                locations=event.locations,
+                implied_kinds=frozenset(event.implied_kinds),
+            )
+            self._told.note(event.call_id, told)
         # How a turn ended is told by its own session, not by a sub-agent's tokens and words.
         if event.upstream_session_id not in {self.session, None}:
             return

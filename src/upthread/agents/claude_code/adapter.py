@@ -426,16 +426,12 @@ class ClaudeCodeConnection(Connection):
                 self._result = content
                 self._has_result.set()
             case "rate_limit_event":
-                self._note_limit(content)
+                # What the provider says of a subscription's limit; the time is in seconds.
+                if member(content, "rate_limit_info", "status") == "rejected":
+                    resets_at = member(content, "rate_limit_info", "resetsAt")
+                    self._reset_at_ms = milliseconds_of(resets_at)
             case _:
                 await self._deliver(self._translator.translate(frame), self._running)
-
-    def _note_limit(self, frame: AnyJson) -> None:
-        """What the provider says of a subscription's limit; the time is in seconds."""
-        resets_at = member(frame, "rate_limit_info", "resetsAt")
-        is_rejected = member(frame, "rate_limit_info", "status") == "rejected"
-        if is_rejected:
-            self._reset_at_ms = milliseconds_of(resets_at)
 
     async def _reply(self, process: ClaudeProcess, frame: AnyJson) -> None:
         request, request_id = object_at(frame, "request"), text_at(frame, "request_id")
