@@ -288,8 +288,6 @@ def _bytes_of(told: Told) -> int:
 # they can only ask.
 
 
-HoldAsked: TypeAlias = Callable[[AnyJson], Awaitable[CallAnswer | None]]
-
 VARIABLE = "UPTHREAD_CALLS"
 """Where what asks finds us: host, port and token, with spaces between."""
 
@@ -426,7 +424,7 @@ class CallListener:
     def __init__(self, port: int) -> None:
         self.token = secrets.token_urlsafe(TOKEN_BYTES)
         self.environment = {VARIABLE: f"127.0.0.1 {port} {self.token}"}
-        self.hold: HoldAsked | None = None
+        self.hold: Callable[[AnyJson], Awaitable[CallAnswer | None]] | None = None
 
     async def serve(self, stream: SocketStream) -> None:
         """Answer one question; whoever does not know the token gets no answer."""

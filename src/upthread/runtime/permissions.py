@@ -38,7 +38,6 @@ from upthread.core.shell.expected_call import Foreseen, called_with, foreseen, j
 from upthread.core.turns.effects import TITLE_CHARACTERS_MAX, Effect, Settlement, must_hold_back
 from upthread.core.turns.turn import HELD_BACK
 
-PermissionRule: TypeAlias = Rule
 AskPerson: TypeAlias = Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
 Keep: TypeAlias = Callable[[PermissionRequest], Awaitable[None]]
 
@@ -81,7 +80,7 @@ class Gate:
     def __init__(
         self,
         *,
-        rules: Mapping[str, PermissionRule] | None = None,
+        rules: Mapping[str, Rule] | None = None,
         ask_person: AskPerson | None = None,
         tree: str | None = None,
         limits: RoleLimits = NO_LIMITS,

@@ -208,6 +208,26 @@ async def answer_request(
         await server.answer(request_id, kind.answers(told)[decided or CANCEL])
 
 
+def call_request(told: AnyJson, *, is_sandboxed: bool = False) -> PermissionRequest:
+    """Return a call that is about to run, as our hook tells it."""
+    tool, arguments = text_at(told, "tool"), told.get("arguments")
+    command = text_at(arguments, "command")
+    if tool == APPLY_PATCH:
+        arguments, command = {"patch": command}, ""
+    return PermissionRequest(
+        upstream_session_id=session_at(told, "session"),
+        call_id=text_at(told, "call") or None,
+        title=one_line(command or tool)[:TITLE_CHARACTERS_MAX],
+        tool_kind="execute" if command else "edit" if tool == APPLY_PATCH else "other",
+        arguments=arguments,
+        locations=(),
+        options=(),
+        tool=tool,
+        reads_by_commands=True,
+        is_sandboxed=is_sandboxed,
+    )
+
+
 def _request(kind: _Kind, told: AnyJson, call: ToolCallAnnounced | None) -> PermissionRequest:
     arguments: dict[str, JsonValue] = {}
     for name in ("command", "cwd", "reason", "permissions", "grantRoot", "networkApprovalContext"):
@@ -284,22 +304,7 @@ class CodexConnection(ServerConnection[Prompt]):
         )
 
     def _call_request(self, told: AnyJson) -> PermissionRequest:
-        tool, arguments = text_at(told, "tool"), told.get("arguments")
-        command = text_at(arguments, "command")
-        if tool == APPLY_PATCH:
-            arguments, command = {"patch": command}, ""
-        return PermissionRequest(
-            upstream_session_id=session_at(told, "session"),
-            call_id=text_at(told, "call") or None,
-            title=one_line(command or tool)[:TITLE_CHARACTERS_MAX],
-            tool_kind="execute" if command else "edit" if tool == APPLY_PATCH else "other",
-            arguments=arguments,
-            locations=(),
-            options=(),
-            tool=tool,
-            reads_by_commands=True,
-            is_sandboxed=bool(self._request.limits.sandbox),
-        )
+        return call_request(told, is_sandboxed=bool(self._request.limits.sandbox))
 
     # --- its life ------------------------------------------------------------------------------
 
