@@ -205,19 +205,16 @@ class RunningPrompt:
         """Return what was said of a call so far, under any session; none for one never told of."""
         return self._told.of(call_id)
 
-    def _note_call(self, event: ToolCallAnnounced | ToolCallUpdated) -> None:
-        told = Told(
-            title=event.title,
-            tool_kind=event.tool_kind,
-            arguments=event.arguments,
-            locations=event.locations,
-            implied_kinds=frozenset(event.implied_kinds),
-        )
-        self._told.note(event.call_id, told)
-
     def _note(self, event: AgentEvent) -> None:
         if isinstance(event, ToolCallAnnounced | ToolCallUpdated):
-            self._note_call(event)
+            told = Told(
+                title=event.title,
+                tool_kind=event.tool_kind,
+                arguments=event.arguments,
+                locations=event.locations,
+                implied_kinds=frozenset(event.implied_kinds),
+            )
+            self._told.note(event.call_id, told)
         # How a turn ended is told by its own session, not by a sub-agent's tokens and words.
         if event.upstream_session_id not in {self.session, None}:
             return
@@ -290,8 +287,6 @@ def _bytes_of(told: Told) -> int:
 # does not run the call. The token is all that the agent's own commands could learn, and with it
 # they can only ask.
 
-
-HoldAsked: TypeAlias = Callable[[AnyJson], Awaitable[CallAnswer | None]]
 
 VARIABLE = "UPTHREAD_CALLS"
 """Where what asks finds us: host, port and token, with spaces between."""
@@ -429,7 +424,7 @@ class CallListener:
     def __init__(self, port: int) -> None:
         self.token = secrets.token_urlsafe(TOKEN_BYTES)
         self.environment = {VARIABLE: f"127.0.0.1 {port} {self.token}"}
-        self.hold: HoldAsked | None = None
+        self.hold: Callable[[AnyJson], Awaitable[CallAnswer | None]] | None = None
 
     async def serve(self, stream: SocketStream) -> None:
         """Answer one question; whoever does not know the token gets no answer."""

@@ -241,7 +241,9 @@ class _Walk:
         while parts:
             part = parts.pop(0)
             if part == os.pardir:
-                self._up()
+                if len(self._held) == 1:
+                    raise self._leads_out()
+                os.close(self._held.pop())
             elif target := self._link(part):
                 parts = [*self._parts(target), *parts]
             elif not parts:
@@ -261,11 +263,6 @@ class _Walk:
                 os.close(self._held.pop())
             path = path[len(self._tree) :]
         return [part for part in path.split(os.sep) if part not in {"", os.curdir}]
-
-    def _up(self) -> None:
-        if len(self._held) == 1:
-            raise self._leads_out()
-        os.close(self._held.pop())
 
     def _link(self, part: str) -> str:
         """Return what a link leads to, empty for what is none."""

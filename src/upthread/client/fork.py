@@ -14,13 +14,7 @@ from typing import TypeAlias
 from msgspec import Struct, structs
 
 from upthread.client.parts import ProjectParts
-from upthread.core.commands import (
-    FORKED,
-    OpenLink,
-    OpenTurn,
-    RecordParts,
-    Write,
-)
+from upthread.core.commands import FORKED, OpenLink, OpenTurn, RecordParts, Write
 from upthread.core.events import TurnEnded, TurnIntended
 from upthread.core.history.model import (
     branch_note,

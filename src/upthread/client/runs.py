@@ -414,22 +414,20 @@ class LiveRun(Struct):
         command = pipelines.next_command(self.view)
         match command:
             case RunStep():
-                await self._run_step(command)
+                request = await self._request(command)
+                role = command.step.role
+                # Sent again, the step would do it again where its agent asks nobody.
+                parked = await self.parts.system.in_thread(lambda: self._parked_in_doubt(role))
+                if parked is not None:
+                    await self._commit(parked)
+                else:
+                    await self._take_turn(role, self.turns.tell(request))
             case ContinueStep():
                 await self._continue_step(command)
             case Wait():
                 raise AssertionError("a waiting run does not advance")
             case _:
                 await self._commit(command)
-
-    async def _run_step(self, command: RunStep) -> None:
-        request = await self._request(command)
-        # Sent again, the step would do it again where its agent asks nobody.
-        parked = await self.parts.system.in_thread(lambda: self._parked_in_doubt(command.step.role))
-        if parked is not None:
-            await self._commit(parked)
-        else:
-            await self._take_turn(command.step.role, self.turns.tell(request))
 
     def _parked_in_doubt(self, role: str) -> RunParked | None:
         """Return why a step is not sent: its role's stopped turn did what no person has settled."""

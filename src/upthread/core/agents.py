@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from msgspec import Struct
 
@@ -319,7 +319,6 @@ def one_of(names: Iterable[str]) -> str:
 
 # --- who acts -------------------------------------------------------------------------------------
 
-ActorKind: TypeAlias = Literal["person", "model", "program"]
 
 NAME_CHARACTERS_MAX = 60
 
@@ -341,7 +340,7 @@ _IN_WORDS = {
 class Actor(Struct, frozen=True, kw_only=True):
     """Who acts. `name` is what a model's agent calls itself, which nobody has checked."""
 
-    kind: ActorKind
+    kind: Literal["person", "model", "program"]
     name: str = ""
 
     @property

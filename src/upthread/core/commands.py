@@ -52,6 +52,12 @@ class _OfConversation(_Command, frozen=True, kw_only=True):
     conversation_id: ConversationId
 
 
+class _OfTurn(_OfConversation, frozen=True, kw_only=True):
+    """What is written of a turn."""
+
+    turn_id: TurnId
+
+
 class RecordProject(_Command, frozen=True, kw_only=True):
     """Know `project_id` under one more identity. Idempotent."""
 
@@ -92,10 +98,9 @@ class EndLink(_OfConversation, frozen=True, kw_only=True):
     ended_at_ms: int
 
 
-class OpenTurn(_OfConversation, frozen=True, kw_only=True):
+class OpenTurn(_OfTurn, frozen=True, kw_only=True):
     """Mint a turn. `run_id` is None for a `tell`."""
 
-    turn_id: TurnId
     opened_at_ms: int
     run_id: RunId | None = None
 
@@ -113,7 +118,7 @@ class OpenTurn(_OfConversation, frozen=True, kw_only=True):
         )
 
 
-class RecordParts(_OfConversation, frozen=True, kw_only=True):
+class RecordParts(_OfTurn, frozen=True, kw_only=True):
     """Append parts to message `seq` of a conversation, from position `first_ordinal` (0-based).
 
     `seq` is the last message's or the one after it, and `first_ordinal` continues without a gap.
@@ -122,16 +127,14 @@ class RecordParts(_OfConversation, frozen=True, kw_only=True):
     seq: int
     first_ordinal: int
     speaker: Speaker
-    turn_id: TurnId
     upstream_session_id: UpstreamSessionId | None
     recorded_at_ms: int
     parts: tuple[Part, ...]
 
 
-class RecordTurnEvent(_OfConversation, frozen=True, kw_only=True):
+class RecordTurnEvent(_OfTurn, frozen=True, kw_only=True):
     """Append to the life of a conversation's turn. `seq` counts from 1."""
 
-    turn_id: TurnId
     seq: int
     event: TurnEvent
     recorded_at_ms: int
@@ -170,10 +173,9 @@ class EnqueueTransition(_Command, frozen=True, kw_only=True):
     queue: str = ""
 
 
-class RecordQuarantine(_OfConversation, frozen=True, kw_only=True):
+class RecordQuarantine(_OfTurn, frozen=True, kw_only=True):
     """Keep an event of a turn whose owner is unknown, away from every conversation's messages."""
 
-    turn_id: TurnId
     ordinal: int
     reason: str
     raw: JsonValue
@@ -189,13 +191,12 @@ class RecordDecision(_OfConversation, frozen=True, kw_only=True):
     decided_at_ms: int
 
 
-class RecordExamined(_OfConversation, frozen=True, kw_only=True):
+class RecordExamined(_OfTurn, frozen=True, kw_only=True):
     """Keep files as an upstream session knows them from now on.
 
     `first_ordinal` numbers the files of the turn, gaps allowed; each number is written once.
     """
 
-    turn_id: TurnId
     first_ordinal: int
     upstream_session_id: UpstreamSessionId
     files: tuple[ExaminedFile, ...]

@@ -102,7 +102,14 @@ class Standing(Struct, frozen=True, kw_only=True):
 NOTHING_ASKED = Standing(state=State.IDLE, reason="nothing was asked of it yet")
 
 
-class RoleFacts(Struct, frozen=True, kw_only=True):
+class _Facts(Struct, frozen=True, kw_only=True):
+    workstream: str
+    is_held: bool
+    moved_at_ms: int | None = None
+    verdict: VerdictView | None = None
+
+
+class RoleFacts(_Facts, frozen=True, kw_only=True):
     """What a role's state follows from.
 
     `held_since_ms` is when a call began that no turn is recorded of yet. `agent` is whose turn it
@@ -111,28 +118,20 @@ class RoleFacts(Struct, frozen=True, kw_only=True):
     handed back, bound to what it judged; `source` who started its agent.
     """
 
-    workstream: str
     address: str
     role: str
-    is_held: bool
     held_since_ms: int | None = None
     agent: str = ""
     turn: TurnView | None = None
     opened_at_ms: int | None = None
-    moved_at_ms: int | None = None
     run: RunView | None = None
-    verdict: VerdictView | None = None
     source: Source = OURS
 
 
-class RunFacts(Struct, frozen=True, kw_only=True):
+class RunFacts(_Facts, frozen=True, kw_only=True):
     """What a run's state follows from; `verdict` is that of the role that ended it."""
 
-    workstream: str
     run: RunView
-    is_held: bool
-    moved_at_ms: int | None = None
-    verdict: VerdictView | None = None
 
 
 # --- commands ----------------------------------------------------------------------------------

@@ -47,11 +47,8 @@ DurabilityPolicy: TypeAlias = Literal["default", "strict"]
 PermissionWord: TypeAlias = Literal["allow", "deny", "ask"]
 NotNegative: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
 Positive: TypeAlias = Annotated[int, msgspec.Meta(gt=0, le=COUNT_MAX)]
-Depth: TypeAlias = Annotated[int, msgspec.Meta(gt=0, le=DEPTH_MAX)]
 Days: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=DAYS_MAX)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=SECONDS_MAX)]
-Share: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1)]
-Times: TypeAlias = Annotated[float, msgspec.Meta(ge=1, le=TIMES_MAX)]
 
 
 class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -103,11 +100,11 @@ class FreshnessTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     critical: tuple[str, ...] | None = None
     files_changed_max: NotNegative | None = None
-    window_share_max: Share | None = None
+    window_share_max: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
     window_tokens: Positive | None = None
     relays_max: NotNegative | None = None
     resume_tokens_max: Positive | None = None
-    brief_if_times_cheaper: Times | None = None
+    brief_if_times_cheaper: Annotated[float, msgspec.Meta(ge=1, le=TIMES_MAX)] | None = None
 
 
 class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -116,7 +113,7 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     agent: str | None = None
     durability: DurabilityPolicy | None = None
     record: RecordMode | None = None
-    depth_max: Depth | None = None
+    depth_max: Annotated[int, msgspec.Meta(gt=0, le=DEPTH_MAX)] | None = None
     start_timeout_s: Seconds | None = None
     prompt_timeout_s: Seconds | None = None
     handover: bool | None = None
@@ -155,7 +152,6 @@ Place: TypeAlias = tuple[str, ...]
 """Where a value stands: `("permissions", "execute")`."""
 
 Leaves: TypeAlias = Mapping[Place, Any]
-Kind: TypeAlias = Literal["setting", "role"]
 Verdict: TypeAlias = Literal["counts", "asks", "never"]
 Judge: TypeAlias = Callable[[Leaves, Place, Any], Verdict]
 
@@ -171,7 +167,7 @@ class Item(Struct, frozen=True, kw_only=True):
     about all of them.
     """
 
-    kind: Kind
+    kind: Literal["setting", "role"]
     name: str
     text: str
     role: str = ""

@@ -110,7 +110,10 @@ class _Probe:
             await self._first_turn(connection)
             self._kill(connection)
         async with self._open() as connection:
-            await self._look_at_history(connection)
+            await self._list(connection)
+            await self._load(connection)
+            await self._ask_for_unknown(connection, "unknown_id", unlike(self._session))
+            await self._ask_for_unknown(connection, "malformed_id", NO_SESSION)
         async with self._open() as connection:
             await self._come_back(connection)
             await self._fork(connection)
@@ -155,12 +158,6 @@ class _Probe:
         self._note("killed", "good", f"process {process.pid} was killed, idle")
 
     # --- after it ------------------------------------------------------------------------------
-
-    async def _look_at_history(self, connection: AgentConnection) -> None:
-        await self._list(connection)
-        await self._load(connection)
-        await self._ask_for_unknown(connection, "unknown_id", unlike(self._session))
-        await self._ask_for_unknown(connection, "malformed_id", NO_SESSION)
 
     async def _list(self, connection: AgentConnection) -> None:
         if not connection.capabilities.can_list:

@@ -40,7 +40,6 @@ from upthread.core.text import one_line
 from upthread.core.turns.effects import TITLE_CHARACTERS_MAX, Effect, Settlement, must_hold_back
 from upthread.core.turns.turn import HELD_BACK
 
-PermissionRule: TypeAlias = Rule
 AskPerson: TypeAlias = Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
 Keep: TypeAlias = Callable[[PermissionRequest], Awaitable[None]]
 
@@ -83,7 +82,7 @@ class Gate:
     def __init__(
         self,
         *,
-        rules: Mapping[str, PermissionRule] | None = None,
+        rules: Mapping[str, Rule] | None = None,
         ask_person: AskPerson | None = None,
         tree: str | None = None,
         limits: RoleLimits = NO_LIMITS,

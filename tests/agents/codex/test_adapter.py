@@ -17,7 +17,7 @@ import pytest
 from tests.agents.scripted_suite import CANNOT, UNKNOWN, scripted_agent, spread_promises
 
 from upthread.agents.base import PermissionAnswer
-from upthread.agents.codex import adapter, server
+from upthread.agents.codex import adapter
 from upthread.agents.codex.adapter import TIMEOUT_S, CodexAdapter, Hook, hook_words, hooks_in
 from upthread.core.events import ChildStarted, PermissionAnswered, TextReceived, UnknownReceived
 from upthread.core.types import Outcome
@@ -109,7 +109,7 @@ async def test_a_sub_agent_whose_thread_is_not_written_yet_is_asked_about_again(
 ):
     """Its work is recorded without a role where none is ever reported."""
     patience_s = 0.3 if role == "subagent" else 30
-    monkeypatch.setattr(server, "ROLE_PATIENCE_S", patience_s)
+    monkeypatch.setattr(adapter, "ROLE_PATIENCE_S", patience_s)
     assert (await prompted(f"spawn {refusals}")).outcome is Outcome.OK
     assert [each.role for each in recorded if isinstance(each, ChildStarted)] == [role]
 
@@ -232,7 +232,7 @@ async def test_what_upthread_cannot_answer_is_refused_and_nobody_is_asked(opened
 
 @pytest.mark.parametrize("cursor", ["1", "another each time"])
 async def test_a_history_whose_pages_do_not_end_is_no_history(opened, monkeypatch, cursor):
-    monkeypatch.setattr(server, "PAGES_MAX", 20)
+    monkeypatch.setattr(adapter, "PAGES_MAX", 20)
     async with opened(SCRIPTED_CURSOR=cursor) as connection:
         with pytest.raises(UpstreamError, match="pages that do not end"):
             await connection.list_sessions()

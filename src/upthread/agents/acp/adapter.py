@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import anyio
 import anyio.to_thread
@@ -83,9 +83,6 @@ from upthread.errors import UpstreamError
 from upthread.tasks import task_group
 from upthread.version import __version__
 
-OnNotification: TypeAlias = Callable[[Message | Unreadable], Awaitable[None]]
-OnRequest: TypeAlias = Callable[[str, Any], Awaitable[AnyJson]]
-
 _HAS_ENDED = "the agent's output has ended"
 
 
@@ -131,8 +128,8 @@ class Peer(JsonLines):
         words: AgentWords,
         *,
         timeout_s: float,
-        on_notification: OnNotification,
-        on_request: OnRequest,
+        on_notification: Callable[[Message | Unreadable], Awaitable[None]],
+        on_request: Callable[[str, Any], Awaitable[AnyJson]],
     ) -> None:
         super().__init__(child, agent=words.agent, timeout_s=timeout_s)
         self.words = words

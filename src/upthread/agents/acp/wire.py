@@ -342,10 +342,7 @@ def result_text(call: ToolCall) -> str | None:
     ]
     if said:
         return "\n".join(said)
-    return _output_text(call.raw_output)
-
-
-def _output_text(output: Any) -> str | None:
+    output = call.raw_output
     if output is None or isinstance(output, str):
         return output
     inner = member(output, "output")

@@ -217,7 +217,14 @@ class ClaudeCodeConnection(Connection):
         return session
 
     async def resume_session(self, upstream_session_id: UpstreamSessionId) -> None:
-        await self._require_free(upstream_session_id)
+        self._require_id(upstream_session_id)
+        # Our own process has it open, and would be found as another writer of it.
+        if self._process is not None and self._session == upstream_session_id:
+            await self.close()
+        sessions = (upstream_session_id,)
+        writers = await anyio.to_thread.run_sync(writers_of, self._home(), sessions)
+        if pid := writers.get(upstream_session_id):
+            raise open_elsewhere(self._agent, upstream_session_id, pid)
         await self._attach(upstream_session_id, "--resume", upstream_session_id)
 
     async def load_session(self, upstream_session_id: UpstreamSessionId) -> Events:
@@ -252,15 +259,6 @@ class ClaudeCodeConnection(Connection):
         """Only an id: `--resume` also takes a title or a path, and would open what they name."""
         if not is_uuid(session):
             raise self._missing(session)
-
-    async def _require_free(self, session: UpstreamSessionId) -> None:
-        self._require_id(session)
-        # Our own process has it open, and would be found as another writer of it.
-        if self._process is not None and self._session == session:
-            await self.close()
-        writers = await anyio.to_thread.run_sync(writers_of, self._home(), (session,))
-        if pid := writers.get(session):
-            raise open_elsewhere(self._agent, session, pid)
 
     def _home(self) -> Path:
         """Return where it keeps its sessions: behind a wrapper, only its process tells."""
@@ -426,16 +424,12 @@ class ClaudeCodeConnection(Connection):
                 self._result = content
                 self._has_result.set()
             case "rate_limit_event":
-                self._note_limit(content)
+                # What the provider says of a subscription's limit; the time is in seconds.
+                if member(content, "rate_limit_info", "status") == "rejected":
+                    resets_at = member(content, "rate_limit_info", "resetsAt")
+                    self._reset_at_ms = milliseconds_of(resets_at)
             case _:
                 await self._deliver(self._translator.translate(frame), self._running)
-
-    def _note_limit(self, frame: AnyJson) -> None:
-        """What the provider says of a subscription's limit; the time is in seconds."""
-        resets_at = member(frame, "rate_limit_info", "resetsAt")
-        is_rejected = member(frame, "rate_limit_info", "status") == "rejected"
-        if is_rejected:
-            self._reset_at_ms = milliseconds_of(resets_at)
 
     async def _reply(self, process: ClaudeProcess, frame: AnyJson) -> None:
         request, request_id = object_at(frame, "request"), text_at(frame, "request_id")

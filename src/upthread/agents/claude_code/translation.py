@@ -328,12 +328,6 @@ class Translator:
             self._children.parents.pop(child, None)
         return self._children.start(child, parent=parent, role=role_of(frame), call_id=call_id)
 
-    def _child_ended(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
-        """Return the end that a `task_notification` frame tells of."""
-        child = child_session(session, text_at(frame, "task_id"))
-        outcome = Outcome(ENDS.get(text_at(frame, "status"), Outcome.UNKNOWN))
-        return self._children.end(child, outcome)
-
     # --- answers -------------------------------------------------------------------------------
 
     def _piece(self, frame: AnyJson, session: UpstreamSessionId) -> Events:
@@ -453,7 +447,9 @@ class Translator:
             case "task_started":
                 return self._child_started(frame, session)
             case "task_notification":
-                return self._child_ended(frame, session)
+                child = child_session(session, text_at(frame, "task_id"))
+                outcome = Outcome(ENDS.get(text_at(frame, "status"), Outcome.UNKNOWN))
+                return self._children.end(child, outcome)
             case "compact_boundary":
                 return (events.ContextCompacted(),)
             case "session_title_changed":

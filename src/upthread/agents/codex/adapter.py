@@ -1,4 +1,4 @@
-"""Codex for one caller: its server, one prompt at a time, its hooks, and what it asks.
+"""Codex for one caller: its threads, one prompt at a time, its hooks, and what it asks.
 
 Nothing is decided here, only translated. One task reads the server's lines, another takes what it
 tells, in order, and waits while an event is taken in; what we ask is answered beside that.
@@ -6,6 +6,9 @@ tells, in order, and waits while an event is taken in; what we ask is answered b
 Our hook asks before each call. It stands in the configuration of that one start, and so does the
 trust in it: Codex runs no hook that nobody trusts, says so only when asked, and knows one by a hash
 of what it runs (as seen in 0.169.0). Hooks of others stay as they are, trusted or not.
+
+Only ids reach the server, in the one form Codex gives them: what is no UUID it would take for a
+name or refuse with words of its own. What comes back is compared with what was asked for.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ from typing import Any, Self
 import anyio
 from msgspec import Struct, structs
 
-from upthread.agents._connection import Adapter, start_of
-from upthread.agents._json_lines import Unreadable, unknown
+from upthread.agents._connection import Adapter, ServerConnection, is_uuid, start_of
+from upthread.agents._json_lines import Unreadable, of_session, unknown
 from upthread.agents._outcomes import failed
 from upthread.agents._process import started_child
 from upthread.agents._prompt import (
@@ -46,11 +49,12 @@ from upthread.agents.base import (
     PermissionRequest,
     PromptResult,
 )
-from upthread.agents.codex.server import SPOKEN, CodexServer, Prompt, Threads, Turn
+from upthread.agents.codex.items import history_of
+from upthread.agents.codex.server import FIRST_NAME, SPOKEN, CodexServer, Prompt, Turn
 from upthread.core.agents import AGENTS
 from upthread.core.codec import AnyJson, member, object_at, objects_at, session_at, text_at
-from upthread.core.events import ToolCallAnnounced
-from upthread.core.quotas import TITLE_CHARACTERS_MAX, TURN, VERSION_CHARACTERS_MAX
+from upthread.core.events import Events, ToolCallAnnounced
+from upthread.core.quotas import HISTORY, TITLE_CHARACTERS_MAX, TURN, VERSION_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.types import QUESTION_DISMISSED, JsonValue, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
@@ -204,7 +208,7 @@ async def answer_request(
         await server.answer(request_id, kind.answers(told)[decided or CANCEL])
 
 
-def call_request(told: AnyJson) -> PermissionRequest:
+def call_request(told: AnyJson, *, is_sandboxed: bool = False) -> PermissionRequest:
     """Return a call that is about to run, as our hook tells it."""
     tool, arguments = text_at(told, "tool"), told.get("arguments")
     command = text_at(arguments, "command")
@@ -220,6 +224,7 @@ def call_request(told: AnyJson) -> PermissionRequest:
         options=(),
         tool=tool,
         reads_by_commands=True,
+        is_sandboxed=is_sandboxed,
     )
 
 
@@ -248,6 +253,20 @@ def _request(kind: _Kind, told: AnyJson, call: ToolCallAnnounced | None) -> Perm
 # --- the connection, and how it is started --------------------------------------------------------
 
 
+PAGE_ENTRIES = 100
+PAGES_MAX = 10_000
+ROLE_PATIENCE_S = 2.0
+"""How long the server may take to say what a sub-agent is, while its words wait."""
+ROLE_ASKED_AGAIN_S = 0.05
+SOURCES = ("cli", "vscode", "exec", "appServer")
+"""Threads that people or programs have begun; those of sub-agents are left out."""
+
+_AS_NARROW = {
+    "read-only": frozenset({"readOnly"}),
+    "workspace-write": frozenset({"readOnly", "workspaceWrite"}),
+}
+"""The policies a thread answers with, as narrow as each mode or narrower (0.169.0)."""
+
 RETRY_WAIT_MAX_S = 10.0
 """How long a silence after a provider's limit is left to Codex, which waits as long as it is told
 to and says neither that nor until when (0.169.0); then the turn is ended as rate limited."""
@@ -259,11 +278,13 @@ _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 REPLACEMENT = "\ufffd"
 
 
-class CodexConnection(Threads):
-    """A running server. Use `serving` around everything else."""
+class CodexConnection(ServerConnection[Prompt]):
+    """A running server, and its threads. Use `serving` around everything else."""
 
     def __init__(self, server: CodexServer, request: OpenRequest, *, calls: CallListener) -> None:
         super().__init__(request, server)
+        self._server = server
+        self._place = {"cwd": request.working_directory}
         self._waited_out: PromptResult | None = None
         calls.hold = self._hold
         self._can_hold = False
@@ -283,8 +304,7 @@ class CodexConnection(Threads):
         )
 
     def _call_request(self, told: AnyJson) -> PermissionRequest:
-        is_sandboxed = bool(self._request.limits.sandbox)
-        return structs.replace(call_request(told), is_sandboxed=is_sandboxed)
+        return call_request(told, is_sandboxed=bool(self._request.limits.sandbox))
 
     # --- its life ------------------------------------------------------------------------------
 
@@ -465,6 +485,132 @@ class CodexConnection(Threads):
         running = prompt.running if prompt else None
         ask = self._request.answer_permission
         self._begin(answer_request, self._server, ask, message, running, call)
+
+    # --- threads -------------------------------------------------------------------------------
+
+    async def new_session(self) -> UpstreamSessionId:
+        """Make a thread and have it written down, which takes a name."""
+        # Without `cwd` it works where its server was started, which is here. With it, Codex writes
+        # into the person's own settings that the directory is trusted (0.171.0), and then runs its
+        # MCP servers, also without upthread.
+        session = self._named("thread/start", await self._asked("thread/start", {}))
+        await self._name(session, self._request.title or FIRST_NAME)
+        return session
+
+    async def resume_session(self, session: UpstreamSessionId) -> None:
+        """Load exactly this thread, to work in our own directory (A4)."""
+        if not is_uuid(session):
+            raise UpstreamError(
+                f"{self._server.agent} has no session {session}",
+                outcome=Outcome.MISSING,
+                hint="its sessions are named by UUIDs",
+                upstream_session_id=session,
+            )
+        # Without `cwd` it would work where it was begun, and not here (0.169.0).
+        asked = {**self._place, "threadId": session, "excludeTurns": True}
+        answer = await self._asked("thread/resume", asked, session=session)
+        returned = self._named("thread/resume", answer)
+        if returned != session:
+            raise self._server.opened_another(returned, session)
+
+    async def load_session(self, session: UpstreamSessionId) -> Events:
+        """Return a thread's history. A call that was cut off is not in it (0.169.0)."""
+        await self.resume_session(session)
+        # Each history has a quota of its own: what came before counts in neither (ADR 63).
+        self._server.child.allowance.renew(HISTORY)
+        asked = {"threadId": session, "sortDirection": "asc"}
+        stored = await self._pages("thread/items/list", asked, session=session)
+        told = (event for each in stored for event in history_of(object_at(each, "item")))
+        return of_session(session, told)
+
+    async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
+        """Return the threads of this machine, newest first, those of sub-agents left out."""
+        found = await self._pages("thread/list", {"sourceKinds": SOURCES, "modelProviders": []})
+        return tuple(session_at(thread, "id") for thread in found)
+
+    async def fork_session(self, session: UpstreamSessionId) -> UpstreamSessionId:
+        """Return a new thread with the same history."""
+        await self.resume_session(session)
+        asked = {**self._place, "threadId": session, "excludeTurns": True}
+        answer = await self._asked("thread/fork", asked, session=session)
+        forked = self._server.fork_named(text_at(answer, "thread", "id"), session, "thread/fork")
+        if self._request.title:
+            await self._name(forked, self._request.title)
+        return forked
+
+    async def _asked(
+        self, method: str, asked: AnyJson, *, session: UpstreamSessionId | None = None
+    ) -> AnyJson:
+        """Ask for a thread within the role's limits.
+
+        Its sandbox is only ever made narrower: where the person's own is as narrow, or narrower, it
+        is left as it is. Raises UpstreamError where the one asked for is not what is there.
+        """
+        model = self._request.limits.model_for(self._server.agent)
+        asked = {**asked, **({"model": model} if model else {})}
+        wanted = self._request.limits.sandbox
+        if wanted == "read-only":
+            asked = {**asked, "sandbox": wanted}
+        answer = await self._server.ask(method, asked, session=session)
+        if wanted == "workspace-write" and _sandbox_in(answer) == "dangerFullAccess":
+            # Only an answer tells the person's own sandbox. What `thread/start` made for the first
+            # one has no name yet, so that nothing of it is on disk (0.169.0).
+            answer = await self._server.ask(method, {**asked, "sandbox": wanted}, session=session)
+        if wanted and _sandbox_in(answer) not in _AS_NARROW[wanted]:
+            raise UpstreamError(
+                f"{self._server.agent} did not take the role's sandbox {wanted}",
+                outcome=Outcome.UNKNOWN,
+                hint="nothing was sent; look at sandbox_mode in the role's file",
+            )
+        return answer
+
+    async def _name(self, session: UpstreamSessionId, name: str) -> None:
+        asked = {"threadId": session, "name": name}
+        await self._server.ask("thread/name/set", asked, session=session)
+
+    async def _role_of(self, child: UpstreamSessionId) -> str:
+        """Return what kind of sub-agent a thread is, "" for one without a kind or not known.
+
+        Codex refuses while the file of a new thread is still empty (0.169.0), so it is asked again.
+        """
+        with anyio.move_on_after(ROLE_PATIENCE_S):
+            while not self._server.has_ended.is_set():
+                try:
+                    answer = await self._server.ask("thread/read", {"threadId": child})
+                except UpstreamError:
+                    await anyio.sleep(ROLE_ASKED_AGAIN_S)
+                else:
+                    return text_at(answer, "thread", "agentRole")
+        return ""  # a child without a role is a child all the same
+
+    async def _pages(
+        self, method: str, asked: AnyJson, *, session: UpstreamSessionId | None = None
+    ) -> list[AnyJson]:
+        found: list[AnyJson] = []
+        cursor: str | None = None
+        for _ in range(PAGES_MAX):
+            page = await self._server.ask(
+                method, {**asked, "limit": PAGE_ENTRIES, "cursor": cursor}, session=session
+            )
+            found += objects_at(page, "data")
+            before, cursor = cursor, text_at(page, "nextCursor") or None
+            if cursor is None:
+                return found
+            if cursor == before:
+                break
+        # A history that is cut short would be taken for the whole of it.
+        raise UpstreamError(
+            f"{self._server.agent} answered {method} with pages that do not end",
+            outcome=Outcome.UNKNOWN,
+            hint="neither its sessions nor a history can be confirmed; please report this",
+        )
+
+    def _named(self, asked: str, answer: AnyJson) -> UpstreamSessionId:
+        return self._server.session_named(text_at(answer, "thread", "id"), asked)
+
+
+def _sandbox_in(answer: AnyJson) -> str:
+    return text_at(answer, "sandbox", "type")
 
 
 class CodexAdapter(Adapter):

@@ -1,4 +1,4 @@
-"""One `codex app-server`: the threads it knows, and one prompt as it tells of it.
+"""One `codex app-server`: what is asked of it, and one prompt as it tells of it.
 
 What belongs to a prompt is what its own thread says in the turn that was started for it, and what
 the threads below it say; the server tells of every thread it has loaded. The prompt is over when
@@ -10,9 +10,6 @@ started before anything it says.
 What we ask is answered under the number we gave it. What the server tells and asks goes into a
 queue, in order, and whoever takes it may ask in between. The queue is short: a reader that is slow
 fills it, then the pipe, and so stops the agent. Every way a request can fail is an UpstreamError.
-
-Only ids reach the server, in the one form Codex gives them: what is no UUID it would take for a
-name or refuse with words of its own. What comes back is compared with what was asked for.
 """
 
 from __future__ import annotations
@@ -25,18 +22,17 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from msgspec import structs
 
 from upthread.agents._children import Children
-from upthread.agents._connection import JsonLines, ServerConnection, ServerPrompt, is_uuid
+from upthread.agents._connection import JsonLines, ServerPrompt
 from upthread.agents._json_lines import of_session, unknown
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, words_of_error
 from upthread.agents._process import ChildProcess
-from upthread.agents.base import OpenRequest, PromptResult
+from upthread.agents.base import PromptResult
 from upthread.agents.codex import items
 from upthread.agents.codex.items import (
     CALL,
     children_named,
     end_of_limit_ms,
     failure_of_turn,
-    history_of,
     outcome_of_refusal,
 )
 from upthread.core.codec import (
@@ -44,14 +40,11 @@ from upthread.core.codec import (
     member,
     number_at,
     object_at,
-    objects_at,
     session_at,
     text_at,
 )
 from upthread.core.events import Events, TitleChanged, ToolCallAnnounced
-from upthread.core.quotas import HISTORY
 from upthread.core.types import RETRY, Outcome, UpstreamSessionId
-from upthread.errors import UpstreamError
 
 _ENDS = {
     "completed": Outcome.OK,
@@ -330,7 +323,7 @@ def _sum(total: int | None, more: int | None) -> int | None:
     return total if more is None else (total or 0) + more
 
 
-# --- the server and its threads -------------------------------------------------------------------
+# --- the server ---------------------------------------------------------------------------------
 
 
 QUEUED_MAX = 64
@@ -344,20 +337,6 @@ BUSY_HINT = (
 """Seen in 0.169.0; `codex resume --no-daemon` leaves none."""
 
 CODE_METHOD_NOT_FOUND = -32601
-
-PAGE_ENTRIES = 100
-PAGES_MAX = 10_000
-ROLE_PATIENCE_S = 2.0
-"""How long the server may take to say what a sub-agent is, while its words wait."""
-ROLE_ASKED_AGAIN_S = 0.05
-SOURCES = ("cli", "vscode", "exec", "appServer")
-"""Threads that people or programs have begun; those of sub-agents are left out."""
-
-_AS_NARROW = {
-    "read-only": frozenset({"readOnly"}),
-    "workspace-write": frozenset({"readOnly", "workspaceWrite"}),
-}
-"""The policies a thread answers with, as narrow as each mode or narrower (0.169.0)."""
 
 
 class CodexServer(JsonLines):
@@ -420,137 +399,3 @@ class CodexServer(JsonLines):
 
 
 Prompt: TypeAlias = ServerPrompt[Turn]
-
-
-class Threads(ServerConnection[Prompt]):
-    """The threads one server knows. Each method may raise UpstreamError."""
-
-    def __init__(self, request: OpenRequest, server: CodexServer) -> None:
-        super().__init__(request, server)
-        self._server = server
-        self._place = {"cwd": request.working_directory}
-        self._title = request.title
-
-    async def new_session(self) -> UpstreamSessionId:
-        """Make a thread and have it written down, which takes a name."""
-        # Without `cwd` it works where its server was started, which is here. With it, Codex writes
-        # into the person's own settings that the directory is trusted (0.171.0), and then runs its
-        # MCP servers, also without upthread.
-        session = self._named("thread/start", await self._asked("thread/start", {}))
-        await self._name(session, self._title or FIRST_NAME)
-        return session
-
-    async def resume_session(self, session: UpstreamSessionId) -> None:
-        """Load exactly this thread, to work in our own directory (A4)."""
-        if not is_uuid(session):
-            raise UpstreamError(
-                f"{self._server.agent} has no session {session}",
-                outcome=Outcome.MISSING,
-                hint="its sessions are named by UUIDs",
-                upstream_session_id=session,
-            )
-        # Without `cwd` it would work where it was begun, and not here (0.169.0).
-        asked = {**self._place, "threadId": session, "excludeTurns": True}
-        answer = await self._asked("thread/resume", asked, session=session)
-        returned = self._named("thread/resume", answer)
-        if returned != session:
-            raise self._server.opened_another(returned, session)
-
-    async def load_session(self, session: UpstreamSessionId) -> Events:
-        """Return a thread's history. A call that was cut off is not in it (0.169.0)."""
-        await self.resume_session(session)
-        # Each history has a quota of its own: what came before counts in neither (ADR 63).
-        self._server.child.allowance.renew(HISTORY)
-        asked = {"threadId": session, "sortDirection": "asc"}
-        stored = await self._pages("thread/items/list", asked, session=session)
-        told = (event for each in stored for event in history_of(object_at(each, "item")))
-        return of_session(session, told)
-
-    async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
-        """Return the threads of this machine, newest first, those of sub-agents left out."""
-        found = await self._pages("thread/list", {"sourceKinds": SOURCES, "modelProviders": []})
-        return tuple(session_at(thread, "id") for thread in found)
-
-    async def fork_session(self, session: UpstreamSessionId) -> UpstreamSessionId:
-        """Return a new thread with the same history."""
-        await self.resume_session(session)
-        asked = {**self._place, "threadId": session, "excludeTurns": True}
-        answer = await self._asked("thread/fork", asked, session=session)
-        forked = self._server.fork_named(text_at(answer, "thread", "id"), session, "thread/fork")
-        if self._title:
-            await self._name(forked, self._title)
-        return forked
-
-    async def _asked(
-        self, method: str, asked: AnyJson, *, session: UpstreamSessionId | None = None
-    ) -> AnyJson:
-        """Ask for a thread within the role's limits.
-
-        Its sandbox is only ever made narrower: where the person's own is as narrow, or narrower, it
-        is left as it is. Raises UpstreamError where the one asked for is not what is there.
-        """
-        model = self._request.limits.model_for(self._server.agent)
-        asked = {**asked, **({"model": model} if model else {})}
-        wanted = self._request.limits.sandbox
-        if wanted == "read-only":
-            asked = {**asked, "sandbox": wanted}
-        answer = await self._server.ask(method, asked, session=session)
-        if wanted == "workspace-write" and _sandbox_in(answer) == "dangerFullAccess":
-            # Only an answer tells the person's own sandbox. What `thread/start` made for the first
-            # one has no name yet, so that nothing of it is on disk (0.169.0).
-            answer = await self._server.ask(method, {**asked, "sandbox": wanted}, session=session)
-        if wanted and _sandbox_in(answer) not in _AS_NARROW[wanted]:
-            raise UpstreamError(
-                f"{self._server.agent} did not take the role's sandbox {wanted}",
-                outcome=Outcome.UNKNOWN,
-                hint="nothing was sent; look at sandbox_mode in the role's file",
-            )
-        return answer
-
-    async def _name(self, session: UpstreamSessionId, name: str) -> None:
-        asked = {"threadId": session, "name": name}
-        await self._server.ask("thread/name/set", asked, session=session)
-
-    async def _role_of(self, child: UpstreamSessionId) -> str:
-        """Return what kind of sub-agent a thread is, "" for one without a kind or not known.
-
-        Codex refuses while the file of a new thread is still empty (0.169.0), so it is asked again.
-        """
-        with anyio.move_on_after(ROLE_PATIENCE_S):
-            while not self._server.has_ended.is_set():
-                try:
-                    answer = await self._server.ask("thread/read", {"threadId": child})
-                except UpstreamError:
-                    await anyio.sleep(ROLE_ASKED_AGAIN_S)
-                else:
-                    return text_at(answer, "thread", "agentRole")
-        return ""  # a child without a role is a child all the same
-
-    async def _pages(
-        self, method: str, asked: AnyJson, *, session: UpstreamSessionId | None = None
-    ) -> list[AnyJson]:
-        found: list[AnyJson] = []
-        cursor: str | None = None
-        for _ in range(PAGES_MAX):
-            page = await self._server.ask(
-                method, {**asked, "limit": PAGE_ENTRIES, "cursor": cursor}, session=session
-            )
-            found += objects_at(page, "data")
-            before, cursor = cursor, text_at(page, "nextCursor") or None
-            if cursor is None:
-                return found
-            if cursor == before:
-                break
-        # A history that is cut short would be taken for the whole of it.
-        raise UpstreamError(
-            f"{self._server.agent} answered {method} with pages that do not end",
-            outcome=Outcome.UNKNOWN,
-            hint="neither its sessions nor a history can be confirmed; please report this",
-        )
-
-    def _named(self, asked: str, answer: AnyJson) -> UpstreamSessionId:
-        return self._server.session_named(text_at(answer, "thread", "id"), asked)
-
-
-def _sandbox_in(answer: AnyJson) -> str:
-    return text_at(answer, "sandbox", "type")

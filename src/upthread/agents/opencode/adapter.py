@@ -181,7 +181,11 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
             tasks.start_soon(self._drain_output)
             tasks.start_soon(self._read_events)
             try:
-                await self._listen()
+                # What happens before the stream of events is open is not told.
+                with anyio.move_on_after(self._request.start_timeout_s):
+                    await self._is_listening.wait()
+                if not self._is_listening.is_set() or self._lost:
+                    raise await self._server.died("GET /global/event")
                 yield self
             finally:
                 tasks.cancel_scope.cancel()
@@ -210,13 +214,6 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
                 outcome=Outcome.UNKNOWN,
                 hint="which version it is: upthread agents; OpenCode 2 is not driven yet",
             ) from error
-
-    async def _listen(self) -> None:
-        """Wait until the stream of events is open: what happens before is not told."""
-        with anyio.move_on_after(self._request.start_timeout_s):
-            await self._is_listening.wait()
-        if not self._is_listening.is_set() or self._lost:
-            raise await self._server.died("GET /global/event")
 
     async def _drain_output(self) -> None:
         """Read what the server prints; a full pipe would stop it."""
@@ -364,16 +361,13 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
         """Let an earlier prompt's last words pass; False when this one was ended meanwhile."""
         with prompt.preparing:
             await anyio.sleep_until(self._settled_at)
-            await self._learn_windows()
+            # How large the models' windows are. A server that is gone ends the prompt.
+            if self._providers is None:
+                with suppress(UpstreamError):
+                    self._providers = await self._server.get("/config/providers")
             # Not before: what is told until now is an earlier prompt's, and its messages are stale.
             self._prompt = prompt
         return self._prompt is prompt
-
-    async def _learn_windows(self) -> None:
-        """Ask once how large the models' windows are. A server that is gone ends the prompt."""
-        if self._providers is None:
-            with suppress(UpstreamError):
-                self._providers = await self._server.get("/config/providers")
 
     async def _send(self, prompt: _Prompt, text: str) -> None:
         session = prompt.running.session

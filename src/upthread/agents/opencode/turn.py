@@ -537,15 +537,12 @@ class Turn:
             self._newest, self.failure = message_id, None
         # An earlier one is told of again, too, and how it ended is not how the prompt did.
         if message_id == self._newest:
-            self._note_end(message)
+            self.finish = text_at(message, "finish")
+            if member(message, "time", "completed") is not None:
+                self._has_reply = True
+            if message.get("error") is not None:
+                self.failure = failure_of_message(message["error"], now_ms=self._now_ms())
         return self._told_usage(message)
-
-    def _note_end(self, message: AnyJson) -> None:
-        self.finish = text_at(message, "finish")
-        if member(message, "time", "completed") is not None:
-            self._has_reply = True
-        if message.get("error") is not None:
-            self.failure = failure_of_message(message["error"], now_ms=self._now_ms())
 
     def _told_usage(self, message: AnyJson) -> Events:
         """Return what a message's request took, once: a message is told of several times."""

@@ -141,17 +141,13 @@ class Connection:
         method, params = frame.get("method"), frame.get("params")
         arguments = cast("Json", params) if isinstance(params, dict) else {}
         if not isinstance(method, str):
-            self._take_answer(frame)
+            request_id: object = frame.get("id")
+            if isinstance(request_id, int) and request_id in self._waiting:
+                self._waiting[request_id].put(frame)
         elif "id" in frame:
             self._answer(frame["id"], method, requests.get(method), arguments)
         elif method == "session/cancel":
             cancel(arguments)
-
-    def _take_answer(self, frame: Json) -> None:
-        request_id: object = frame.get("id")
-        waiting = self._waiting.get(request_id) if isinstance(request_id, int) else None
-        if waiting is not None:
-            waiting.put(frame)
 
     def _answer(self, request_id: object, method: str, call: Request | None, params: Json) -> None:
         if call is None:

@@ -11,9 +11,9 @@ makes the first plan again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from upthread.agents.rehearsal.history import (
     Requirement,
@@ -92,9 +92,6 @@ class Desk:
             and (path not in seen or path in news)
             and read_file(self.turn, path) is not None
         ]
-
-
-Play: TypeAlias = Callable[[Desk], Report]
 
 
 def play(turn: Turn) -> Report:

@@ -309,16 +309,12 @@ def run_command(turn: Turn, words: Sequence[str]) -> CommandResult:
         call.end("failed", text="cancelled, and the command was ended")
         raise
     turn.log("execute", command=line, exit_code=result.exit_code)
-    _end_command(call, result)
-    return result
-
-
-def _end_command(call: ToolCall, result: CommandResult) -> None:
     call.end(
         "completed" if result.exit_code == 0 else "failed",
         text=result.output,
         raw_output={"exitCode": result.exit_code, "output": result.output},
     )
+    return result
 
 
 def _write_inside(cwd: Path, target: Path, text: str) -> dict[str, object]:

@@ -374,7 +374,10 @@ def render_prior_context(
     if not prior.said:
         return ""
     body = "\n\n".join(_told(prior, work))
-    mark = _absent(nonce, body)
+    mark = nonce
+    while mark in body:
+        # Content that has the mark, by chance or from an earlier block, could else end this one.
+        mark += "x"
     opening = _OPENING_OF_NEW if is_session_new else _OPENING_OF_RESUMED
     return (
         f"{_BEGINNING}{mark}]\n"
@@ -428,11 +431,3 @@ def _calls(said: Sequence[Said], work: Work) -> dict[int, str]:
 def _plan(work: Work) -> str:
     lines = (f"- {one_line(entry)} ({one_line(status)})" for entry, status in work.plan)
     return quoted(shortened("\n".join(lines), WORK_CHARACTERS_MAX))
-
-
-def _absent(nonce: str, body: str) -> str:
-    mark = nonce
-    while mark in body:
-        # Content that has the mark, by chance or from an earlier block, could else end this one.
-        mark += "x"
-    return mark

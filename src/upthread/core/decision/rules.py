@@ -42,11 +42,6 @@ NOT_COMPARED = "not_compared"
 """The reason that says that a session could not be compared with the record."""
 
 
-def _is_first(inputs: HandshakeInputs) -> bool:
-    has_none = inputs.turns == 0 and inputs.current_agent is None
-    return has_none and inputs.session_lost not in LOST
-
-
 def _is_nearly_full(inputs: HandshakeInputs) -> bool:
     share = inputs.price.window_share
     # A window that nobody told the size of is never full: no rule rests on a guess (ADR 24).
@@ -114,7 +109,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         reason="none_yet",
         decision=FIRST,
-        applies=_is_first,
+        applies=lambda i: i.turns == 0 and i.current_agent is None and i.session_lost not in LOST,
         says="no session yet",
     ),
     Rule(

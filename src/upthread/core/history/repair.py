@@ -13,7 +13,7 @@ of pydantic-ai's repair (docs/message-history.md, seen 2026-11).
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import dropwhile, groupby
 from typing import TypeAlias, cast
 
@@ -66,7 +66,6 @@ class _Work(Struct, kw_only=True):
 
 
 _Items: TypeAlias = list[_Item]
-_Rule: TypeAlias = Callable[[_Items, _Work], _Items]
 
 
 def repair(history: History) -> Repaired:

@@ -23,7 +23,7 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -115,7 +115,6 @@ def _ls_remote(*words: str | None) -> str:
 
 
 Actions: TypeAlias = tuple[Action, ...]
-Read: TypeAlias = Callable[["Line"], Actions]
 
 
 def actions_of_command(command: ShellCommand) -> Actions:

@@ -22,7 +22,6 @@ import re
 import string
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, pairwise, permutations
-from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -433,8 +432,6 @@ jwt \beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-
 # --- all rules ------------------------------------------------------------------------------------
 
 
-Find: TypeAlias = Callable[[bytes], Spans]
-
 _FAMILY = re.compile(r"[a-z0-9-]{1,40}")
 
 _GROUP = re.compile(r"(?<!\\)(?:\\\\)*\((?!\?)")
@@ -451,7 +448,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     family: str
     pattern: str
     check: Check
-    find: Find | None = None
+    find: Callable[[bytes], Spans] | None = None
     needs: str = ""
 
 

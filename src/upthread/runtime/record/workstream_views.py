@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import TypeAlias
 
 from msgspec import Struct, structs
 
@@ -53,9 +52,6 @@ from upthread.runtime.record.turn_views import (
 from upthread.store.base import Store
 from upthread.store.reads import Workstream
 from upthread.store.streams import not_whole
-
-TreeNow: TypeAlias = Callable[[str], str]
-DoubtsNow: TypeAlias = Callable[[str], Sequence[RecordedEffect]]
 
 CUT_OFF_MESSAGES_MAX = 256
 """How far back it is looked for what a turn did that was cut off."""
@@ -141,8 +137,8 @@ class Overview(Struct, frozen=True):
 
     store: Store
     is_dead: Callable[[Holder], bool]
-    tree_now: TreeNow | None = None
-    doubts_now: DoubtsNow = lambda _: ()
+    tree_now: Callable[[str], str] | None = None
+    doubts_now: Callable[[str], Sequence[RecordedEffect]] = lambda _: ()
     log_of: LogOf = lambda _agent, _at_ms: ""
 
     def workstreams(self, project_id: ProjectId) -> tuple[WorkstreamView, ...]:

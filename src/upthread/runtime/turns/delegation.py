@@ -83,7 +83,14 @@ SIBLINGS_MAX = 64
 WhenBusy: TypeAlias = Literal["refuse", "wait", "sibling"]
 
 
-class TellOptions(Struct, frozen=True, kw_only=True):
+class _Options(Struct, frozen=True, kw_only=True):
+    agent: str | None = None
+    is_waiting: bool = False
+    tokens_max: int | None = None
+    listener: Listener | None = None
+
+
+class TellOptions(_Options, frozen=True, kw_only=True):
     """How to tell. `agent` None leaves the choice to the project's order.
 
     A turn that would pass `tokens_max`, counted over all of the conversation, is refused. With
@@ -93,17 +100,13 @@ class TellOptions(Struct, frozen=True, kw_only=True):
     `briefing` is kept with the conversation: a new session starts from it, now or later.
     """
 
-    agent: str | None = None
     when_busy: WhenBusy = "refuse"
     is_fresh: bool = False
-    is_waiting: bool = False
-    tokens_max: int | None = None
-    listener: Listener | None = None
     key: str = ""
     briefing: str = ""
 
 
-class RunOptions(Struct, frozen=True, kw_only=True):
+class RunOptions(_Options, frozen=True, kw_only=True):
     """How to run. `agents` overrides by role, `agent` for all others; so does `continuity`.
 
     `steps_max` stops after so many steps; None runs to the end. With `is_handed_back` a turn that
@@ -111,15 +114,11 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     a working tree of its own, on a branch of its own; it is worked on there from then on.
     """
 
-    agent: str | None = None
     agents: Mapping[str, str] = field(default_factory=dict[str, str])
     continuity: Continuity | None = None
     steps_max: int | None = None
-    tokens_max: int | None = None
-    is_waiting: bool = False
     is_handed_back: bool = False
     is_worktree: bool = False
-    listener: Listener | None = None
     on_event: Callable[[RunEvent], None] = field(default=lambda _: None)
     on_result: Callable[[str, TurnResult], Awaitable[None]] | None = None
 
@@ -129,20 +128,23 @@ class RunOptions(Struct, frozen=True, kw_only=True):
         return self.agent is not None or bool(self.agents)
 
 
-class TurnStarted(Struct, frozen=True, kw_only=True):
+class _OfTurn(Struct, frozen=True, kw_only=True):
+    conversation: Conversation
+    turn_id: TurnId
+    decision: str
+    reasons: tuple[str, ...]
+    turn_number: int
+
+
+class TurnStarted(_OfTurn, frozen=True, kw_only=True):
     """What a person is told when a session is attached. `turn_number` counts from 1.
 
     `recognition` is set when an interrupted turn is gone on with: complete, incomplete, absent or
     undecidable, as core/turns/agent_history.py found it.
     """
 
-    conversation: Conversation
-    turn_id: TurnId
-    decision: str
-    reasons: tuple[str, ...]
     agent: str
     upstream_session_id: UpstreamSessionId
-    turn_number: int
     recognition: str = ""
     price: Price = NOTHING_PRICED
     freshness: Freshness = NOTHING_KNOWN
@@ -170,17 +172,13 @@ class Notice(Struct, frozen=True, kw_only=True):
     about: Mapping[str, str]
 
 
-class TurnResult(Struct, frozen=True, kw_only=True):
+class TurnResult(_OfTurn, frozen=True, kw_only=True):
     """What became of a turn, also on failure. `report` is None when none could be read.
 
     `spent` is what this process spent on it, `source` where its agent's last words are. With
     `is_interrupted` the turn is still open, and the next attempt of its durable step continues it.
     """
 
-    conversation: Conversation
-    turn_id: TurnId
-    decision: str
-    reasons: tuple[str, ...]
     upstream_session_id: UpstreamSessionId | None
     outcome: Outcome
     reply: str
@@ -188,7 +186,6 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     parked: TurnParked | None
     detail: str
     reset_at_ms: int | None
-    turn_number: int
     is_interrupted: bool = False
     spent: Tokens = NOTHING_SPENT
     source: Source = OURS

@@ -45,7 +45,6 @@ from upthread.store.log import Row
 
 Connection: TypeAlias = "psycopg.Connection[TupleRow]"
 Result = TypeVar("Result")
-Statements: TypeAlias = "tuple[tuple[bytes, tuple[bytes, ...]], ...]"
 
 SERVER_MIN = 15
 """Older servers cannot have unique keys in which NULL equals NULL."""
@@ -166,7 +165,7 @@ class Server:
                 self._say_project(self._connection)
 
     @property
-    def said_in_transaction(self) -> Statements:
+    def said_in_transaction(self) -> tuple[tuple[bytes, tuple[bytes, ...]], ...]:
         """What a transaction begins with where the session cannot tell which project it is for."""
         return ((_ACT_FOR_NOW, (self._project.encode(),)),) if self.is_pooled else ()
 

@@ -163,7 +163,11 @@ def change_key(path: Path, *, before: bytes | None, after: bytes | None) -> None
     try:
         _be_alone(connection)
         # Only now, alone: while others may be here, one of them may be making such a copy.
-        _remove_copies(place)
+        # What a process that was killed has left is taken away.
+        for each in place.parent.iterdir():
+            name, _, chance = each.name.rpartition(".")
+            if name == place.name and _CHANCE.fullmatch(chance):
+                each.unlink()
         copy = _new_copy(place)
         with_key = f"file:{quote(str(copy))}?key={raw_key(after) if after else ''}"
         connection.execute("VACUUM INTO ?", (with_key,))
@@ -220,11 +224,3 @@ def _new_copy(place: Path) -> Path:
     copy = place.with_name(f"{place.name}.{os.urandom(_COPY_BYTES).hex()}")
     os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
     return copy
-
-
-def _remove_copies(place: Path) -> None:
-    """Take away what a process that was killed has left."""
-    for each in place.parent.iterdir():
-        name, _, chance = each.name.rpartition(".")
-        if name == place.name and _CHANCE.fullmatch(chance):
-            each.unlink()

@@ -218,19 +218,15 @@ def _prompted(calls: AgentCalls, event: Event) -> Told:
     # and free the other calls that the main session is waiting for.
     if not event.prompt.startswith(NOTIFICATION):
         return main_session.prompted(calls, event.session_id, event.prompt, continuing)
-    _notified(calls, event)
-    # The main session's turn begins all the same, and the one that ended can be written to now.
-    return main_session.whom_to_continue(calls, event.session_id, continuing)
-
-
-def _notified(calls: AgentCalls, event: Event) -> None:
-    """Keep how one in the background ended that was not seen to stop, such as one killed."""
+    # How one in the background ended that was not seen to stop, such as one killed, is kept.
     child, status = _between(event.prompt, "task-id"), _between(event.prompt, "status")
     known = calls.open_call(AGENT, event.session_id, child, "")
     # One that was seen to stop is over already, and is not ended twice.
     if known is not None and calls.is_background(known):
         outcome, said = Outcome(ENDS.get(status, "unknown")), _between(event.prompt, "result")
         calls.ended(_of_child(event, known.call_id), ended_with(child, outcome, said))
+    # The main session's turn begins all the same, and the one that ended can be written to now.
+    return main_session.whom_to_continue(calls, event.session_id, continuing)
 
 
 def _between(told: str, tag: str) -> str:

@@ -88,14 +88,6 @@ _RUN: tuple[RunEvent, ...] = (
 )
 
 
-def _tell_elsewhere(trial: Trial) -> None:
-    key = samples.sibling_key(role="auditor")
-    opened = samples.conversation(OTHER, key=key)
-    trial.store.commit([OpenConversation(conversation=opened)])
-    trial.store.commit([samples.turn(OTHER_TURN, owner=OTHER)])
-    trial.store.commit([samples.said(1, owner=OTHER, turn_id=OTHER_TURN)])
-
-
 @promise("S26")
 def what_is_erased_is_gone_and_its_outline_stays(trial: Trial) -> None:
     trial.store.commit(_told())
@@ -157,7 +149,10 @@ def only_what_was_recorded_before_is_erased(trial: Trial) -> None:
 @promise("S26")
 def nothing_of_another_conversation_is_erased(trial: Trial) -> None:
     trial.store.commit(_told())
-    _tell_elsewhere(trial)
+    opened = samples.conversation(OTHER, key=samples.sibling_key(role="auditor"))
+    trial.store.commit([OpenConversation(conversation=opened)])
+    trial.store.commit([samples.turn(OTHER_TURN, owner=OTHER)])
+    trial.store.commit([samples.said(1, owner=OTHER, turn_id=OTHER_TURN)])
     trial.store.commit(_receipt("another", OTHER))
     before = trial.store.messages(OTHER), trial.store.once(PROJECT, "another")
     trial.store.commit([EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN)])

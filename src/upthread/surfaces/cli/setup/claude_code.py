@@ -56,7 +56,14 @@ def changes(environment: Environment, home: Path, *, has_status_line: bool = Fal
     after = with_hooks(path, before, agent=HOOK_AGENT, home=home, events=EVENTS, guarded=GUARDED)
     if has_status_line:
         what += " and the status line"
-        after = _with_status_line(path, after, home)
+        settings = as_json_object(path, after)
+        # There is room for one, and a person's own is never replaced.
+        if STATUS_LINE in settings and not launcher.is_ours(_status_line_of(settings)):
+            raise UsageError(
+                f"{path} has a status line of its own already",
+                hint="upthread status --snippet prints what shows the workstream, to put beside it",
+            )
+        after = written({**settings, STATUS_LINE: status_line(home)}, like=after)
     text = resources.files("upthread").joinpath("surfaces/hook/SKILL.md").read_bytes()
     return (
         Change(path=path, before=before, after=after, what=what),
@@ -84,17 +91,6 @@ def has_status_line(environment: Environment) -> bool:
 def status_line(home: Path) -> dict[str, str]:
     """Return the setting that shows the workstream in Claude Code's status line."""
     return {"type": "command", "command": shlex.join(launcher.command(home, "status-line"))}
-
-
-def _with_status_line(path: Path, content: bytes, home: Path) -> bytes:
-    settings = as_json_object(path, content)
-    # There is room for one, and a person's own is never replaced.
-    if STATUS_LINE in settings and not launcher.is_ours(_status_line_of(settings)):
-        raise UsageError(
-            f"{path} has a status line of its own already",
-            hint="upthread status --snippet prints what shows the workstream, to put beside it",
-        )
-    return written({**settings, STATUS_LINE: status_line(home)}, like=content)
 
 
 def _status_line_of(settings: Mapping[str, Any]) -> str:

@@ -176,7 +176,12 @@ class Screen:
                 self._has_replied = True
                 self._reply(text)
             case TextReceived(text=text):
-                self._show_live(text)
+                # Only the outcome is kept on the screen: of a reply the line being written shows.
+                assert self._veil, "made where no reply is shown"
+                self._live = (self._live + self._veil.feed(text))[-LIVE_CHARACTERS_MAX:]
+                line = self._live.strip().rpartition("\n")[2]
+                otherwise = "writing its report" if self._veil.is_holding else "writing"
+                self._status.show(line or otherwise)
             case ToolCallAnnounced(title=title) | ToolCallUpdated(title=title) if title:
                 self._status.show(title)
             case _:
@@ -189,13 +194,6 @@ class Screen:
             self._output.reply(shown)
         elif self._veil and self._veil.is_holding:
             self._status.show("writing its report")
-
-    def _show_live(self, text: str) -> None:
-        """Show the line that is being written, where only the outcome is kept on the screen."""
-        assert self._veil, "made where no reply is shown"
-        self._live = (self._live + self._veil.feed(text))[-LIVE_CHARACTERS_MAX:]
-        line = self._live.strip().rpartition("\n")[2]
-        self._status.show(line or ("writing its report" if self._veil.is_holding else "writing"))
 
     def _notice(self, notice: Notice) -> None:
         self._make_room()

@@ -20,7 +20,7 @@ from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
 from upthread.surfaces.cli.setup import claude_code, launcher
-from upthread.surfaces.cli.terminal.output import Output, members
+from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import moment, standing_in_words
 
 STANDINGS_MAX = 10
@@ -67,7 +67,13 @@ def _show_state(call: Call) -> None:
         or view.in_doubt
         or view.open_questions
     ]
-    _show_standing(call.output, shown)
+    for view in shown[:STANDINGS_MAX]:
+        said = f"{view.state}: {standing_in_words(view.standing)}"
+        call.output.row((f"  {view.workstream.workstream}: ", "dim"), said)
+        if view.standing.command:
+            call.output.command("    go on with ", view.standing.command)
+    if len(shown) > STANDINGS_MAX:
+        call.output.line(f"  and {len(shown) - STANDINGS_MAX} more: upthread ls", "dim")
 
 
 def _print_snippet(call: Call) -> None:
@@ -84,16 +90,6 @@ def _print_snippet(call: Call) -> None:
         call.output.json({"snippet": shown})
     else:
         call.output.document(json.dumps(shown, indent=2) + "\n")
-
-
-def _show_standing(output: Output, views: Sequence[WorkstreamView]) -> None:
-    for view in views[:STANDINGS_MAX]:
-        said = f"{view.state}: {standing_in_words(view.standing)}"
-        output.row((f"  {view.workstream.workstream}: ", "dim"), said)
-        if view.standing.command:
-            output.command("    go on with ", view.standing.command)
-    if len(views) > STANDINGS_MAX:
-        output.line(f"  and {len(views) - STANDINGS_MAX} more: upthread ls", "dim")
 
 
 def _show(call: Call, found: InUse) -> None:
