@@ -507,6 +507,8 @@ class Recording:
         while True:
             await anyio.sleep(FLUSH_EVERY_S)
             if self._is_dirty:
+                # Here alone: a commit that could not wait leaves a text that still runs.
+                self._is_dirty = False
                 self._take_in(self._recorder.flush())
                 await self._commit()
 
@@ -554,7 +556,6 @@ class Recording:
             async with self._lock:
                 batch = tuple(self._pending)
                 self._pending.clear()
-                self._is_dirty = False
                 if batch:
                     # With what names the files that were examined: a crash between two commits
                     # would leave files read and never examined.
