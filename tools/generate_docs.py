@@ -24,8 +24,9 @@ from tools.shapes.measured import Row, table_of
 
 from upthread.agents.acp.wire import QUIRKS, Quirk
 from upthread.core.agents import AGENTS, WITH_A_STORE, Agent, Cache
-from upthread.core.decision.handshake import DECISIONS, RULES
+from upthread.core.decision.model import DECISIONS
 from upthread.core.decision.rollover import POISON_DETECTORS, ROLLOVER, PoisonRow, Recovery
+from upthread.core.decision.rules import RULES
 from upthread.core.decision.words import ANY_CACHE
 from upthread.core.events import (
     Question,

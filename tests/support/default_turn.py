@@ -26,7 +26,8 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.context.prior_context import PRIOR_EXCHANGES_MAX
-from upthread.core.decision.handshake import HandshakeInputs, decide
+from upthread.core.decision.handshake import decide
+from upthread.core.decision.model import HandshakeInputs
 from upthread.core.events import (
     AgentEvent,
     PromptSent,

@@ -26,8 +26,8 @@ from upthread.core.commands import (
     RecordTurnEvent,
     Write,
 )
-from upthread.core.decision.handshake import RULES
 from upthread.core.decision.model import DECISIONS
+from upthread.core.decision.rules import RULES
 from upthread.core.decision.words import OTHER_REASONS
 from upthread.core.events import (
     AnswerSuggested,

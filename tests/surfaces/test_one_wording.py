@@ -2,7 +2,8 @@
 
 import pytest
 
-from upthread.core.decision.handshake import RULES, reasons_in_words
+from upthread.core.decision.handshake import reasons_in_words
+from upthread.core.decision.rules import RULES
 from upthread.core.decision.words import done_in_words, intention_in_words
 from upthread.core.types import Conversation, ConversationId, ConversationKey, ProjectId, TurnId
 from upthread.runtime.turns.delegation import TurnStarted

@@ -19,13 +19,13 @@ from upthread.client.stores import conversations_in
 from upthread.config import personal_role, unusable_role
 from upthread.core.agents import WITH_A_STORE
 from upthread.core.commands import RecordAct
-from upthread.core.decision.handshake import REFUSE
 from upthread.core.decision.words import (
     FOREIGN_SESSION,
     NO_ROLES,
     OTHER_REASONS,
     OTHER_ROLE,
     RECORDED_BESIDE,
+    REFUSE,
     UNKNOWN_SESSION,
     UNSEEN,
 )

@@ -10,8 +10,8 @@ from msgspec import Struct, structs
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS
 from upthread.core.decision.freshness import Reading, change_lines
-from upthread.core.decision.handshake import HandshakeInputs, decide
-from upthread.core.decision.model import recorded_inputs
+from upthread.core.decision.handshake import decide
+from upthread.core.decision.model import HandshakeInputs, recorded_inputs
 from upthread.core.decision.rollover import is_refused_for_good
 from upthread.core.decision.rules import CANNOT_RESUME
 from upthread.core.decision.words import FRAMEWORK

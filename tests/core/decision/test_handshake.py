@@ -7,25 +7,21 @@ from hypothesis import strategies as st
 
 from upthread.core.codec import encode_json
 from upthread.core.decision.freshness import ChangedFile, Freshness, Shift
-from upthread.core.decision.handshake import (
-    DECISIONS,
+from upthread.core.decision.handshake import decide, in_words, is_known
+from upthread.core.decision.model import DECISIONS, AgentLimit, HandshakeInputs, Limits
+from upthread.core.decision.rollover import LOST, ROLLOVER
+from upthread.core.decision.rules import DECIDED_FOR, RULES
+from upthread.core.decision.words import (
     FIRST,
     REFUSE,
     RESUME,
     RESUME_WITH_REPLAY,
     RESUME_WITH_UPDATE,
-    RULES,
     START_FRESH,
-    HandshakeInputs,
-    Limits,
-    decide,
-    in_words,
-    is_known,
+    Price,
+    Spending,
+    Tokens,
 )
-from upthread.core.decision.model import AgentLimit
-from upthread.core.decision.rollover import LOST, ROLLOVER
-from upthread.core.decision.rules import DECIDED_FOR
-from upthread.core.decision.words import Price, Spending, Tokens
 from upthread.core.types import ConversationId, Outcome
 
 OWN = ConversationId("con_own")
@@ -48,6 +44,7 @@ FRESHNESS = st.builds(
     agent_version=SHIFTS,
     model=SHIFTS,
     is_directory_missing=st.booleans(),
+    are_files_unknown=st.booleans(),
     is_configuration_changed=st.booleans(),
     git_fault=st.sampled_from(["", "", "fatal: bad object HEAD"]),
 )
@@ -207,6 +204,7 @@ def inputs(**changes: object) -> HandshakeInputs:
         ({"callers": (OTHER,), "depth_max": 1}, REFUSE, "depth"),
         # The base rule: 0; 1 to 5; more than 5; any critical one.
         (changed(0), RESUME, "unchanged"),
+        ({"freshness": Freshness(are_files_unknown=True)}, RESUME, "files_unknown"),
         (changed(1), RESUME_WITH_UPDATE, "files_changed"),
         (changed(5), RESUME_WITH_UPDATE, "files_changed"),
         (changed(6), START_FRESH, "many_changed"),

@@ -3,7 +3,9 @@
 import pytest
 
 from upthread.core.decision.freshness import ChangedFile, Freshness
-from upthread.core.decision.handshake import DECISIONS, RULES, because, in_words, reasons_in_words
+from upthread.core.decision.handshake import because, in_words, reasons_in_words
+from upthread.core.decision.model import DECISIONS
+from upthread.core.decision.rules import RULES
 from upthread.core.decision.words import (
     NOTHING_PRICED,
     RESUME,

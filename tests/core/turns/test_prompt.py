@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from upthread.core.decision import handshake
+from upthread.core.decision import words
 from upthread.core.decision.freshness import ChangedFile, Freshness, Shift, change_lines
 from upthread.core.roles.role import Role
 from upthread.core.turns.turn import (
@@ -24,8 +24,8 @@ from upthread.core.turns.turn import (
     without_fresh,
 )
 
-FIRST, RESUME = handshake.FIRST, handshake.RESUME
-NEW_SESSION = (FIRST, handshake.START_FRESH, handshake.RESUME_WITH_REPLAY)
+FIRST, RESUME = words.FIRST, words.RESUME
+NEW_SESSION = (FIRST, words.START_FRESH, words.RESUME_WITH_REPLAY)
 PLANNER = Role(name="planner", instructions="You plan.\n")
 TASK = Task(text="Plan it.", news="what is new", everything="all there is")
 
@@ -60,7 +60,7 @@ def test_a_new_session_is_told_who_it_is_where_things_stand_and_everything(decis
     assert context == whole, "half of a character is not sent"
 
 
-@pytest.mark.parametrize("decision", [RESUME, handshake.RESUME_WITH_UPDATE])
+@pytest.mark.parametrize("decision", [RESUME, words.RESUME_WITH_UPDATE])
 def test_a_resumed_session_is_told_only_what_is_new_and_what_it_may_have_forgotten(decision: str):
     assert context_for(role=PLANNER, task=TASK, decision=decision, past="") == "what is new"
     context = context_for(role=PLANNER, task=TASK, decision=decision, past="what was said")

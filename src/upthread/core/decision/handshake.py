@@ -12,50 +12,17 @@ from collections.abc import Sequence
 
 from upthread.core.decision import words
 from upthread.core.decision.freshness import Freshness
-from upthread.core.decision.model import (
-    CALLER_DEPTH_MAX,
-    DECISIONS,
-    HandshakeInputs,
-    Limits,
-    Rule,
-    worth_keeping,
-)
+from upthread.core.decision.model import HandshakeInputs, worth_keeping
 from upthread.core.decision.rollover import ROLLOVER
 from upthread.core.decision.rules import PROFILE, RULES
 from upthread.core.decision.words import (
     CHANGED_NAMED_MAX,
-    FIRST,
     OTHER_REASONS,
     REFUSE,
-    RESUME,
-    RESUME_WITH_REPLAY,
-    RESUME_WITH_UPDATE,
-    START_FRESH,
     because_in_words,
 )
 from upthread.core.text import command, visible_line
-from upthread.core.types import Continuity, Decision, Outcome
-
-__all__ = [
-    "CALLER_DEPTH_MAX",
-    "DECISIONS",
-    "FIRST",
-    "REFUSE",
-    "RESUME",
-    "RESUME_WITH_REPLAY",
-    "RESUME_WITH_UPDATE",
-    "RULES",
-    "START_FRESH",
-    "Continuity",
-    "HandshakeInputs",
-    "Limits",
-    "Rule",
-    "because",
-    "decide",
-    "in_words",
-    "is_known",
-    "reasons_in_words",
-]
+from upthread.core.types import Decision, Outcome
 
 _SAYS = {
     **{

@@ -192,28 +192,6 @@ class RunView(Struct, frozen=True, kw_only=True):
         return report.digest if report else None
 
 
-__all__ = [
-    "AskHuman",
-    "ContinueStep",
-    "Finish",
-    "Handed",
-    "Park",
-    "Pipeline",
-    "PipelineCommand",
-    "RunStep",
-    "RunView",
-    "Step",
-    "Wait",
-    "apply",
-    "as_data",
-    "check_pipeline",
-    "fold",
-    "input_digest",
-    "next_command",
-    "next_role",
-    "run_step",
-]
-
 REJECTED_TOO_OFTEN = "rejected_too_often"
 """Why a run is parked whose judge sent the work back more often than its step allows."""
 

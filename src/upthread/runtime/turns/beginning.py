@@ -34,7 +34,7 @@ from upthread.core.decision.freshness import (
     change_lines,
     freshness,
 )
-from upthread.core.decision.handshake import REFUSE, decide
+from upthread.core.decision.handshake import decide
 from upthread.core.decision.model import AgentLimit, HandshakeInputs, price_in
 from upthread.core.decision.rules import RELAYED
 from upthread.core.decision.words import (
@@ -43,6 +43,7 @@ from upthread.core.decision.words import (
     NOT_FOLLOWED,
     NOTHING_PRICED,
     READ_BACK,
+    REFUSE,
     RESUME,
     RESUME_WITH_REPLAY,
     RESUME_WITH_UPDATE,

@@ -20,19 +20,13 @@ from msgspec import Struct, field, structs
 
 from upthread.core.commands import OpenConversation, OpenWorkstream, RecordDecision, Write
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness
-from upthread.core.decision.handshake import (
-    REFUSE,
-    RESUME,
-    Continuity,
-    HandshakeInputs,
-    because,
-    decide,
-    in_words,
-)
-from upthread.core.decision.model import recorded_inputs
+from upthread.core.decision.handshake import because, decide, in_words
+from upthread.core.decision.model import HandshakeInputs, recorded_inputs
 from upthread.core.decision.words import (
     NOTHING_PRICED,
     RECOGNISED,
+    REFUSE,
+    RESUME,
     Price,
     Tokens,
     conversation_name,
@@ -48,6 +42,7 @@ from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.turns.turn import Recognition, Task, TurnView
 from upthread.core.types import (
     MAIN_SLOT,
+    Continuity,
     Conversation,
     ConversationId,
     ConversationKey,

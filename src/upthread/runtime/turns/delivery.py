@@ -23,10 +23,10 @@ from msgspec import structs
 from upthread.agents.base import AgentConnection, Capabilities, PromptResult
 from upthread.core.commands import OpenLink
 from upthread.core.decision.freshness import Shift
-from upthread.core.decision.handshake import RESUME, decide
+from upthread.core.decision.handshake import decide
 from upthread.core.decision.rollover import LOST, PoisonSigns, detectors_with, poison
 from upthread.core.decision.rules import NOT_COMPARED, OLDER_RECORD, OLDER_SESSION, SESSION_EMPTY
-from upthread.core.decision.words import RESUME_WITH_REPLAY, lacking_in_words
+from upthread.core.decision.words import RESUME, RESUME_WITH_REPLAY, lacking_in_words
 from upthread.core.events import (
     AgentEvent,
     ReasoningReceived,

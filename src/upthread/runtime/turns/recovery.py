@@ -32,9 +32,9 @@ from upthread.core.context.prior_context import (
     work_of,
 )
 from upthread.core.decision.freshness import change_lines
-from upthread.core.decision.handshake import RESUME_WITH_UPDATE, START_FRESH
 from upthread.core.decision.model import has_looked
 from upthread.core.decision.rollover import LOST
+from upthread.core.decision.words import RESUME_WITH_UPDATE, START_FRESH
 from upthread.core.events import (
     AgentEvent,
     PromptRecognised,

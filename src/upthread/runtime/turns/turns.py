@@ -20,7 +20,6 @@ import anyio
 from msgspec import Struct, structs
 
 from upthread.agents.base import AgentConnection, PromptResult
-from upthread.core.decision.handshake import REFUSE
 from upthread.core.decision.rollover import (
     LOST,
     ROLLOVER,
@@ -31,7 +30,7 @@ from upthread.core.decision.rollover import (
     is_stopping,
     recovery_of,
 )
-from upthread.core.decision.words import OTHER_PROFILE, RECOGNISED
+from upthread.core.decision.words import OTHER_PROFILE, RECOGNISED, REFUSE
 from upthread.core.events import (
     AttachFailed,
     PromptRecognised,

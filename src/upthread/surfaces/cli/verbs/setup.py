@@ -14,9 +14,9 @@ from upthread.agents.registry import seen_way, version_here, version_warning
 from upthread.boundary.own_files import home_directory, persons_home
 from upthread.config import PROJECT_FILE, read_config, roles_of_agent
 from upthread.core.agents import AGENTS, NATIVE, Agent, name_of
-from upthread.core.decision.handshake import Continuity
 from upthread.core.names import BECAUSE, did_you_mean
 from upthread.core.roles.role import BUILT_IN_ROLES, Role
+from upthread.core.types import Continuity
 from upthread.errors import ConfigError, UsageError
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
