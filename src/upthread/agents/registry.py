@@ -46,18 +46,6 @@ _REHEARSAL_ROW = Agent(
 AGENTS_AND_REHEARSAL = {REHEARSAL: _REHEARSAL_ROW, **AGENTS}
 """Every agent known by name, the rehearsal agent first."""
 
-WHAT_AGENTS_CAN = {
-    "resume": "attach a session by its id",
-    "load": "attach one and tell its history",
-    "list": "tell which sessions there are",
-    "fork": "branch a session off",
-    "sub_agents": "tell what sub-agents say and do",
-    "open_sub_agents": "go on with a sub-agent's session by its id, as the role it has",
-    "inject": "take what was said before without a turn of the model",
-    "title": "call a new session by its address, where a person lists them",
-}
-"""The words of `can`, and what each means."""
-
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 

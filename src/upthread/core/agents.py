@@ -33,8 +33,12 @@ _ALL = (*_TOLD_APART, "open_sub_agents", "title")
 class Way(Struct, frozen=True, kw_only=True):
     """One way of driving an agent: `native` or `acp`, and the command that starts it.
 
-    `version` is the one this release was tested with and `can` what it does there, in words of
-    `agents.registry.WHAT_AGENTS_CAN` and their order; empty where nobody has looked.
+    `version` is the one this release was tested with and `can` what it does there; empty where
+    nobody has looked. The words of `can`, in this order: `resume` attaches a session by its id,
+    `load` attaches a session and reports its history, `list` names the sessions there are, `fork`
+    branches a session off, `sub_agents` reports what sub-agents say and do, `open_sub_agents`
+    continues a sub-agent's session by its id, in the role that it has, `inject` takes what was said
+    before without a turn of the model, `title` calls a new session by its address.
     """
 
     kind: str

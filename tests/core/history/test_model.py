@@ -6,8 +6,8 @@ import pytest
 from tests.core.history.histories import call, history, message, result, text
 from tests.core.messages import stored
 
-from upthread.core.history.model import CURES, faults, history_of
-from upthread.core.types import Speaker, UnknownPart
+from upthread.core.history.model import CURES, faults, history_of, results_without_calls
+from upthread.core.types import JsonValue, Speaker, UnknownPart
 
 
 def test_our_messages_keep_speaker_parts_and_place():
@@ -75,3 +75,17 @@ def test_faults_come_in_the_order_of_the_history():
         )
     )
     assert [fault.place for fault in found] == ["message 1", "message 2", "message 3"]
+
+
+def test_a_result_of_the_openai_agents_sdk_is_held_against_the_calls_that_were_not_taken_back():
+    made, ended = ({"type": f"function_call{end}", "call_id": "c"} for end in ("", "_output"))
+    said = {"role": "user", "content": "hi"}
+
+    def places(*values: JsonValue, kind: str = "framework:openai-agents") -> list[str]:
+        kept = [stored(UnknownPart(kind=kind, raw=each), seq=n) for n, each in enumerate(values, 1)]
+        return [fault.place for fault in results_without_calls(kept)]
+
+    assert places({"item": said}, {"item": made}, {"item": ended}) == []
+    assert places({"item": made}, {"popped": 1}, {"item": ended}, {"item": made}) == ["message 3"]
+    assert places({"item": ended}, {"popped": 1}) == []
+    assert places({"item": ended}, kind="framework:langgraph") == []

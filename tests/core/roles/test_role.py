@@ -543,3 +543,8 @@ def test_ordinary_documents_are_read_as_they_are():
 def test_what_is_no_toml_is_an_error_with_its_place():
     with pytest.raises(ValueError, match="Invalid value"):
         read_toml("a = ")
+
+
+def test_a_role_that_starts_fresh_judges_by_itself():
+    assert Role(name="validator", continuity="fresh").is_independent
+    assert not Role(name="planner").is_independent
