@@ -84,6 +84,38 @@ async def test_killed_in_a_model_call_the_conversation_goes_on_with_one_continua
     continuation = await converse(world, IN_MODEL_CALL, is_time, victim=victim)
     assert f"> {IN_MODEL_CALL}" in continuation
     assert "These actions" not in continuation
+    assert "What has changed" not in continuation
+
+
+async def test_a_file_that_was_taken_away_or_changed_after_the_kill_is_told_with_the_continuation(
+    world: World,
+) -> None:
+    """A clean checkout comes before the next attempt; a deploy brings another specification."""
+    spec, made = world.project / "spec.md", world.project / "step.txt"
+    spec.write_text("old")
+    world.configure(ALLOW + TRANSLATOR)
+    text = "[[rehearse: read spec.md]] [[rehearse: write step.txt hello]] [[rehearse: hang]]"
+
+    def is_time() -> bool:
+        with world.store() as store:
+            known = [
+                each.path
+                for c in world.conversations()
+                for each in store.examined(c.conversation_id)
+            ]
+        return made.exists() and "step.txt" in known
+
+    kill(world, text, is_time, victim="both")
+    made.unlink()
+    spec.write_text("another")
+    async with world.open() as project:
+        await project.go_on(ADDRESS, REHEARSAL)
+    original, continuation = world.prompts()
+    assert original == text
+    assert f"> {text}" in continuation
+    assert "# What has changed since your last turn\n" in continuation
+    assert "- `step.txt`: deleted" in continuation
+    assert "- `spec.md`: changed" in continuation
 
 
 @EXTENDED

@@ -26,6 +26,7 @@ from upthread.client.file_permissions import log_path
 from upthread.client.stores import conversations_in
 from upthread.config import Settings, instructions_in
 from upthread.core.agents import ACP, AGENTS, Actor, name_of, one_of
+from upthread.core.context.briefing import EDIT_CHARACTERS_MAX
 from upthread.core.decision.words import UNDECIDED_LINE
 from upthread.core.events import AgentsCall
 from upthread.core.names import (
@@ -333,7 +334,16 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         """Return the request for one delegation. Blocking."""
         role = self.settings.role(address.role, agent)
         place = self.place_of(address.workstream)
-        opening = self.open_request(agent, place=place, mode=self.policy.of_role(role.name))
+        mode = self.policy.of_role(role.name)
+        if mode == "index" and chosen.briefing:
+            raise UsageError(
+                f"of {role.name} no text is recorded, so no briefing is kept",
+                hint=f'say record = "redacted" under [roles.{role.name}], or put it in the prompt',
+            )
+        if len(chosen.briefing) > EDIT_CHARACTERS_MAX:
+            text = f"the briefing has {len(chosen.briefing):,} characters"
+            raise UsageError(text, hint=f"{EDIT_CHARACTERS_MAX:,} are the most: shorten it")
+        opening = self.open_request(agent, place=place, mode=mode)
         if opening.ignores_project:
             task = with_unverified(task, *instructions_in(place, agent))
         request = self._request(address, task, chosen, agent=agent, role=role, opening=opening)

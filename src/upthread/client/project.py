@@ -210,7 +210,7 @@ class Project:
         """Return what a fresh session of a role would be told. Raises NotFoundError."""
         view = await self.role(address)
         known = self.settings.roles.get(view.conversation.key.role)
-        is_independent = known is not None and known.continuity == "fresh"
+        is_independent = known is not None and known.is_independent
         return await self._system.in_thread(
             lambda: briefing_of(
                 self.store,

@@ -11,8 +11,8 @@ from msgspec import structs
 
 from upthread.core.context.briefing import (
     BRIEFING_CHARACTERS_MAX,
-    CUT_ORDER,
-    FOCUS_NOW,
+    CAPS,
+    FOCUS,
     GOAL_CHARACTERS_MAX,
     GOAL_FROM_PASTED_CHARACTERS_MAX,
     BriefingEdit,
@@ -20,6 +20,7 @@ from upthread.core.context.briefing import (
     EditedSection,
     Reported,
     build_briefing,
+    given_edit,
     goal_of,
     sections_of,
 )
@@ -51,6 +52,8 @@ INPUTS = st.builds(
     plan=PAIRS,
     files_read=LISTS,
     files_edited=LISTS,
+    task=TEXTS,
+    is_independent=st.booleans(),
 )
 WHOLE = BriefingInputs(
     goal="Greet people",
@@ -63,33 +66,83 @@ WHOLE = BriefingInputs(
     plan=[("write it", "pending")],
     files_read=["a.py", "b.py"],
     files_edited=["b.py"],
+    task="Now write the tests.",
 )
 
 
-def test_what_was_asked_since_the_first_prompt_is_told_each_once_whole_or_both_its_ends():
+def test_an_earlier_prompt_is_one_line_of_the_decisions_each_once_with_both_its_ends():
     long = f"never touch main\n{'x' * 5_000}\nand use tabs"
     told = build_briefing(
         structs.replace(WHOLE, asked=["only Python 3.11", long, "only Python 3.11 "])
     )
-    section = told.partition("## What was asked since\n")[2].partition("\n\n##")[0]
-    assert section.startswith("- only Python 3.11\n- never touch main\n")
-    assert section.endswith("and use tabs")
-    assert len(section) < 2_000
+    section = told.partition("## Decisions already made\n")[2].partition("\n\n##")[0]
+    assert section.startswith("- only Python 3.11 (asked)\n- never touch main x")
+    assert section.endswith("and use tabs (asked)\n- Use SQLite (planner, message 12)")
+    assert len(section) < 300
 
 
-def test_a_briefing_tells_goal_decisions_findings_and_the_last_reply():
-    reply = 'I planned.\n```upthread\n{"status": "done"}\n```'
-    told = build_briefing(
-        BriefingInputs(goal=" Greet people ", reports=[Reported("planner", PLAN)], last_reply=reply)
+def test_the_five_parts_are_always_there_and_say_none_where_nothing_is_known():
+    assert (
+        build_briefing(BriefingInputs(goal=" Greet people ", task="Mend it."))
+        == """\
+# Briefing
+
+## Goal
+Greet people
+
+## Decisions already made
+none
+
+## Findings already confirmed
+none
+
+## What has changed
+- not looked at
+
+## Focus for this session
+Mend it.
+
+Do not repeat work already completed. Build on this briefing."""
     )
-    assert told == (
-        "# Briefing\n\n## Goal\nGreet people\n\n"
-        "## Decisions already made\n- Use SQLite (planner)\n\n"
-        "## Findings already confirmed\n- The CLI has no tests (planner)\n\n"
-        "## Your last reply\nI planned.\n\n"
-        "## Focus now\nWhat is asked after this briefing; where it differs from the goal, it holds."
-        "\n\nDo not repeat work already completed. Build on this briefing."
+
+
+def test_after_twelve_long_turns_it_has_four_thousand_characters_at_most():
+    prompts = [f"Turn {n}: " + "do this and that. " * 90 + f"Never {n}." for n in range(12)]
+    reports = [
+        Reported("planner", Report(status="done", decisions=(each,), findings=(each,)))
+        for each in prompts
+    ]
+    inputs = structs.replace(
+        WHOLE, goal=prompts[0], asked=prompts[1:], last_reply=prompts[5] * 3, task=prompts[-1]
     )
+    for each in (inputs, structs.replace(inputs, reports=reports)):
+        told = build_briefing(each)
+        assert len(told) <= BRIEFING_CHARACTERS_MAX
+        assert "Never 11." in told
+        assert "## What has changed\n- `a.py`: changed\n" in told
+        assert "Never 10." in told.partition("## Findings")[0]
+    assert told.count("Never 11. (planner)") == 2
+
+
+def test_what_a_judge_is_told_asks_for_its_own_verdict():
+    told = build_briefing(structs.replace(WHOLE, is_independent=True))
+    assert "Build on this" not in told
+    assert "Do not repeat" not in told
+    assert told.endswith("not a verdict. Check the work itself, and judge by what you find.")
+
+
+@pytest.mark.parametrize(
+    "heading", ["## Findings already confirmed", "FINDINGS ALREADY CONFIRMED:"]
+)
+def test_a_given_briefing_has_the_sections_that_it_names_and_leaves_the_others(heading: str):
+    inputs = BriefingInputs(goal="g", task="t")
+    given = f"Mind the cat.\n{heading}\nThe API is slow."
+    edit = given_edit(given, made=sections_of(inputs), before=BriefingEdit())
+    found = structs.replace(WHOLE, edit=edit)
+    told = build_briefing(found)
+    assert "confirmed\n*Given, not generated.*\nThe API is slow.\n- The CLI has no tests" in told
+    assert "## Goal\nGreet people\n" in told
+    assert "## Note\n*Given, not generated.*\nMind the cat.\n" in told
 
 
 def test_the_summary_of_the_last_report_stands_whole_and_in_place_of_the_reply():
@@ -104,22 +157,22 @@ def test_the_summary_of_the_last_report_stands_whole_and_in_place_of_the_reply()
     assert "\n## Not a heading" not in told
 
 
-def test_a_summary_is_cut_after_what_can_be_found_again():
-    inputs = BriefingInputs(
-        goal="g", summary="s" * 5_000, files_read=["f" * 100] * 60, plan=[("p" * 100, "open")] * 60
-    )
-    told = build_briefing(inputs, characters_max=6_000)
-    assert "s" * 5_000 in told
+def test_a_long_summary_leaves_room_for_everything_else():
+    inputs = structs.replace(WHOLE, summary="s" * 20_000, files_read=["f" * 100] * 60)
+    told = build_briefing(inputs)
+    assert "s" * 12_000 in told
+    assert "- deploy: outcome unknown\n" in told
+    assert len(told) < 12_000 + BRIEFING_CHARACTERS_MAX
 
 
 def test_where_nothing_is_known_nothing_is_told():
     assert build_briefing(BriefingInputs(goal="  ")) == ""
 
 
-def test_where_nothing_has_changed_it_says_so_and_where_nobody_looked_it_says_nothing():
+def test_where_nothing_has_changed_it_says_so_and_where_nobody_looked_it_says_that():
     looked = build_briefing(BriefingInputs(goal="g", changes=()))
     assert "## What has changed\n- No changes to the files that were known, the branch" in looked
-    assert "What has changed" not in build_briefing(BriefingInputs(goal="g"))
+    assert "## What has changed\n- not looked at\n" in build_briefing(BriefingInputs(goal="g"))
     assert build_briefing(BriefingInputs(goal=" ", changes=())) == ""
     assert "- `a.py`: changed" in build_briefing(
         BriefingInputs(goal=" ", changes=["`a.py`: changed"])
@@ -136,14 +189,14 @@ def test_reports_are_told_oldest_first():
 def test_a_briefing_is_deterministic_and_has_a_cap(inputs: BriefingInputs):
     told = build_briefing(inputs)
     assert told == build_briefing(inputs)
-    headings_and_focus = 1_500 + len(FOCUS_NOW)
-    assert len(told) <= BRIEFING_CHARACTERS_MAX + headings_and_focus
+    # A summary has its own cap; what has to be cut says so in a line of each section.
+    assert len(told) <= BRIEFING_CHARACTERS_MAX + len(inputs.summary)
 
 
 @pytest.mark.extended
 @given(INPUTS)
 def test_nothing_in_it_forges_a_section(inputs: BriefingInputs):
-    headed = "|".join((*CUT_ORDER, "Focus now"))
+    headed = "|".join((*CAPS, "Your last report"))
     ours = re.compile(f"# Briefing|## ({headed})")
     headings = [
         line for line in build_briefing(inputs).splitlines() if re.match(r"\s*#{1,2}(\s|$)", line)
@@ -208,39 +261,42 @@ Greet people
 ## Your last reply
 I planned.
 
-## Focus now
-What is asked after this briefing; where it differs from the goal, it holds.
+## Focus for this session
+Now write the tests.
 
 Do not repeat work already completed. Build on this briefing."""
     )
 
 
-@pytest.mark.extended
 def test_what_is_cut_first_is_in_the_stated_order():
-    decisions = tuple(f"decision {n}" for n in range(60))
-    long = BriefingInputs(
-        goal="goal " * 200,
-        reports=[Reported("planner", Report(status="done", decisions=decisions))],
-        last_reply="reply " * 200,
-        files_read=[f"src/module_{n}.py" for n in range(90)],
+    sentences = tuple(f"sentence {n} " + "x" * 80 for n in range(20))
+    report = Report(status="done", decisions=sentences, findings=sentences)
+    long = structs.replace(
+        WHOLE,
+        goal="goal " * 60,
+        reports=[Reported("planner", report)],
+        last_reply="reply " * 150,
+        effects=sentences[:6],
+        files_read=sentences,
     )
     uncut = {section.heading: section.text for section in sections_of(long)}
-    seen_cut: list[str] = []
-    for characters_max in range(5_000, 100, -50):
-        told = build_briefing(long, characters_max=characters_max)
-        whole = {heading for heading, text in uncut.items() if text in told}
-        seen_cut += [h for h in CUT_ORDER if h in uncut and h not in whole and h not in seen_cut]
-        assert f"## Focus now\n{FOCUS_NOW}" in told
-        assert len(told) <= characters_max + 400
-    assert seen_cut == [heading for heading in CUT_ORDER if heading in uncut]
+    told = build_briefing(long)
+    ordered = [heading for heading in CAPS if heading in uncut]
+    whole = [heading for heading in ordered if uncut[heading] in told]
+    # From one heading on, all are whole: those that are cut last.
+    assert whole == ordered[-len(whole) :]
+    assert {"Goal", FOCUS} <= set(whole) < set(ordered)
 
 
 def test_a_persons_words_are_never_cut_and_stand_where_they_belong():
-    edit = BriefingEdit(sections={"Goal": EditedSection(text="Mine. " * 60, seen=("goal " * 200,))})
+    edit = BriefingEdit(
+        sections={"Goal": EditedSection(text="Mine. " * 900, seen=("goal " * 200,))}
+    )
     inputs = BriefingInputs(goal="goal " * 200, last_reply="reply " * 300, edit=edit)
-    told = build_briefing(inputs, characters_max=100)
-    assert told.startswith("# Briefing\n\n## Goal\n*Edited by a person.*\nMine. Mine. ")
-    assert told.count("Mine.") == 60
+    told = build_briefing(inputs)
+    assert told.startswith("# Briefing\n\n## Goal\n*Given, not generated.*\nMine. Mine. ")
+    assert told.count("Mine.") == 900
+    assert "## Your last reply\nreply reply" in told
 
 
 # --- the goal: what is asked, whatever conversation was pasted before, after or instead -----------

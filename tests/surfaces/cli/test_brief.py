@@ -27,7 +27,7 @@ def test_broken_structure_is_kept_as_a_note_and_said(shared):
     shared("tell", "b3/planner", f"Plan the export. {REPORT}", "--agent", "rehearsal")
     done = editing(shared, "text = 'mind the cat'")("brief", "b3/planner", "--edit")
     assert "no heading of the briefing is left" in done.err
-    assert "## A person's note\n*Edited by a person.*\nmind the cat" in done.out
+    assert "## Note\n*Given, not generated.*\nmind the cat" in done.out
     assert "CSV first" in done.out
 
 
@@ -39,7 +39,7 @@ def test_a_persons_text_may_come_from_a_file(shared):
     given = shared.directory / "briefing.md"
     given.write_text(told.replace("1. Write it.", "1. Write it in JSON."))
     kept = shared("brief", "b7/planner", "--from", str(given)).out
-    assert "## Your last report\n*Edited by a person.*\n1. Write it in JSON.\n" in kept
+    assert "## Your last report\n*Given, not generated.*\n1. Write it in JSON.\n" in kept
     assert shared("brief", "b7/planner").out == kept
     nothing = shared("brief", "b7/planner", "--from", str(given) + "x", code=2)
     assert str(given) + "x" in nothing.err
@@ -65,16 +65,43 @@ def test_what_is_shown_is_to_the_byte_what_a_fresh_session_is_told(shared, role,
     assert f"## What has changed\n{changed}" in shown
     assert "## Goal\n[… 50 lines of a conversation that was pasted here]\n\nPlan the exp" in shown
     shared("tell", address, "fresh: Now test it.", "--agent", "rehearsal")
-    audit = shared("audit", address.partition("/")[0], "--format", "json").json
-    (conversation,) = audit["conversations"]
-    (told,) = (
-        part["text"]
-        for message in conversation["turns"][-1]["messages"]
-        for part in message["parts"]
-        if part["kind"] == "context"
-    )
-    assert told.endswith(shown.removesuffix("\n"))
+    told = told_last(shared, address.partition("/")[0])
+    focus = "## Focus for this session\n"
+    # Before there is a prompt, nothing is in focus.
+    assert told.endswith(shown.removesuffix("\n").replace(f"{focus}none", f"{focus}Now test it."))
     assert told.count("# Briefing\n") == 1
+
+
+def told_last(shared, workstream: str) -> str:
+    """The context that the last turn gave its session, empty for none."""
+    (conversation,) = shared("audit", workstream, "--format", "json").json["conversations"]
+    messages = conversation["turns"][-1]["messages"]
+    parts = [part for message in messages for part in message["parts"]]
+    return "".join(part["text"] for part in parts if part["kind"] == "context")
+
+
+def test_a_briefing_comes_with_a_prompt_also_to_a_new_address_and_waits_for_a_new_session(shared):
+    given = shared.directory / "given.md"
+    given.write_text("GOAL:\nExport invoices\nDECISIONS ALREADY MADE:\nCSV, key sk-ant-" + "a" * 90)
+    tell = ("tell", "b9/planner", "--agent", "rehearsal", "--briefing", str(given))
+    shared(*tell, "Plan it.")
+    told = told_last(shared, "b9")
+    assert "## Goal\n*Given, not generated.*\nExport invoices\n" in told
+    assert "made\n*Given, not generated.*\nCSV, key [" in told, "a secret is taken out"
+    assert "## Focus for this session\nPlan it.\n" in told
+    given.write_text("## Decisions already made\nJSON after all")
+    resumed = shared(*tell, "Plan on.")
+    assert "this session continues: the briefing is kept for the next new session" in resumed.err
+    assert told_last(shared, "b9") == ""
+    shared("tell", "b9/planner", "Begin anew.", "--agent", "rehearsal", "--fresh")
+    told = told_last(shared, "b9")
+    assert "made\n*Given, not generated.*\nJSON after all\n- Plan on. (asked)" in told
+    assert "Export invoices" in told
+    for refused in ("-", str(given) + "x"):
+        shared(*tell[:-1], refused, "-", stdin=b"Plan it.", code=2)
+    given.write_text("x" * 70_000)
+    assert "70,000 characters" in shared(*tell, "Plan it.", code=2).err
+    assert shared("show", "b9/planner", "--json").json["turns"] == 3
 
 
 def test_an_editor_that_fails_changes_nothing(shared):

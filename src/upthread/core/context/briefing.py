@@ -1,14 +1,14 @@
 """The briefing: what a fresh session starts from when the conversation is older than it.
 
-Deterministic Markdown from what is stored: the goal, which is what a first prompt asks without the
-conversation that was pasted into it; reports where roles hand them back, the last one's summary
-whole, since a plan is often all there is in it; for agents that never report, what they said last,
-read, edited and planned, and what was asked and answered. No model is asked, no transcript is
-copied. A section is capped by itself, and the whole by a budget: CUT_ORDER says what is cut first,
-and whatever is cut says so.
+Deterministic Markdown from the record. Five parts are always there, "none" where nothing is known:
+the goal, decisions, findings, what has changed, and the focus, which is the task of this turn. An
+earlier prompt is a decision of the person's: one line of it is told. Other parts follow where they
+have something: actions, answers, a plan, files, the last report's summary, which is often the whole
+plan, or the last reply. No model is asked, no transcript is copied. CAPS limits each part, and says
+which are cut first where all of them are too much; what is cut says so.
 
-A person may edit it. Read back after that, every section that was changed is the person's from then
-on; one that was taken out stays out; what stands under no heading of ours is a note. A section that
+A person may edit it, and a caller may give one. Each section of that text is theirs from then on;
+one that a person took out stays out; what stands under no heading of ours is a note. A section that
 was edited still gains what comes up later. Text whose structure is broken is kept whole as a note,
 and nothing else changes.
 """
@@ -26,17 +26,17 @@ from upthread.core.decision.freshness import CHANGED, NO_CHANGES
 from upthread.core.roles.reports import Report, without_report
 from upthread.core.text import code, item, neutral, one_line, shortened
 
-BRIEFING_CHARACTERS_MAX = 24_000
-"""The whole, some six thousand tokens."""
-
-REPLY_CHARACTERS_MAX = 4_000
-LIST_CHARACTERS_MAX = 8_000
+BRIEFING_CHARACTERS_MAX = 4_000
+"""The whole, some thousand tokens, without the last report's summary and a person's own words."""
+BESIDE_WHOLE_CHARACTERS_MIN = 2_500
+"""What everything else has beside a long summary or much that a person wrote."""
 SUMMARY_CHARACTERS_MAX = 12_000
-ASKED_CHARACTERS_MAX = 1_500
-"""What is told of one prompt; of what was pasted into it, the beginning and the end."""
+STATED_CHARACTERS_MAX = 400
+"""What is told of one decision or finding."""
+ASKED_CHARACTERS_MAX = 160
+"""What is told of an earlier prompt: its beginning and its end, on one line."""
 
 GOAL = "Goal"
-ASKED = "What was asked since"
 DECIDED = "Decisions already made"
 FOUND = "Findings already confirmed"
 CUT_OFF = "What was cut off"
@@ -47,29 +47,29 @@ PLAN = "Plan"
 FILES = "Files read and edited"
 SUMMARY = "Your last report"
 REPLY = "Your last reply"
-FOCUS = "Focus now"
+FOCUS = "Focus for this session"
 
-CUT_ORDER = (
-    FILES,
-    REPLY,
-    PLAN,
-    FOUND,
-    CHANGED,
-    ANSWERED,
-    DECIDED,
-    SUMMARY,
-    DONE,
-    ASKED,
-    OPEN,
-    CUT_OFF,
-    GOAL,
-)
-"""What goes first when the whole is over its budget; the focus and a person's words stay.
+CAPS = {
+    FILES: 800,
+    REPLY: 1_000,
+    PLAN: 800,
+    ANSWERED: 800,
+    FOUND: 1_200,
+    DECIDED: 1_600,
+    CHANGED: 800,
+    DONE: 1_200,
+    OPEN: 600,
+    CUT_OFF: 800,
+    GOAL: 1_500,
+    FOCUS: 600,
+}
+"""The characters of each part at most, in the order in which they are cut; the focus stays."""
 
-The focus is the prompt that follows: a briefing is shown before there is one, and says so.
-"""
-
-FOCUS_NOW = "What is asked after this briefing; where it differs from the goal, it holds."
+ALWAYS = frozenset({GOAL, DECIDED, FOUND, CHANGED, FOCUS})
+ALWAYS_CHARACTERS_MIN = 500
+"""What each part that is always there keeps, however much has to be cut."""
+NONE = "none"
+UNKNOWN_CHANGES = "not looked at"
 
 _CUT = "\n[… cut]"
 _LEFT_OUT_CHARACTERS = 40
@@ -85,13 +85,14 @@ class Reported(Struct, frozen=True):
 
 
 class BriefingInputs(Struct, frozen=True, kw_only=True):
-    """What a briefing is made of; what is empty has no section.
+    """What a briefing is made of; what is empty has no section, or says "none".
 
     `asked` are the prompts after the first one, oldest first: what they forbid still holds.
     `reports` are oldest first; what several of them say is told once. `summary` is the last one's
     of the role itself, and stands in the place of its last reply. `changes`, `cut_off` and
     `effects` are sentences; `changes` is None where nobody looked. `answers` are (question,
-    answer); `plan` is (entry, status). Files are paths, the last examined last.
+    answer); `plan` is (entry, status). Files are paths, the last examined last. `task` is what
+    this turn asks, empty before there is a prompt. `is_independent` is a role that judges.
     """
 
     goal: str
@@ -107,46 +108,54 @@ class BriefingInputs(Struct, frozen=True, kw_only=True):
     plan: Sequence[tuple[str, str]] = ()
     files_read: Sequence[str] = ()
     files_edited: Sequence[str] = ()
+    task: str = ""
     edit: BriefingEdit | None = None
+    is_independent: bool = False
 
 
-def build_briefing(inputs: BriefingInputs, *, characters_max: int = BRIEFING_CHARACTERS_MAX) -> str:
-    """Return the briefing; empty when nothing is known."""
-    return render(sections_of(inputs), characters_max=characters_max)
+def build_briefing(inputs: BriefingInputs) -> str:
+    """Return the briefing as Markdown within its limits; empty when nothing is known."""
+    kept = _within(sections_of(inputs))
+    closing = JUDGE if inputs.is_independent else CLOSING
+    return "\n\n".join([TITLE, *(section.text for section in kept), closing]) if kept else ""
 
 
 def sections_of(inputs: BriefingInputs) -> tuple[Section, ...]:
-    """Return the sections that say something, in order, with a person's edit applied."""
-    made = [section for section in _made(inputs) if section.items]
-    if not inputs.changes and all(section.heading in {CHANGED, FOCUS} for section in made):
-        made = []  # nothing is known: that nothing has changed is no news
-    return tuple(made) if inputs.edit is None else with_edit(made, inputs.edit)
-
-
-def render(sections: Sequence[Section], *, characters_max: int = BRIEFING_CHARACTERS_MAX) -> str:
-    """Return sections as Markdown within the budget; empty without any."""
-    kept = _within(sections, characters_max)
-    if not kept:
-        return ""
-    return "\n\n".join([TITLE, *(section.text for section in kept), CLOSING])
+    """Return the sections in order, with a person's edit applied; empty when nothing is known."""
+    made = list(_made(inputs))
+    known = {section.heading for section in made if section.items} - {FOCUS}
+    if not inputs.changes:
+        known -= {CHANGED}  # that nothing has changed is no news by itself
+    edit = inputs.edit or BriefingEdit()
+    if not known and edit == BriefingEdit():
+        return ()
+    filled = [
+        section if section.items else structs.replace(section, items=(NONE,))
+        for section in made
+        if section.items or section.heading in ALWAYS
+    ]
+    return with_edit(filled, edit)
 
 
 def _made(inputs: BriefingInputs) -> Iterable[Section]:
     reports = inputs.reports
     summary = _cut(inputs.summary.strip(), SUMMARY_CHARACTERS_MAX)
     # One of the two: a summary says the same in fewer words.
-    reply = "" if summary else _cut(without_report(inputs.last_reply), REPLY_CHARACTERS_MAX)
+    reply = "" if summary else without_report(inputs.last_reply)
     edited = tuple(f"edited {code(path)}" for path in inputs.files_edited)
     read = tuple(
         f"read {code(path)}" for path in inputs.files_read if path not in inputs.files_edited
     )
-    yield _prose(GOAL, shortened(inputs.goal.strip(), GOAL_CHARACTERS_MAX))
     # A prompt that was sent again, after a failure say, is one prompt.
-    asked = dict.fromkeys(each.strip() for each in inputs.asked)
-    yield _list(ASKED, [shortened(each, ASKED_CHARACTERS_MAX) for each in asked])
-    yield _list(DECIDED, _said((each, text) for each in reports for text in each.report.decisions))
-    yield _list(FOUND, _said((each, text) for each in reports for text in each.report.findings))
-    yield _list(CHANGED, () if inputs.changes is None else inputs.changes or (NO_CHANGES,))
+    asked = dict.fromkeys(one_line(each.strip()) for each in inputs.asked)
+    wanted = [f"{one_line(shortened(each, ASKED_CHARACTERS_MAX))} (asked)" for each in asked]
+    decided = _stated((each, text) for each in reports for text in each.report.decisions)
+    found = _stated((each, text) for each in reports for text in each.report.findings)
+    changes = (UNKNOWN_CHANGES,) if inputs.changes is None else inputs.changes or (NO_CHANGES,)
+    yield _prose(GOAL, shortened(inputs.goal.strip(), CAPS[GOAL]))
+    yield _list(DECIDED, [*wanted, *decided])
+    yield _list(FOUND, found)
+    yield _list(CHANGED, changes)
     yield _list(CUT_OFF, inputs.cut_off)
     yield _list(DONE, inputs.effects)
     yield _list(ANSWERED, [f"{one_line(q)} → {one_line(a)}" for q, a in inputs.answers])
@@ -154,16 +163,15 @@ def _made(inputs: BriefingInputs) -> Iterable[Section]:
     yield _list(PLAN, [f"{one_line(text)} ({status})" for text, status in inputs.plan])
     yield _list(FILES, (*read, *edited))
     yield _prose(SUMMARY, summary)
-    yield _prose(REPLY, reply)
-    yield _prose(FOCUS, FOCUS_NOW)
+    yield _prose(REPLY, _cut(reply, CAPS[REPLY]))
+    yield _prose(FOCUS, shortened(goal_of(inputs.task), CAPS[FOCUS]))
 
 
-def _said(said: Iterable[tuple[Reported, str]]) -> list[str]:
+def _stated(stated: Iterable[tuple[Reported, str]]) -> list[str]:
     """Return sentences of reports, each once, with who said it and in which message."""
     first: dict[str, Reported] = {}
-    for each, text in said:
-        # Half of the list's room at most: one long text must not push out all others.
-        first.setdefault(_cut(text.strip(), LIST_CHARACTERS_MAX // 2), each)
+    for each, text in stated:
+        first.setdefault(shortened(text.strip(), STATED_CHARACTERS_MAX), each)
     return [f"{text} ({_source(each)})" for text, each in first.items()]
 
 
@@ -177,29 +185,33 @@ def _prose(heading: str, text: str) -> Section:
 
 def _list(heading: str, texts: Sequence[str]) -> Section:
     section = Section(heading=heading, items=tuple(map(item, texts)), is_list=True)
-    return _shortened(section, LIST_CHARACTERS_MAX)
+    return _shortened(section, CAPS[heading])
 
 
 # --- the budget --------------------------------------------------------------------------------
 
 
-def _within(sections: Sequence[Section], characters_max: int) -> list[Section]:
-    """Shorten sections in CUT_ORDER until all of them fit, or nothing is left to cut."""
+def _within(sections: Sequence[Section]) -> list[Section]:
+    """Shorten sections in the order of CAPS until all of them fit, or nothing is left to cut."""
     kept = {section.heading: section for section in sections}
-    over = sum(map(_length, sections)) - characters_max
-    for heading in CUT_ORDER:
+    # A person's words are never cut: they were written to be read.
+    whole = {each.heading for each in sections if each.is_edited or each.heading == SUMMARY}
+    of_whole = sum(_length(kept[heading]) for heading in whole)
+    room = max(BRIEFING_CHARACTERS_MAX - of_whole, BESIDE_WHOLE_CHARACTERS_MIN)
+    over = sum(map(_length, sections)) - of_whole + len(TITLE) + len(JUDGE) - room
+    for heading in CAPS:
         section = kept.get(heading)
-        # A person's words are never cut: they were written to be read.
-        if over <= 0 or section is None or section.is_edited:
+        if over <= 0 or section is None or heading in whole or heading == FOCUS:
             continue
-        shorter = _shortened(section, max(_length(section) - over, 0))
+        least = ALWAYS_CHARACTERS_MIN if heading in ALWAYS else 0
+        shorter = _shortened(section, max(_length(section) - over, least))
         over -= _length(section) - _length(shorter)
         kept[heading] = shorter
     return list(kept.values())
 
 
 def _length(section: Section) -> int:
-    return sum(len(each) + 1 for each in section.items)
+    return len(section.text) + 2
 
 
 def _shortened(section: Section, characters_max: int) -> Section:
@@ -226,6 +238,7 @@ def _cut(text: str, characters_max: int) -> str:
 
 
 GOAL_CHARACTERS_MAX = 4_000
+"""What is read of a prompt. A briefing tells less of it."""
 GOAL_FROM_PASTED_CHARACTERS_MAX = 1_000
 """What is kept of a conversation with nothing around it."""
 
@@ -339,8 +352,9 @@ def _asked(lines: Sequence[str], spoken: Sequence[_Utterance], end: int) -> str:
 
 TITLE = "# Briefing"
 CLOSING = "Do not repeat work already completed. Build on this briefing."
-NOTE = "A person's note"
-MARK = "*Edited by a person.*"
+JUDGE = "This is background, not a verdict. Check the work itself, and judge by what you find."
+NOTE = "Note"
+MARK = "*Given, not generated.*"
 EDIT_CHARACTERS_MAX = 64 * 1024
 
 _HEADING = "## "
@@ -441,6 +455,28 @@ def read_edit(
     return ReadEdit(edit=BriefingEdit(sections=sections, note=note), faults=tuple(faults))
 
 
+def given_edit(text: str, *, made: Sequence[Section], before: BriefingEdit) -> BriefingEdit:
+    """Return the edit that a caller's briefing makes; `made` is the one that it stands in place of.
+
+    A heading counts in any case, with or without `##` and a colon. A section that the text does not
+    have stays as it is made.
+    """
+    names = {each.casefold(): each for each in (*CAPS, SUMMARY, NOTE)}
+    read = re.compile(rf"^(?:#+\s*)?({'|'.join(map(re.escape, names))})\s*:?\s*$", re.IGNORECASE)
+    lines = (
+        read.sub(lambda m: _HEADING + names[m[1].casefold()], each) for each in text.split("\n")
+    )
+    loose, found, _ = _split("\n".join(lines), set(names.values()))
+    seen = {section.heading: section.items for section in made}
+    given = {
+        heading: EditedSection(text=body, seen=seen.get(heading, (NONE,)))
+        for heading, body in found.items()
+        if heading != NOTE
+    }
+    note = "\n\n".join(filter(None, (found.get(NOTE, ""), loose)))
+    return BriefingEdit(sections={**before.sections, **given}, note=note)
+
+
 def _split(edited: str, headings: set[str]) -> tuple[str, dict[str, str], list[str]]:
     """Return what stands under no heading of ours, the bodies of those that are, and faults."""
     loose: list[str] = []
@@ -463,7 +499,9 @@ def _split(edited: str, headings: set[str]) -> tuple[str, dict[str, str], list[s
 
 def _blocks(edited: str) -> Iterator[tuple[str | None, list[str]]]:
     # Our own lines are no text of the person's, wherever the editing left them.
-    lines = [line for line in edited.splitlines() if line.strip() not in {TITLE, MARK, CLOSING}]
+    lines = [
+        line for line in edited.splitlines() if line.strip() not in {TITLE, MARK, CLOSING, JUDGE}
+    ]
     yield None, list(takewhile(lambda line: not line.startswith(_HEADING), lines))
     starts = [index for index, line in enumerate(lines) if line.startswith(_HEADING)]
     for start, end in pairwise([*starts, len(lines)]):

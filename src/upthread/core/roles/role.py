@@ -61,6 +61,11 @@ class Role(Struct, frozen=True, kw_only=True):
     source: str = ""
 
     @property
+    def is_independent(self) -> bool:
+        """Whether the role judges anew each time, and is not told what it said before."""
+        return self.continuity == "fresh"
+
+    @property
     def configuration(self) -> str:
         """The digest of what the role is told to be; a session that heard another one is told.
 

@@ -400,7 +400,9 @@ EFFECTS_HEADING = "These actions of the interrupted turn are known:"
 
 EFFECTS_DONE_HEADING = "These actions were done, or may have been; do not repeat them:"
 
-NEW_SESSION_DECISIONS = frozenset({FIRST, START_FRESH, RESUME_WITH_REPLAY})
+STARTS = frozenset({FIRST, START_FRESH})
+"""The new session is told no prior context; a briefing is what it has."""
+NEW_SESSION_DECISIONS = STARTS | {RESUME_WITH_REPLAY}
 
 
 class Task(Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from upthread.core.context.briefing import (
     Reported,
     Section,
     build_briefing,
+    given_edit,
     goal_of,
     read_edit,
     sections_of,
@@ -68,13 +69,14 @@ def briefing_inputs(
     *,
     changes: tuple[str, ...] | None,
     before_seq: int | None = None,
+    task: str = "",
     is_independent: bool,
 ) -> BriefingInputs:
     """Return what a briefing of this conversation is made of.
 
     `changes` are sentences on what has changed, None where nobody looked; `before_seq` leaves out
-    the message at hand and all after it, None nothing. An independent role is not told what it said
-    itself.
+    the message at hand and all after it, None nothing; `task` is what that message asks. An
+    independent role is not told what it said, decided or found itself.
     """
     conversation_id = conversation.conversation_id
     found = store.messages(conversation_id, newest=MESSAGES_MAX)
@@ -87,15 +89,14 @@ def briefing_inputs(
     cut_off = (cut_off_turn(store, messages, turn_id) for turn_id in turn_ids)
     stopped = list(filter(None, cut_off))[-CUT_OFF_MAX:]
     newest = store.turns(conversation_id, newest=TURNS_MAX)
-    reports = _reports(store, newest, role, messages)
-    is_told = bool(reports) and not is_independent
+    reports = [] if is_independent else _reports(store, newest, role, messages)
     return BriefingInputs(
         goal=run.specification
         if run
         else goal_of(next((m.text for m in store.messages(conversation_id, first=1)), "")),
         asked=() if is_independent else _asked(store, conversation_id, newest, before_seq),
         reports=reports,
-        summary=reports[-1].report.summary if is_told else "",
+        summary=reports[-1].report.summary if reports else "",
         changes=changes,
         # Nobody has answered them, then or later.
         cut_off=[
@@ -110,7 +111,9 @@ def briefing_inputs(
         files_read=_paths(files, {"read", "shown"}),
         files_edited=_paths(files, {"wrote", "ran"}),
         last_reply="" if is_independent else _last_reply(messages),
+        task=task,
         edit=briefing_edit(store, conversation_id)[1],
+        is_independent=is_independent,
     )
 
 
@@ -163,16 +166,36 @@ def keep_edited(
     made = sections_of(structs.replace(inputs, edit=None))
     read = read_edit(text, shown=shown.sections, made=made, before=before)
     if read.edit != before:
-        write = RecordBriefingEdit(
-            conversation_id=conversation.conversation_id,
-            # By number, so that of two who edited the same
-            # text the second is told, and nobody overwrites.
-            seq=shown.edits + 1,
-            edit=msgspec.to_builtins(read.edit),
-            recorded_at_ms=at_ms,
-        )
-        store.commit((write,))
+        # By number, so that of two who edited the same
+        # text the second is told, and nobody overwrites.
+        store.commit((_write(conversation, shown.edits + 1, read.edit, at_ms),))
     return briefing_of(store, conversation, shown.changes, is_independent=told), read.faults
+
+
+def keep_given(
+    store: Store, conversation: Conversation, text: str, *, at_ms: int, is_independent: bool
+) -> tuple[RecordBriefingEdit, ...]:
+    """Return the write that keeps a briefing that came with a prompt, none for an empty text.
+
+    `conversation` may be new.
+    """
+    if not text:
+        return ()
+    inputs = briefing_inputs(store, conversation, changes=None, is_independent=is_independent)
+    seq, before = briefing_edit(store, conversation.conversation_id)
+    made = sections_of(structs.replace(inputs, edit=None))
+    return (_write(conversation, seq + 1, given_edit(text, made=made, before=before), at_ms),)
+
+
+def _write(
+    conversation: Conversation, seq: int, edit: BriefingEdit, at_ms: int
+) -> RecordBriefingEdit:
+    return RecordBriefingEdit(
+        conversation_id=conversation.conversation_id,
+        seq=seq,
+        edit=msgspec.to_builtins(edit),
+        recorded_at_ms=at_ms,
+    )
 
 
 def _runs(store: Store, key: ConversationKey) -> tuple[RunView, ...]:

@@ -33,6 +33,7 @@ from upthread.core.decision.freshness import (
     Surroundings,
     change_lines,
     freshness,
+    render_changes,
 )
 from upthread.core.decision.handshake import decide
 from upthread.core.decision.model import AgentLimit, HandshakeInputs, price_in
@@ -88,7 +89,7 @@ from upthread.core.types import (
     ready,
 )
 from upthread.errors import StoreError
-from upthread.runtime.record.briefing import briefing_inputs
+from upthread.runtime.record.briefing import briefing_inputs, keep_given
 from upthread.runtime.record.turn_views import (
     last_attached,
     totals_of,
@@ -320,15 +321,7 @@ def decided(live: LiveTurn, found: Lacked) -> Decision:
         is_fresh_asked=wants_fresh(request.task.text) or request.options.is_fresh,
         **found.as_inputs,
     )
-    subject = Subject(
-        conversation=live.conversation,
-        link=live.link,
-        role=request.role,
-        working_directory=live.working_directory,
-        agent=live.agent,
-        settings=request.settings,
-        now_ms=live.now_ms(),
-    )
+    subject = _subject(live)
     live.inputs = gathered(live.store, inputs, subject, is_counted=False)
     decision = decide(live.inputs)
     # What a new session costs is told, and limited, by what its briefing really takes.
@@ -342,6 +335,23 @@ def decided(live: LiveTurn, found: Lacked) -> Decision:
         live.learn(spending=live.account.allowed)
         decision = decide(live.inputs)
     return decision
+
+
+def _subject(live: LiveTurn) -> Subject:
+    return Subject(
+        conversation=live.conversation,
+        link=live.link,
+        role=live.request.role,
+        working_directory=live.working_directory,
+        agent=live.agent,
+        settings=live.request.settings,
+        now_ms=live.now_ms(),
+    )
+
+
+def changed_since(live: LiveTurn) -> str:
+    """Return the block that lists what has changed around an interrupted turn. Blocking."""
+    return render_changes(gathered(live.store, live.inputs, _subject(live)).freshness)
 
 
 def _intend(live: LiveTurn, decision: Decision) -> None:
@@ -377,7 +387,11 @@ def intent(live: LiveTurn, decision: Decision, turn_id: TurnId) -> tuple[TurnInt
         run_id=request.run_id,
     )
     said = live.recorded(prompt)
-    live.add(*live.claim.opens, opened, said, *request.at_intent(turn_id))
+    role, text = request.role, request.options.briefing
+    given = keep_given(
+        live.store, live.conversation, text, at_ms=live.now_ms(), is_independent=role.is_independent
+    )
+    live.add(*live.claim.opens, opened, said, *given, *request.at_intent(turn_id))
     return intended, prompt
 
 
@@ -684,7 +698,7 @@ def _words_of_briefing(store: Store, subject: Subject, found: Freshness) -> Toke
         store,
         subject.conversation,
         changes=change_lines(found),
-        is_independent=subject.role.continuity == "fresh",
+        is_independent=subject.role.is_independent,
     )
     briefing = build_briefing(inputs)
     return estimated(len(briefing) + len(role_block(subject.role)))

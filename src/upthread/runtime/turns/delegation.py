@@ -97,11 +97,13 @@ class TellOptions(_Options, frozen=True, kw_only=True):
     `is_waiting` a limit of the agent is waited out, as long as it takes, where the agent said until
     when; `when_busy` says what becomes of a turn that has to wait for another one. A turn with a
     `key` is found by it, and is left open when it is cancelled: the next attempt continues it.
+    `briefing` is kept with the conversation: a new session starts from it, now or later.
     """
 
     when_busy: WhenBusy = "refuse"
     is_fresh: bool = False
     key: str = ""
+    briefing: str = ""
 
 
 class RunOptions(_Options, frozen=True, kw_only=True):

@@ -39,7 +39,7 @@ from upthread.core.events import (
 from upthread.core.quotas import RESET_S_MAX, require_session, require_tokens
 from upthread.core.roles.limits import unheld_in_words
 from upthread.core.turns.agent_history import NOTHING_LACKED, Lacked
-from upthread.core.turns.turn import NEW_SESSION_DECISIONS, RESTORED
+from upthread.core.turns.turn import NEW_SESSION_DECISIONS, RESTORED, STARTS
 from upthread.core.types import ContextPart, Message, Outcome, UpstreamSessionId
 from upthread.errors import StoreError, UpstreamError
 from upthread.runtime.record.turn_views import last_attached
@@ -325,6 +325,9 @@ def notify_started(live: LiveTurn, *, recognition: str = "") -> None:
     session = live.require_link().upstream_session_id
     started = live.started(live.intended, session, recognition=recognition)
     live.request.listener.started(started)
+    if live.request.options.briefing and live.telling not in STARTS:
+        text = "this session continues: the briefing is kept for the next new session"
+        live.notice("briefing_kept", text, session=str(session))
 
 
 def tell_kept(live: LiveTurn) -> None:

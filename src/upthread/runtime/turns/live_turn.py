@@ -29,7 +29,6 @@ from upthread.core.decision.model import freshness_in, price_in
 from upthread.core.decision.rollover import is_refused_for_good
 from upthread.core.decision.rules import DECIDED_FOR, OLDER_SESSION, SESSION_EMPTY
 from upthread.core.decision.words import (
-    FIRST,
     RESUME,
     RESUME_WITH_REPLAY,
     START_FRESH,
@@ -48,7 +47,7 @@ from upthread.core.turns.spent_tokens import (
     NOTHING_COUNTED,
     NOTHING_SPENT,
 )
-from upthread.core.turns.turn import NEW_SESSION_DECISIONS
+from upthread.core.turns.turn import NEW_SESSION_DECISIONS, STARTS
 from upthread.core.types import (
     ContextPart,
     Decision,
@@ -364,7 +363,7 @@ class LiveTurn:
     @property
     def must_inject(self) -> bool:
         """Whether the session is told what was said before; a briefing takes its place."""
-        if self.telling in {FIRST, START_FRESH}:
+        if self.telling in STARTS:
             return False
         last = self.claim.last.ended if self.claim.last else None
         return must_inject(

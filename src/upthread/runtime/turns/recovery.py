@@ -34,7 +34,7 @@ from upthread.core.context.prior_context import (
 from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.model import has_looked
 from upthread.core.decision.rollover import LOST
-from upthread.core.decision.words import RESUME_WITH_UPDATE, START_FRESH
+from upthread.core.decision.words import RESUME_WITH_UPDATE
 from upthread.core.events import (
     AgentEvent,
     PromptRecognised,
@@ -78,6 +78,7 @@ from upthread.core.turns.turn import (
     EFFECTS_DONE_HEADING,
     HELD_BACK,
     NEW_SESSION_DECISIONS,
+    STARTS,
     Recognition,
     TurnView,
     context_for,
@@ -85,6 +86,7 @@ from upthread.core.turns.turn import (
     effects_block,
     is_continuation,
     render_update,
+    without_fresh,
 )
 from upthread.core.types import (
     ContextPart,
@@ -98,7 +100,7 @@ from upthread.core.types import (
     readable_chain,
 )
 from upthread.errors import StoreError
-from upthread.runtime.record.briefing import briefing_inputs
+from upthread.runtime.record.briefing import briefing_edit, briefing_inputs
 from upthread.runtime.record.turn_views import (
     WorkstreamEffects,
     last_attached,
@@ -145,14 +147,15 @@ def adopt(live: LiveTurn, found: Recognised) -> None:
     live.commit_here(_known(live, found), ended)
 
 
-def continuation_of(live: LiveTurn, message: Message, found: Recognised) -> str:
+def continuation_of(live: LiveTurn, message: Message, found: Recognised, changes: str) -> str:
     """Commit a continuation, with the actions known of the turn, and return its text.
 
-    A session that lacks the prompt gets it once more, with the actions of the turn if it has
-    any: an agent may store a turn at its end only, and die before.
+    `changes` is the block that lists what has changed since, empty for nothing. A session that
+    lacks the prompt gets it once more, with the actions of the turn if it has any: an agent may
+    store a turn at its end only, and die before.
     """
     is_absent = found.recognition is Recognition.ABSENT
-    if is_absent and not effects_of_turn(live):
+    if is_absent and not changes and not effects_of_turn(live):
         # Counted before it leaves: a prompt that ends this process is not sent for ever.
         live.commit_here(_known(live, found), _sent(live))
         return message.sent_text
@@ -168,7 +171,9 @@ def continuation_of(live: LiveTurn, message: Message, found: Recognised) -> str:
         asked = asked.partition("\n\n")[2]  # that list was of then
     text = continuation(asked, effects, was_unattended=found.was_unattended)
     if is_absent and not is_continuation(message.sent_text):
-        text = f"{without_mentions(effects_block(effects))}\n\n{asked}"
+        text = "\n\n".join(filter(None, (without_mentions(effects_block(effects)), asked)))
+    if changes:
+        text = f"{text}\n\n{without_mentions(changes)}"
     prompt = live.next_prompt(ContextPart(text=text))
     again = sent_event(
         prompt.seq,
@@ -541,7 +546,6 @@ def past_of(live: LiveTurn, prior: PriorContext) -> str:
     its session hears what has changed around it, where that was decided.
     """
     past = damage = effects = ""
-    is_fresh = live.telling == START_FRESH
     is_new = live.telling in NEW_SESSION_DECISIONS
     is_prior_injected = live.must_inject
     if is_prior_injected or is_new or live.view.sends:
@@ -557,7 +561,7 @@ def past_of(live: LiveTurn, prior: PriorContext) -> str:
                 work=work_of(earlier),
             )
             damage = damage_told(history_of(earlier))
-        elif is_fresh:
+        elif live.telling in STARTS:
             past = _briefing_of_past(live)
         # Sent once already in this turn, it may have been acted on before its session was lost.
         is_told = bool(past) or bool(live.view.sends)
@@ -577,7 +581,7 @@ def context_of(live: LiveTurn, past: str) -> str:
 
 
 def _briefing_of_past(live: LiveTurn) -> str:
-    if live.turn_number <= 1:
+    if live.turn_number <= 1 and not briefing_edit(live.store, live.conversation_id)[0]:
         return ""
     # That nothing has changed is said only where somebody looked (ADR 81).
     looked = has_looked(live.intended.inputs)
@@ -586,7 +590,8 @@ def _briefing_of_past(live: LiveTurn) -> str:
         live.conversation,
         changes=change_lines(live.freshness) if looked else None,
         before_seq=live.intended.prompt_seq,
-        is_independent=live.request.role.continuity == "fresh",
+        task=without_fresh(live.request.task.text),
+        is_independent=live.request.role.is_independent,
     )
     return build_briefing(inputs)
 

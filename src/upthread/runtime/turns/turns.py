@@ -499,7 +499,7 @@ async def _continue_by_history(live: LiveTurn, connection: AgentConnection) -> A
 
 
 def _continued(live: LiveTurn, message: Message, found: Recognised) -> str:
-    text = continuation_of(live, message, found)
+    text = continuation_of(live, message, found, beginning.changed_since(live))
     prepare(live)
     return text
 

@@ -182,16 +182,19 @@ def read_prompt(text: str) -> str:
     return _decoded(_read_stdin(), "standard input")
 
 
-def read_specification(path: str) -> str:
-    """Return a specification file's text; `-` is standard input. Raises UsageError."""
+def read_file(path: str, kind: str, option: str) -> str:
+    """Return a file's text; `-` is standard input. Raises UsageError.
+
+    Messages name the kind, for example "the specification", and the option that takes the file.
+    """
     if path == STDIN:
-        return _decoded(_read_stdin(), "the specification on standard input")
-    what = f"the specification {path!r}"
+        return _decoded(_read_stdin(), f"{kind} on standard input")
+    what = f"{kind} {path!r}"
     try:
         return _decoded(_read(path), what)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        cure = error.cure if isinstance(error, files.FileRefusedError) else "--spec FILE"
+        cure = error.cure if isinstance(error, files.FileRefusedError) else f"{option} FILE"
         raise UsageError(f"{what} cannot be read: {reason}", hint=cure) from error
 
 

@@ -21,7 +21,7 @@ from upthread.store.address import is_postgres
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import RUN, Needs
-from upthread.surfaces.cli.terminal.input import read_prompt, read_specification
+from upthread.surfaces.cli.terminal.input import read_file, read_prompt
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.phrases import (
     counted,
@@ -152,7 +152,7 @@ def _specification(text: str | None, path: str | None) -> str | None:
     if text is not None and path is not None:
         raise UsageError("a specification twice: as text and as --spec", hint="give one of them")
     if path is not None:
-        return read_specification(path)
+        return read_file(path, "the specification", "--spec")
     return None if text is None else read_prompt(text)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import click
 
-from upthread.boundary import files, programs
+from upthread.boundary import programs
 from upthread.client.project import Project
 from upthread.core.decision.handshake import in_words, reasons_in_words
 from upthread.core.decision.words import became_in_words, lacking_in_words
@@ -25,6 +24,7 @@ from upthread.runtime.record.turn_views import RecordedEffect, Unseen
 from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.input import read_file
 from upthread.surfaces.cli.terminal.output import Output, Styled, members
 from upthread.surfaces.cli.terminal.phrases import command as quoted
 from upthread.surfaces.cli.terminal.phrases import conversation_name, counted, one_line
@@ -273,14 +273,12 @@ def _role_lines(view: RoleView) -> list[Styled]:
 # --- briefing -----------------------------------------------------------------------------------
 # The briefing of a fresh session, which a person may edit.
 
-EDITED_BYTES_MAX = 1024 * 1024
-
 
 def _show_briefing(call: Call, address: str, *, is_edit: bool, source: str | None) -> None:
     """Show a briefing, after a person edited it or gave its text in a file, `-` for stdin."""
     if is_edit and source is not None:
         raise UsageError("a briefing is edited or read from a file", hint="leave one of them out")
-    given = None if source is None else _given(source)
+    given = None if source is None else read_file(source, "the briefing", "--from")
 
     async def use(project: Project) -> tuple[Briefing, tuple[str, ...]]:
         shown = await project.brief(address)
@@ -312,19 +310,6 @@ def _show_briefing(call: Call, address: str, *, is_edit: bool, source: str | Non
     output.note(f"{name}: nothing is known yet, so a fresh session would be told nothing")
 
 
-def _given(source: str) -> str:
-    """Return a file's text, or what standard input gives. Raises UsageError for too much."""
-    if source != "-":
-        return _read(Path(source))
-    raw = sys.stdin.buffer.read(EDITED_BYTES_MAX + 1)
-    if len(raw) > EDITED_BYTES_MAX:
-        raise UsageError(
-            f"the text has more than {EDITED_BYTES_MAX} bytes: nothing was changed",
-            hint="give a shorter one",
-        )
-    return raw.decode("utf-8", "replace")
-
-
 def _edited(text: str) -> str:
     """Return the text after a person's editor has had it. Raises UsageError when that fails."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
@@ -334,7 +319,7 @@ def _edited(text: str) -> str:
         path = Path(folder, "briefing.md")
         path.write_text(text + "\n", encoding="utf-8", errors="replace")
         _run(editor, path)
-        return _read(path)
+        return read_file(str(path), "the briefing", "--from")
 
 
 def _run(editor: str, path: Path) -> None:
@@ -364,13 +349,3 @@ def _run(editor: str, path: Path) -> None:
             f"the editor ended with exit code {done.returncode}: nothing was changed",
             hint="edit it again",
         )
-
-
-def _read(path: Path) -> str:
-    try:
-        raw = files.read_all(files.through_links(str(path)), "the text", bytes_max=EDITED_BYTES_MAX)
-    except OSError as error:
-        raise UsageError(
-            f"the text in {path} cannot be read: {error.strerror}", hint="nothing was changed"
-        ) from error
-    return raw.decode("utf-8", "replace")

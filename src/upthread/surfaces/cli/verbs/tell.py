@@ -14,7 +14,7 @@ from upthread.runtime.turns.delegation import TellOptions, TurnResult
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import TURN, Needs
-from upthread.surfaces.cli.terminal.input import read_prompt
+from upthread.surfaces.cli.terminal.input import read_file, read_prompt
 from upthread.surfaces.cli.terminal.phrases import command, spent_line
 from upthread.surfaces.cli.terminal.screen import Screen
 from upthread.surfaces.cli.terminal.state_lines import write_doubts
@@ -39,6 +39,9 @@ class Told(NamedTuple):
 @options.flag("--continue", "continues", "Continue an interrupted or parked turn.")
 @options.tokens_max
 @options.flag("--fresh", "is_fresh", "Start a fresh session.")
+@click.option(
+    "--briefing", "source", metavar="FILE", help="What a new session starts from; - for stdin."
+)
 def main(
     call: Call,
     *,
@@ -50,6 +53,7 @@ def main(
     continues: bool,
     tokens_max: int | None,
     is_fresh: bool,
+    source: str | None,
 ) -> int:
     """Run one turn with one role: it continues its session, or says why it cannot."""
     call.is_stream = True
@@ -61,12 +65,17 @@ def main(
         raise UsageError(
             "there is nothing to tell", hint=f'{command("upthread", "tell", address)} "…"'
         )
+    if source is not None and (continues or source == text == "-"):
+        raise UsageError(
+            "a briefing goes with a prompt of its own", hint="tell ADDRESS TEXT --briefing FILE"
+        )
     if is_sibling and is_waiting:
         raise UsageError("--sibling and --wait exclude each other", hint="choose one")
     output = call.output
     screen = Screen(output)
     # Before the project is opened, because standard input may be slow or missing.
     prompt = None if text is None else read_prompt(text)
+    briefing = "" if source is None else read_file(source, "the briefing", "--briefing")
     listener = screen.listener()
 
     async def use(project: Project, agent: str | None) -> Told:
@@ -77,6 +86,7 @@ def main(
             is_fresh=is_fresh,
             tokens_max=tokens_max,
             listener=listener,
+            briefing=briefing,
         )
         if prompt is None:
             result = await project.go_on(address, chosen)
