@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from upthread.core import commands, record_policy
 from upthread.core.agents import Actor
 from upthread.core.codec import encode_json
-from upthread.core.decision.freshness import ExaminedFile
+from upthread.core.decision.freshness import UNNAMED, ExaminedFile
 from upthread.core.events import (
     AnswerSuggested,
     AttachFailed,
@@ -494,7 +494,7 @@ def test_what_belongs_to_no_message_is_kept_likewise():
     edited = commands.RecordBriefingEdit(
         conversation_id=OWN, seq=1, edit={"note": SECRET}, recorded_at_ms=1
     )
-    assert kept(read, "index", REDACTOR) == structs.replace(read, files=())
+    assert kept(read, "index", REDACTOR) == structs.replace(read, files=(UNNAMED,))
     assert kept(edited, "index", REDACTOR) == structs.replace(edited, edit={})
     for write in (quarantined, refused, once, read, edited):
         assert SECRET not in repr(kept(write, "redacted", REDACTOR))

@@ -7,15 +7,23 @@ from functools import partial
 
 import apsw
 import pytest
-from agents import Agent, Runner, function_tool
+from agents import (
+    Agent,
+    OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
+    Runner,
+    function_tool,
+)
 from agents.memory import SQLiteSession
 from agents.testing import ScriptedModel, assistant_message, function_call
 from hypothesis import given
 from hypothesis import strategies as st
+from openai import AsyncOpenAI
 from tests.support.sqlite_faults import statements_of
 
 from upthread.errors import UsageError
 from upthread.integrations.openai_agents import UpthreadSession
+from upthread.testing.rehearsal_model import RehearsalModel
 
 ITEMS = st.lists(
     st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant"]), "content": st.text()}),
@@ -158,6 +166,37 @@ def test_a_run_with_a_tool_goes_on_in_another_process(place):
         kinds = [each.get("type", each.get("role")) for each in asyncio.run(session.get_items())]
     assert kinds == "user function_call function_call_output message user message".split()
     assert done == ["deployed"]
+
+
+@pytest.mark.parametrize("kind", [OpenAIResponsesModel, OpenAIChatCompletionsModel])
+def test_a_result_without_its_call_is_told_to_the_model_and_named_by_doctor(sqlite_place, kind):
+    question = {"role": "user", "content": "first"}
+    call = {"type": "function_call", "call_id": "call_1", "name": "deploy", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "call_1", "output": "it was deployed"}
+    parts = [{"type": "input_text", "text": "and tested"}]
+    other = {"type": "custom_tool_call_output", "call_id": "call_2", "output": parts}
+    with sqlite_place.open() as opened, RehearsalModel() as model:
+        session = UpthreadSession("s", record=opened)
+        asyncio.run(session.add_items([question, call]))
+        assert asyncio.run(session.pop_item()) == call
+        asyncio.run(session.add_items([result, other]))
+        client = AsyncOpenAI(base_url=model.openai_base_url, api_key="none", max_retries=0)
+        agent = Agent(name="a", model=kind("rehearsal-1", client))
+        told = asyncio.run(Runner.run(agent, "second [[SAY fine]]", session=session))
+        assert (told.final_output, model.violations) == ("fine", [])
+        texts = [str(each["content"]) for each in asyncio.run(session.get_items(4))]
+        assert "it was deployed" in texts[0]
+        assert "and tested" in texts[1]
+        found = sqlite_place.upthread("doctor")
+        assert "s/openai-agents" in found
+        assert "message 4: a result of call call_1, which nothing before it made" in found
+        assert "upthread audit s\n" in found
+        popped = [asyncio.run(session.pop_item()) for _ in range(4)]
+        assert popped[2:] == [other, result]  # nothing is lost
+        asyncio.run(session.add_items([call, result]))
+        assert asyncio.run(session.get_items()) == [question, call, result]
+        assert asyncio.run(session.get_items(1)) == [result]
+        assert "1 history sound, 0 not\n" in sqlite_place.upthread("doctor")
 
 
 def test_under_an_address_it_is_one_conversation_with_tell(sqlite_place):

@@ -64,6 +64,20 @@ def test_hooks_that_no_person_has_trusted_change_nothing(hooked):
     assert "/hooks" in finding["cure"]
 
 
+def test_a_call_for_a_type_of_agent_that_codex_lacks_is_over_and_nobody_is_in_use(hooked):
+    hooked.use("spec-5")
+    spawns = (hooked.spawn(text, "auditor") for text in ("Audit it.", "Again.", "Once more."))
+    hooked.run(f"Go. {' '.join(spawns)}")
+    (listed,) = (
+        each for each in hooked.upthread("ls")["workstreams"] if each["workstream"] == "spec-5"
+    )
+    (auditor,) = listed["roles"]
+    assert (auditor["address"], auditor["turns"], auditor["holder"]) == ("spec-5/auditor", 3, None)
+    (told,) = hooked.upthread("audit", "spec-5")["conversations"]
+    assert [each["outcome"] for each in told["turns"]] == ["unknown"] * 3
+    assert {each["detail"] for each in told["turns"]} == {"unknown agent_type 'auditor'"}
+
+
 def test_removal_restores_the_file_byte_for_byte(hooked):
     assert "hooks/upthread-launcher" in hooked.hooks.read_text()
     hooked.upthread("setup", "codex", "--remove", "--yes")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.live import opencode
 from tests.live.agents import ADDRESS, AGENTS
 from tests.live.asked import last_request
 from tests.live.reading import NOT_READ, NOT_TOLD, WAYS
@@ -31,6 +32,7 @@ def test_a_file_that_was_read_in_any_of_forty_ways_is_stale_once_it_has_changed(
     command = AGENTS[name].command
     steps = [command(line.format(file, file)) for line, file in zip(lines, files, strict=True)]
     assert shell.tell("Look.\n\n" + "\n".join(steps))["outcome"] == "ok"
+    assert shell.one("why", ADDRESS)["now"]["reasons"] == ["files_unknown"]
     write(shell.project, *files)
     why = shell.one("why", ADDRESS)
     stale = set(why["now"]["stale_files"])
@@ -85,6 +87,28 @@ def test_instructions_that_the_agent_read_by_itself_are_files_that_it_read(name,
     assert (told["decision"], told["reasons"]) == ("resume_with_update", ["files_changed"])
     assert f"`{file}`: changed" in last_request(model)
     assert shell.one("why", ADDRESS)["now"]["stale_files"] == []
+
+
+@pytest.mark.parametrize("name", spread(AGENTS, first=1, extended=["claude-code", "codex"]))
+def test_files_whose_lines_a_search_printed_were_read(name, shell, codex_binary):
+    path = shell.environment["PATH"].partition(":")[0]
+    Path(path, "rg").symlink_to(next(codex_binary.resolve().parents[1].rglob("rg")))
+    (shell.project / "sub").mkdir()
+    write(shell.project, "f1.txt", "f2.txt", "sub/f3.txt", text="as it was\n")
+    write(shell.project, "f4.txt", text="other\n")
+    steps = [AGENTS[name].command("cd . && rg -n 'as .* was' | head -5")]
+    if name == "opencode":
+        steps = [
+            opencode.call("grep", pattern="as it was"),
+            opencode.call("grep", pattern="nothing"),
+        ]
+    shell.tell(" ".join(steps))
+    assert shell.one("why", ADDRESS)["now"]["reasons"] == ["unchanged"]
+    write(shell.project, "f2.txt", "sub/f3.txt", "f4.txt")
+    assert shell.one("why", ADDRESS)["now"]["stale_files"] == ["f2.txt", "sub/f3.txt"]
+    shell.tell(AGENTS[name].command("ls | xargs cat"))
+    write(shell.project, "f2.txt", "sub/f3.txt", text="as it was\n")
+    assert shell.tell("Go on.")["reasons"] == ["files_unknown"]
 
 
 @pytest.mark.parametrize("name", ["claude-code"])

@@ -31,7 +31,7 @@ VICTIMS = ("both", "agent", "upthread")
 
 IN_MODEL_CALL = "[[rehearse: think about it]] [[rehearse: hang]]"
 IN_TOOL = "[[rehearse: execute sh -c 'echo done >> effects; sleep 60']]"
-IN_SUB_AGENT = "[[rehearse: child_hang explorer look]]"
+IN_SUB_AGENT = "[[rehearse: child_hang explorer look\n\naround]]"
 
 
 def kill(world: World, text: str, is_time: Callable[[], Any], *, victim: str) -> None:
@@ -84,16 +84,14 @@ async def test_killed_in_a_model_call_the_conversation_goes_on_with_one_continua
     continuation = await converse(world, IN_MODEL_CALL, is_time, victim=victim)
     assert f"> {IN_MODEL_CALL}" in continuation
     assert "These actions" not in continuation
-    assert "What has changed" not in continuation
+    assert "changed" not in continuation
 
 
-async def test_a_file_that_was_taken_away_or_changed_after_the_kill_is_told_with_the_continuation(
-    world: World,
-) -> None:
+async def test_what_has_changed_after_the_kill_is_told_with_the_continuation(world: World) -> None:
     """A clean checkout comes before the next attempt; a deploy brings another specification."""
     spec, made = world.project / "spec.md", world.project / "step.txt"
     spec.write_text("old")
-    world.configure(ALLOW + TRANSLATOR)
+    world.configure(f'{ALLOW}{TRANSLATOR}instructions = "Speak French."')
     text = "[[rehearse: read spec.md]] [[rehearse: write step.txt hello]] [[rehearse: hang]]"
 
     def is_time() -> bool:
@@ -108,11 +106,14 @@ async def test_a_file_that_was_taken_away_or_changed_after_the_kill_is_told_with
     kill(world, text, is_time, victim="both")
     made.unlink()
     spec.write_text("another")
+    world.configure(f'{ALLOW}{TRANSLATOR}instructions = "Speak English."')
     async with world.open() as project:
         await project.go_on(ADDRESS, REHEARSAL)
     original, continuation = world.prompts()
-    assert original == text
+    assert original.endswith(text)
     assert f"> {text}" in continuation
+    assert "From now on these hold:\n\n" in continuation
+    assert "Speak English." in continuation
     assert "# What has changed since your last turn\n" in continuation
     assert "- `step.txt`: deleted" in continuation
     assert "- `spec.md`: changed" in continuation
@@ -131,8 +132,8 @@ async def test_killed_in_a_tool_that_has_acted_the_action_is_told_as_unknown_and
     assert [each.status for each in results] == ["unknown"]
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("victim", VICTIMS)
+@EXTENDED
+@pytest.mark.parametrize("victim", spread(VICTIMS))
 async def test_killed_in_a_sub_agent_its_conversation_is_kept_and_its_call_told_as_unknown(
     world: World, victim: str
 ) -> None:
@@ -147,5 +148,5 @@ async def test_killed_in_a_sub_agent_its_conversation_is_kept_and_its_call_told_
     assert child.parent_conversation_id == parent.conversation_id
     with world.store() as store:
         (said,) = store.messages(child.conversation_id)
-    # The last word of a text that still runs may be half a secret, and waits for its end.
-    assert said.text.startswith("I am explorer. I was asked:")
+    # The last paragraph of a text that still runs may be half a secret, and waits for its end.
+    assert said.text.startswith("I am explorer. I was asked: look")

@@ -11,7 +11,7 @@ import pytest
 from tests.support.world import git, make_repository
 
 from upthread.core.commands import RecordExamined, RecordParts
-from upthread.core.decision.freshness import ExaminedFile, changed_files
+from upthread.core.decision.freshness import UNNAMED, ExaminedFile, changed_files
 from upthread.core.types import (
     ConversationId,
     Part,
@@ -166,8 +166,10 @@ def test_what_a_command_of_the_session_did_is_its_own_doing(session: Session) ->
     subprocess.run(["sh", "-c", script], cwd=session.root, check=True)
     session.end(call)
     kept = session.keep()
-    assert {each.path for each in kept} == {*paths[1:], "moved.py", "gone.py", "dir/gone.py"}
-    assert {each.how for each in kept} == {"ran"}
+    assert UNNAMED in kept, "what the script may have shown"
+    changed = [each for each in kept if each != UNNAMED]
+    assert {each.path for each in changed} == {*paths[1:], "moved.py", "gone.py", "dir/gone.py"}
+    assert {each.how for each in changed} == {"ran"}
     assert session.stale == {"0.py"}
     put(session, "1.py", "by a person, after it")
     assert session.stale == {"0.py", "1.py"}
@@ -242,7 +244,7 @@ def test_a_pattern_means_the_files_it_matches(session):
 def test_what_is_no_file_was_not_shown(session):
     (session.root / "src").mkdir()
     run(session, "cat gone.py; grep -rn main src; rg pattern")
-    assert shown(session) == []
+    assert shown(session) == [UNNAMED.path]
 
 
 def test_a_look_through_a_command_does_not_undo_having_read(session):

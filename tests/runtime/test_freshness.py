@@ -70,6 +70,26 @@ async def test_the_thresholds_are_none_five_and_more_and_the_files_are_named(
     assert ("# Briefing" in last_prompt(world)) == (changed > 5)
 
 
+async def test_files_read_without_a_known_name_are_a_reason_and_never_unchanged(world):
+    world.configure(ALLOW)
+    await read(world, "f1.txt")
+    await tell(world, "[[rehearse: execute ls | xargs cat]]")
+    assert [(await tell(world)).reasons for _ in range(2)] == [("files_unknown",)] * 2
+    async with world.open() as project:
+        found = await project.why("spec-42/planner")
+        assert found.reading is not None
+        assert (found.now.reasons, found.reading.files) == (("files_unknown",), 1)
+        assert "- ``" not in (await project.brief("spec-42/planner")).text
+    change(world, "f1.txt")
+    assert (await tell(world)).reasons == ("files_changed",)
+
+
+async def test_a_record_without_words_does_not_know_which_files_were_read(world):
+    world.configure('record = "index"\n')
+    await read(world, "f1.txt")
+    assert (await tell(world)).reasons == ("files_unknown",)
+
+
 @EXTENDED
 async def test_another_branch_is_told_once_and_one_the_agent_made_itself_is_not(world):
     world.configure(ALLOW)

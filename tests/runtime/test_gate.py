@@ -7,6 +7,7 @@ from msgspec import structs
 
 from upthread.agents.base import PermissionAnswer, PermissionRequest
 from upthread.core.redaction.redactor import Redactor
+from upthread.core.runs.stops import NOT_OFFERED
 from upthread.core.turns.effects import Effect, EffectState, Settlement
 from upthread.core.types import ToolCallPart, UpstreamSessionId
 from upthread.runtime.permissions import ANSWERED_BY_UPTHREAD, Gate
@@ -149,6 +150,22 @@ async def test_what_nobody_could_answer_parks_and_is_no_intent():
     assert kept == []
     gate.expect(known=(), keep=keep)
     assert gate.parked is None, "the next prompt is not parked by what stopped this one"
+
+
+@pytest.mark.parametrize(
+    ("options", "offered"),
+    [
+        ((("a", "allow_always"), ("no", "reject_once")), "allow_always, reject_once"),
+        ((("allow_session", "allow_session"),), "allow_session"),
+        ((), "none"),
+    ],
+)
+async def test_what_the_agent_offers_no_single_yes_for_says_so_whatever_the_rules_allow(
+    options: tuple[tuple[str, str], ...], offered: str
+):
+    gate = Gate(rules={"execute": "allow"})
+    assert (await gate.answer(structs.replace(LIST, options=options))).option_id is None
+    assert gate.parked.detail == f"ls (execute): {NOT_OFFERED}{offered}"
 
 
 async def test_an_action_is_compared_as_it_was_recorded_without_its_secrets():

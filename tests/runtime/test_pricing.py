@@ -32,6 +32,19 @@ async def test_what_a_first_session_held_stays_the_agents_own_part_while_it_grow
     assert found["fixed"]["count"] < found["briefing"]["count"] < 22_000
 
 
+async def test_what_a_session_holds_is_known_after_attempts_that_failed_and_told_nothing(world):
+    said = "[[rehearse: usage 90000 100000]] [[rehearse: fail overloaded]]"
+    async with world.open() as project:
+        await project.tell("a/planner", "[[rehearse: usage 60000 100000]]", OPTIONS)
+        failed = await project.tell("a/planner", "[[rehearse: fail no such model]]", OPTIONS)
+        held = await price(project, "a/planner")
+        retried = await project.tell("a/planner", said, OPTIONS)
+        now = (await project.why("a/planner")).now
+    assert (failed.outcome, retried.outcome) == ("unknown", "ok")
+    assert held["resume"] == {"count": 60_000, "is_estimate": False}
+    assert now.reasons == ("nearly_full",)
+
+
 @EXTENDED
 async def test_a_new_workstream_knows_it_from_another_and_is_refused_what_it_cannot_afford(world):
     limited = upthread.TellOptions(agent="rehearsal", tokens_max=19_000)

@@ -23,7 +23,7 @@ from msgspec import structs
 from upthread.core import commands, events, types
 from upthread.core.agents import Actor
 from upthread.core.codec import encode_json
-from upthread.core.decision.freshness import ExaminedFile
+from upthread.core.decision.freshness import UNNAMED, ExaminedFile
 from upthread.core.roles.reports import Status, VerdictResult
 
 if TYPE_CHECKING:  # a store loads this module, and no redaction
@@ -324,7 +324,7 @@ _NAMES_OF_TEXTS: Texts = {
 _IN_INDEX: Mapping[type[Any], dict[str, Any]] = {
     commands.RecordQuarantine: {"raw": None},
     # A path is a tool's argument.
-    commands.RecordExamined: {"files": ()},
+    commands.RecordExamined: {"files": (UNNAMED,)},
     commands.RecordBriefingEdit: {"edit": NO_EDIT},
 }
 """What `index` has in place of what it does not keep."""

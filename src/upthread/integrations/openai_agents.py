@@ -3,7 +3,8 @@
 `Runner.run(agent, "…", session=UpthreadSession("chat-7"))`.
 
 Items come back as they were added, ids and all, which is what the runner compares when it takes
-back what a failed call had added. Under an `address` it is one conversation with `upthread tell`:
+back what a failed call had added. Only a result without its call comes back as a line of text,
+because a model would refuse it. Under an `address` it is one conversation with `upthread tell`:
 what was told there is in the history here, and what is said here is in its briefings.
 Written for openai-agents 0.24.
 """
@@ -22,12 +23,11 @@ from agents.memory.session_settings import (
 )
 
 from upthread.client.framework_record import FrameworkRecord
+from upthread.core.history.model import OPENAI_AGENTS, ItemCalls
 from upthread.core.types import Speaker
 from upthread.integrations.json_delta import copied
 from upthread.integrations.on_record import SPEAKERS, Folds, Followed, OnRecord, settled
 from upthread.runtime.record.entry_log import Entry, NewEntry
-
-FRAMEWORK = "openai-agents"
 
 
 class ItemLog:
@@ -39,6 +39,7 @@ class ItemLog:
     def __init__(self) -> None:
         self.items: list[TResponseInputItem] = []
         self.own: list[int | None] = []
+        self.calls = ItemCalls()
 
     def apply(self, entry: Entry) -> None:
         """Take in an item, or that the newest one was taken back."""
@@ -47,6 +48,7 @@ class ItemLog:
             self._add(cast("TResponseInputItem", {"role": role, "content": entry.told}), None)
             return
         value = entry.value
+        self.calls.take(entry.seq, value)
         if "popped" in value:
             at = self.own.index(value["popped"])
             del self.items[at], self.own[at]
@@ -83,7 +85,7 @@ class UpthreadSession(OnRecord):
         self.session_id = session_id
         self.session_settings = coerce_session_settings(session_settings or {})
         self._open(directory, database, record)
-        self._log = self._record.log(FRAMEWORK, session_id, address=address)
+        self._log = self._record.log(OPENAI_AGENTS, session_id, address=address)
         self._folds = Folds(self._record, ItemLog)
 
     async def get_items(
@@ -97,7 +99,11 @@ class UpthreadSession(OnRecord):
         return await self._look(lambda: self._items(wanted))
 
     def _items(self, limit: int | None) -> list[TResponseInputItem]:
-        items = self._folds.of(self._log).fold.items
+        log = self._folds.of(self._log).fold
+        items, orphans = log.items, log.calls.orphans
+        if orphans:
+            owned = zip(log.own, items, strict=True)
+            items = [_as_text(item) if seq in orphans else item for seq, item in owned]
         first = 0 if limit is None or limit < 0 else max(0, len(items) - limit)
         # Of the caller's own, as after a read: what it changes in them changes no history.
         own: list[TResponseInputItem] = copied(items[first:])
@@ -145,6 +151,13 @@ def _entry(item: TResponseInputItem) -> NewEntry:
     value = cast("dict[str, Any]", item)
     speaker = SPEAKERS.get(value.get("role", ""), Speaker.TOOL)
     return NewEntry(value={"item": item}, text=_said(value.get("content")), speaker=speaker)
+
+
+def _as_text(result: TResponseInputItem) -> TResponseInputItem:
+    """Return a result without its call as a message that the model can read."""
+    output = cast("dict[str, Any]", result).get("output")
+    text = f"[The result of a tool call that is not on record: {_said(output) or output}]"
+    return {"role": "assistant", "content": text}
 
 
 def _said(content: object) -> str:

@@ -33,8 +33,10 @@ from upthread.boundary import files
 from upthread.core.events import TurnParked
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.limits import NO_LIMITS, LimitedCall, RoleLimits, limited
+from upthread.core.runs.stops import NOT_OFFERED
 from upthread.core.shell.call_commands import CHANGING, STRICTNESS, Rule
 from upthread.core.shell.expected_call import Foreseen, called_with, foreseen, judged, places_of
+from upthread.core.text import one_line
 from upthread.core.turns.effects import TITLE_CHARACTERS_MAX, Effect, Settlement, must_hold_back
 from upthread.core.turns.turn import HELD_BACK
 
@@ -142,7 +144,8 @@ class Gate:
 
     async def _asked(self, request: PermissionRequest) -> CallAnswer:
         """Ask a person what the role's file says is to be asked, whatever the agent does."""
-        given = await self._ask(structs.replace(request, options=_OPTIONS))
+        request = structs.replace(request, options=_OPTIONS)
+        given = await self._ask(request)
         if given.answered_by == NOBODY:
             self._park_unallowed(request)
             return CallAnswer(answered_by=NOBODY, why=_NOBODY_SAID)
@@ -180,7 +183,12 @@ class Gate:
         self.parked = TurnParked(reason=HELD_BACK, detail=detail)
 
     def _park_unallowed(self, request: PermissionRequest) -> None:
-        detail = f"{request.title} ({request.tool_kind}): nobody was there to allow it"
+        because = "nobody was there to allow it"
+        if _option_of(request, _ALLOWS) is None:
+            # No rule of the person's could allow it.
+            offered = ", ".join(one_line(kind) for _, kind in request.options)
+            because = f"{NOT_OFFERED}{offered or 'none'}"
+        detail = f"{request.title} ({request.tool_kind}): {because}"
         self.parked = TurnParked(reason=NEEDS_PERMISSION, detail=detail)
 
     def _judged(self, request: PermissionRequest) -> tuple[Effect | None, bool]:

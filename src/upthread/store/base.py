@@ -50,7 +50,8 @@ S23  Of many callers that write an intent under one key of a project, each as an
      exactly one gets in; the others get ConflictError, until that attempt has failed. An attempt
      ends once, done or failed; an end without its intent raises NotFoundError.
 S24  `examined` returns the last word on each path, in the order those words were committed; of one
-     upstream session or of all. Sizes and times come back to the byte and the nanosecond.
+     upstream session or of all. Sizes and times come back to the byte and the nanosecond. One file
+     without a name stands for those whose words were forgotten.
 S25  `briefing_edit` returns the newest edit. Edits of a conversation are numbered from 1 without a
      gap, so that of two persons who edit at once the second is told.
 S26  What is erased is gone from every read, and what is left is what it was: numbers, order,

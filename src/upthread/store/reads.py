@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 
 from upthread.core import commands
 from upthread.core.context.prior_context import newest_exchanges
-from upthread.core.decision.freshness import ExaminedFile
+from upthread.core.decision.freshness import UNNAMED, ExaminedFile
 from upthread.core.record_policy import NO_EDIT
 from upthread.core.types import (
     Conversation,
@@ -615,7 +615,7 @@ class Reads(ABC):
         last: dict[str, ExaminedFile] = {}
         for written in self.examinations(conversation_id):
             if upstream_session_id in {None, written.upstream_session_id}:
-                for each in written.files:
+                for each in written.files or (UNNAMED,):  # they were forgotten
                     last.pop(each.path, None)  # to its end
                     last[each.path] = each
         return tuple(last.values())

@@ -161,7 +161,7 @@ def failed(part: ToolCallPart) -> ToolResultPart:
 
 
 def commands_not_known(*parts: object) -> int:
-    return reading_of(parts, FILES, root=ROOT).commands_not_known  # type: ignore[arg-type]
+    return reading_of([parts], FILES, root=ROOT).commands_not_known  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def commands_not_known(*parts: object) -> int:
     ],
 )
 def test_what_names_all_it_reads_leaves_nothing_open(part):
-    assert reading_of([part], FILES, root=ROOT) == Reading(files=2)
+    assert reading_of([[part]], FILES, root=ROOT) == Reading(files=2)
 
 
 @pytest.mark.parametrize(
@@ -196,17 +196,18 @@ def test_what_names_all_it_reads_leaves_nothing_open(part):
     ],
 )
 def test_a_command_of_which_it_is_not_known_what_it_read_is_counted(part):
-    found = reading_of([part], FILES, root=ROOT)
+    found = reading_of([[part]], FILES, root=ROOT)
     assert found == Reading(files=2, commands_not_known=1)
 
 
 def test_a_cd_holds_for_the_next_command_where_the_agents_shell_keeps_it():
     parts = [ran("cd src"), ran("cat b.py"), ran("cd .. && ls"), ran("cat a.py"), ran("cd /tmp")]
     parts += [ran("cat ./a.py"), ran("cd nowhere"), failed(ran("cd nowhere")), ran("cat a.py ")]
-    found = reading_of(parts, FILES, root=ROOT, keeps_directory=True)
+    found = reading_of([parts], FILES, root=ROOT, keeps_directory=True)
     assert found == Reading(files=2)
-    assert reading_of(parts, FILES, root=ROOT).commands_not_known == 1
-    assert found.with_turn(Reading(files=2, calls_not_kept=1)) == Reading(files=2, calls_not_kept=1)
+    assert reading_of([parts], FILES, root=ROOT).commands_not_known == 1
+    turns = [[ran("cd src")], [ran("cat a.py")]]
+    assert reading_of(turns, FILES, root=ROOT, keeps_directory=True) == Reading(files=2)
     found = examination_of(ran("cat b.py"), root=ROOT, directory=f"{ROOT}/src")
     assert found == Examination(how="shown", paths=("src/b.py",))
 
@@ -221,15 +222,82 @@ def test_a_search_may_have_read_any_file_and_names_alone_are_none():
     names = ran(None, kind="search", title="Glob **/*.py")
     gone = ran("x", kind="search", title="grep x")
     untitled = ToolCallPart(call_id="u", title="", tool_kind="search")
-    found = reading_of([grep, names, untitled], (), root=ROOT)
+    found = reading_of([[grep, names], [untitled]], (), root=ROOT)
     assert found == Reading(files=0, searches_not_known=2)
     assert commands_not_known(gone) == 1
-    assert reading_of([grep, failed(grep)], (), root=ROOT) == Reading(files=0)
+    assert reading_of([[grep, failed(grep)]], (), root=ROOT) == Reading(files=0)
+
+
+def printed(part: ToolCallPart, text: str, status: str = "completed") -> ToolResultPart:
+    return ToolResultPart(call_id=part.call_id, status=status, text=text)
+
+
+OPENCODE_GREP = f"Found 2 matches\n{ROOT}/a.py:\n  Line 1: /x:\n\n{ROOT}/src/b.py:\n  Line 9: y:"
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "paths"),
+    [
+        ("rg -n x", "a.py:1:x\nsrc/b.py:9:x: y\n", ("a.py", "src/b.py")),
+        ("bash -lc 'git --no-pager grep x | head -5'", "a.py:x", ("a.py",)),
+        (
+            "cd src && grep -rnE --include=*.py x . 2>/dev/null | sort; true",
+            "./b.py:x",
+            ("src/b.py",),
+        ),
+        ("grep -rl x .", "./a.py\n./src/b.py\n", ("a.py", "src/b.py")),
+        ("rg nothing", "", ()),
+        ("rg nothing", "(no output)", ()),
+        ("rg nothing", "(Bash completed with no output)", ()),
+        (None, OPENCODE_GREP, ("a.py", "src/b.py")),
+        (None, f"{OPENCODE_GREP}\n\n(Results truncated. Be more specific.)", ("a.py", "src/b.py")),
+        (None, "No files found", ()),
+    ],
+)
+def test_a_search_tells_by_its_output_whose_lines_it_showed(line, text, paths):
+    part = ran(line, kind="search", title="grep")
+    found = examination_of(part, root=ROOT, printed=text)
+    assert tuple(each for each in (found.paths if found else ()) if each != "src") == paths
+    assert reading_of([[part, printed(part, text)]], FILES, root=ROOT) == Reading(files=2)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("rg -n x", "a.py:1:x\ngone.py:1:x"),
+        ("rg -n x", "a.py:1:x\n\nb.py"),
+        ("rg -n x", f"a.py:1:x\n{'y' * 9_999}"),
+        ("rg -C1 x", "a.py:1:x"),
+        ("rg --heading x", "a.py:1:x"),
+        ("grep -rh x .", "a.py:1:x"),
+        ("grep -r x .", "a.py:1:x\nc.py:1:x"),
+        ("rg x | cut -c1-4", "a.py"),
+        ("rg x; cat $file", "a.py:x"),
+        ("rg x; rg y", "a.py:x"),
+        ("rg $options x", "a.py:x"),
+        ("git log -p", "a.py:x"),
+        ("rg x (", "a.py:x"),
+        ("ls | xargs cat", ""),
+        ("cat $(ls)", "a.py:"),
+        ("find . -name '*.py' -exec cat {} +", ""),
+        (None, f"{OPENCODE_GREP}\nand more"),
+        (None, f"Found 1 matches\n{ROOT}/c.py:\n  Line 1: x"),
+    ],
+)
+def test_a_search_whose_output_may_hold_more_leaves_its_files_open(line, text):
+    part = ran(line, kind="search", title="grep")
+    assert reading_of([[part, printed(part, text)]], FILES, root=ROOT) == Reading(
+        files=2, commands_not_known=bool(line), searches_not_known=not line
+    )
+
+
+def test_a_reading_tool_that_names_no_file_leaves_its_files_open():
+    assert commands_not_known(call("read")) == 1
 
 
 def test_calls_whose_words_were_forgotten_are_told_apart():
     parts = [ErasedPart(kind="tool_call", call_id="c"), ErasedPart(kind="text")]
-    assert reading_of(parts, FILES, root=ROOT) == Reading(files=2, calls_not_kept=1)
+    assert reading_of([parts], FILES, root=ROOT) == Reading(files=2, calls_not_kept=1)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ FRESHNESS = st.builds(
     agent_version=SHIFTS,
     model=SHIFTS,
     is_directory_missing=st.booleans(),
+    are_files_unknown=st.booleans(),
     is_configuration_changed=st.booleans(),
     git_fault=st.sampled_from(["", "", "fatal: bad object HEAD"]),
 )
@@ -203,6 +204,7 @@ def inputs(**changes: object) -> HandshakeInputs:
         ({"callers": (OTHER,), "depth_max": 1}, REFUSE, "depth"),
         # The base rule: 0; 1 to 5; more than 5; any critical one.
         (changed(0), RESUME, "unchanged"),
+        ({"freshness": Freshness(are_files_unknown=True)}, RESUME, "files_unknown"),
         (changed(1), RESUME_WITH_UPDATE, "files_changed"),
         (changed(5), RESUME_WITH_UPDATE, "files_changed"),
         (changed(6), START_FRESH, "many_changed"),

@@ -104,6 +104,18 @@ def test_an_empty_reply_is_poison_only_where_somebody_says_so():
         ("acp:/killed/login refused session/load for session q: jammed",) * 2 + (True,),
         ("this thread is archived and locked",) * 2 + (True,),
         ("the session is locked by another process",) * 2 + (False,),
+        # The words of oh-my-pi, fx, Zeroclaw, Prime Agent and editors.
+        ("ACP prompt already in progress for this session",) * 2 + (False,),
+        ("Agent is already processing. Use steer() or wait for completion.",) * 2 + (False,),
+        ('rejected {"reason": "session_busy"}',) * 2 + (False,),
+        ("Prompt already in progress",) * 2 + (False,),
+        ("Session already has an active prompt turn",) * 2 + (False,),
+        ("A turn is already in progress in this session",) * 2 + (False,),
+        ("session is currently attached to another client",) * 2 + (False,),
+        ("This conversation is being used by another client",) * 2 + (False,),
+        ("a previous request is still running",) * 2 + (False,),
+        ("the prompt template is broken",) * 2 + (True,),
+        ("no turn of this session can be read",) * 2 + (True,),
     ],
 )
 def test_a_session_is_refused_for_good_for_the_same_refusal_twice_unless_it_may_pass(

@@ -30,6 +30,7 @@ from upthread.core.runs.stops import (
     NO_TURN,
     NO_WORDS,
     NOT_ANSWERED,
+    NOT_OFFERED,
     NOTHING_SAID,
     REFUSAL,
     UNDER_WAY,
@@ -89,6 +90,10 @@ def test_the_cure_of_a_refusal_names_what_the_agent_spoke_of():
     assert "upthread reset" in stop_in_words(Outcome.UNKNOWN, "content filter").cure
     found = stop_in_words("permission", "`Edit a.py` (edit): nobody was there to allow it")
     assert 'edit = "allow"' in found.cure
+    for offered, cure in (("allow_always", ", or at the terminal"), ("allow_session, no", "")):
+        found = stop_in_words("permission", f"`Edit a.py` (edit): {NOT_OFFERED}{offered}")
+        assert found.cure.startswith(f"allow it in the agent's own settings{cure}")
+        assert ("terminal" in found.cure) == bool(cure)
 
 
 def test_the_cure_of_a_wait_at_the_start_names_its_own_setting():

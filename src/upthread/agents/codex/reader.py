@@ -82,8 +82,8 @@ from upthread.core.agents import AGENTS
 from upthread.core.codec import AnyJson, encode_json, number_at, object_at, session_at, text_at
 from upthread.core.events import INTERRUPTED, AgentsCall, UserTextReplayed
 from upthread.core.history.model import HistoryMessage
-from upthread.core.turns.agent_history import StoredSession, UndecidedCall
-from upthread.core.types import JsonObject, JsonValue, Speaker, UpstreamSessionId
+from upthread.core.turns.agent_history import StoredFailure, StoredSession, UndecidedCall
+from upthread.core.types import JsonObject, JsonValue, Outcome, Speaker, UpstreamSessionId
 from upthread.errors import StoreError
 
 AGENT = "codex"
@@ -329,12 +329,15 @@ def read_stored(home: Path, call: AgentsCall) -> StoredSession | None:
         return read_session(home, child)
     asked = (text_at(arguments_of(each), "message") for each in mine)
     nowhere = UpstreamSessionId("")
+    # What a message to a sub-agent returns names none either.
+    is_refused = any(text_at(each, "name").endswith(SPAWN) for each in mine)
+    refusal = StoredFailure(outcome=Outcome.UNKNOWN, detail=told[-1] or "it said nothing")
     prompt = UserTextReplayed(upstream_session_id=nowhere, text=next(filter(None, asked), ""))
     return StoredSession(
         upstream_session_id=nowhere,
         events=(prompt,),
         written_at_ns=path.stat().st_mtime_ns,
-        refusal=told[-1] or "it said nothing",
+        failure=refusal if is_refused else None,
     )
 
 

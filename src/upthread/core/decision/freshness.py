@@ -8,7 +8,7 @@ strangers' text and stay on their line.
 Which files a session has examined is decided from its calls alone; the files are looked at by
 runtime/turns/recording.py. A session knows what it read as it was then, and what it wrote itself
 in its new content. Commands name no files: what they changed is found by the time of the change.
-What a script or a search has shown of other files is not known, and people are told so.
+A search names files in its output. Where no name is certain, the session knows files without names.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ import fnmatch
 import functools
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
 from upthread.core.names import rows_by_name
 from upthread.core.outward.calls import commands_of
-from upthread.core.shell.reads import directory_after, files_read, is_reading_known
+from upthread.core.shell.reads import directory_after, files_printed, files_read, is_reading_known
 from upthread.core.text import code, item, one_line
 from upthread.core.types import ErasedPart, JsonValue, Part, ToolCallPart, ToolResultPart
 
 How: TypeAlias = Literal["read", "shown", "wrote", "ran"]
 """`shown` is read by a command, as far as its words say; `ran` changed by one."""
 
-State: TypeAlias = Literal["hashed", "too_large", "unreadable", "missing", "no_file"]
+State: TypeAlias = Literal["hashed", "too_large", "unreadable", "missing", "no_file", "unknown"]
 
 FILES_OF_CALL_MAX = 256
 """A call that names more files is one that lists, not one that reads."""
@@ -51,6 +51,10 @@ class ExaminedFile(Struct, frozen=True):
     size_bytes: int | None = None
     mtime_ns: int | None = None
     digest: str | None = None
+
+
+UNNAMED = ExaminedFile(path="", how="shown", state="unknown")
+"""Stands for all files that a session may have read and that nobody can name."""
 
 
 class Examination(Struct, frozen=True, kw_only=True):
@@ -84,27 +88,34 @@ _DIRECTORY_ARGUMENTS = ("workdir", "cwd", "working_directory", "dir_path")
 
 _RANK = {"shown": 0, "read": 1, "wrote": 2, "ran": 2}
 
+FAILED = "failed"
+"""A tool with this result examined nothing; a command may have shown files before it failed."""
+
 RUNNING_KINDS = frozenset({"execute", "other"})
 """Kinds of tools that may change files they do not name."""
 
 
-def examination_of(call: ToolCallPart, *, root: str, directory: str = "") -> Examination | None:
+def examination_of(
+    call: ToolCallPart, *, root: str, directory: str = "", printed: str = ""
+) -> Examination | None:
     """Return what a call examined in the tree at `root`, None for one that names no file.
 
-    `directory` is where its shell is, empty for the root.
+    `directory` is where its shell is, empty for the root; `printed` is the call's result.
     """
     how = _HOW_OF_KIND.get(call.tool_kind)
     # A kind is the protocol's word; a title is anybody's, and counts only where no kind was told.
     if how is None and call.tool_kind == "other":
         how = _HOW_OF_TOOL.get(call.title.strip().lower())
     if how is None:
-        return _shown_by(call, root, directory or root)
+        return _shown_by(call, root, directory or root, printed)
     # Locations first: they are said for this, and arguments are each agent's own.
     named = call.locations or _paths_in(call.arguments)
     kept = dict.fromkeys(path for name in named if (path := kept_path(name, root=root)) is not None)
     paths = tuple(kept)[:FILES_OF_CALL_MAX]
     # Codex calls a command that only reads a read, and names no file beside it.
-    return Examination(how=how, paths=paths) if paths else _shown_by(call, root, directory or root)
+    if paths:
+        return Examination(how=how, paths=paths)
+    return _shown_by(call, root, directory or root, printed)
 
 
 def known_after(examined: ExaminedFile, *, before: ExaminedFile | None) -> ExaminedFile | None:
@@ -120,10 +131,11 @@ def known_after(examined: ExaminedFile, *, before: ExaminedFile | None) -> Exami
     return None if known == before else known
 
 
-def _shown_by(call: ToolCallPart, root: str, directory: str) -> Examination | None:
+def _shown_by(call: ToolCallPart, root: str, directory: str, printed: str) -> Examination | None:
     lines = commands_of(call.arguments)
     directory = directory_of(call.arguments, directory)
-    named = (name for line in lines for name in files_read(line))
+    named = [name for line in lines for name in files_read(line)]
+    named += _printed_by(call, printed) or ()
     kept = (kept_path(posixpath.join(directory, name), root=root) for name in named)
     paths = tuple(dict.fromkeys(path for path in kept if path is not None))[:FILES_OF_CALL_MAX]
     return Examination(how="shown", paths=paths) if paths else None
@@ -195,15 +207,6 @@ class Reading(Struct, frozen=True, kw_only=True):
     searches_not_known: int = 0
     calls_not_kept: int = 0
 
-    def with_turn(self, turn: Reading) -> Reading:
-        """Return it with what a turn leaves open; the files are the session's in both."""
-        return Reading(
-            files=self.files,
-            commands_not_known=self.commands_not_known + turn.commands_not_known,
-            searches_not_known=self.searches_not_known + turn.searches_not_known,
-            calls_not_kept=self.calls_not_kept + turn.calls_not_kept,
-        )
-
     @property
     def in_words(self) -> str:
         """`12 files; 2 commands whose reading is not known`."""
@@ -221,69 +224,90 @@ class Reading(Struct, frozen=True, kw_only=True):
 
 
 def reading_of(
-    parts: Iterable[Part],
+    turns: Iterable[Sequence[Part]],
     known: Iterable[ExaminedFile],
     *,
     root: str,
     keeps_directory: bool = False,
 ) -> Reading:
-    """Return how much is known of what was read in a turn, or by a session.
+    """Return how much is known of what a session read.
 
-    `parts` are what it said and did there, `known` the files it knows, `root` its working tree.
+    `turns` are what it said and did, `known` the files it knows, `root` its working tree.
     """
-    parts, directory = tuple(parts), root
-    paths = frozenset(each.path for each in known)
-    failed = {
-        part.call_id
-        for part in parts
-        if isinstance(part, ToolResultPart) and part.status == "failed"
-    }
-    calls = [part for part in parts if isinstance(part, ToolCallPart)]
-    not_known = 0
-    for call in calls:
-        has_failed = call.call_id in failed
-        if _is_command(call, root):
-            not_known += not _is_known(call, paths, directory, root=root, has_failed=has_failed)
-        if keeps_directory and not has_failed:
-            directory = left_in(call, directory, root=root)
+    paths = frozenset(each.path for each in known if each.path)
+    open_: list[str] = []
+    for parts in turns:
+        directory = root
+        results = {part.call_id: part for part in parts if isinstance(part, ToolResultPart)}
+        for part in parts:
+            if isinstance(part, ToolCallPart):
+                result = results.get(part.call_id)
+                open_.append(left_open(part, result, paths, root=root, directory=directory))
+                if keeps_directory and (result is None or result.status != FAILED):
+                    directory = left_in(part, directory, root=root)
+            elif isinstance(part, ErasedPart):
+                open_.append(part.kind)
     return Reading(
         files=len(paths),
-        commands_not_known=not_known,
-        searches_not_known=sum(_is_search(call) and call.call_id not in failed for call in calls),
-        calls_not_kept=sum(
-            isinstance(part, ErasedPart) and part.kind == "tool_call" for part in parts
-        ),
+        commands_not_known=open_.count("command"),
+        searches_not_known=open_.count("search"),
+        calls_not_kept=open_.count("tool_call"),
     )
 
 
-def _is_command(call: ToolCallPart, root: str) -> bool:
+def left_open(
+    call: ToolCallPart,
+    result: ToolResultPart | None,
+    paths: Set[str],
+    *,
+    root: str,
+    directory: str,
+) -> str:
+    """Return `command` or `search` for a call that may have read more than the known `paths`.
+
+    Empty for every other call.
+    """
     examination = examination_of(call, root=root)
     # A tool that names its file is known by that, whatever else is in its arguments.
     if examination is not None and examination.how != "shown":
-        return False
-    return call.tool_kind == "execute" or bool(commands_of(call.arguments))
-
-
-def _is_search(call: ToolCallPart) -> bool:
-    # One that is a command is counted there.
-    if call.tool_kind != "search" or commands_of(call.arguments):
-        return False
-    return not _NAMING.intersection(call.title.casefold().split()[:1])
-
-
-def _is_known(
-    call: ToolCallPart, paths: frozenset[str], directory: str, *, root: str, has_failed: bool
-) -> bool:
+        return ""
+    has_failed = result is not None and result.status == FAILED
     lines = commands_of(call.arguments)
     directory = directory_of(call.arguments, directory)
 
     def is_known(name: str) -> bool:
-        # A command that failed showed nothing of the files it names.
-        path = kept_path(posixpath.join(directory, name), root=root)
-        return has_failed or path is None or path in paths or bool(fnmatch.filter(paths, path))
+        whole = posixpath.join(root, directory, name)
+        if posixpath.normpath(whole).startswith(NEVER_LOOKED_AT):
+            return True
+        path = kept_path(whole, root=root)
+        return path is not None and (path in paths or bool(fnmatch.filter(paths, path)))
 
-    # A command without words that we can read is not known, and not harmless.
-    return bool(lines) and all(is_reading_known(line, is_known) for line in lines)
+    printed = _printed_by(call, result.text) if result else None
+    if printed is not None and all(map(is_known, printed)):
+        return ""
+    if lines or call.tool_kind in {"execute", "read"}:
+        # A command that failed showed nothing of a file that is not there. A command without words
+        # that we can read is not known, and not harmless.
+        is_told = lines and all(
+            is_reading_known(line, lambda name: has_failed or is_known(name)) for line in lines
+        )
+        return "" if is_told else "command"
+    is_naming = _NAMING.intersection(call.title.casefold().split()[:1])
+    return "search" if call.tool_kind == "search" and not (has_failed or is_naming) else ""
+
+
+_MATCH = r"Found \d+ matches|No files found$|/.*:$|  Line \d+:|\(Results truncated|$"
+"""A line of what OpenCode 1.18 prints of its `grep`: each file's name, then its matches."""
+
+
+def _printed_by(call: ToolCallPart, printed: str) -> Sequence[str] | None:
+    """Return the files whose lines a search printed, None where no name is certain."""
+    lines = commands_of(call.arguments)
+    if lines:
+        return files_printed(lines[0], printed) if len(lines) == 1 else None
+    rows = printed.split("\n")
+    is_certain = call.tool_kind == "search" and all(re.match(_MATCH, each) for each in rows)
+    return [each[:-1] for each in rows if each.startswith("/")] if is_certain else None
 
 
 def _counted(number: int, one: str, many: str) -> list[str]:
@@ -336,9 +360,11 @@ class Freshness(Struct, frozen=True, kw_only=True):
 
     A shift is None where nothing moved. `is_directory_missing` is whether the session's working
     directory is gone while its repository is where it was: a worktree that was removed.
+    `are_files_unknown` is whether the session may have read files whose names are not known.
     """
 
     examined_count: int = 0
+    are_files_unknown: bool = False
     changed: tuple[ChangedFile, ...] = ()
     changed_count: int = 0
     critical_count: int = 0
@@ -379,6 +405,7 @@ def freshness(
     moved = _moved(was or here, here)
     return Freshness(
         examined_count=len(examined),
+        are_files_unknown=UNNAMED.path in {each.path for each in examined},
         changed=tuple(listed),
         changed_count=len(changed),
         critical_count=sum(each.is_critical for each in changed),

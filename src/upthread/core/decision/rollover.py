@@ -230,7 +230,14 @@ _NOT_OF_SESSION = (
 An adapter may have no more than the provider's status: what follows it is in any language.
 """
 
-_IN_USE = r"(?i)\bbusy\b|\block(?:ed|s)?\b|in use\b|already open|open (?:in|else)|another process"
+_IN_USE = (
+    r"(?i)(?:\b|_)busy\b|\block(?:ed|s)?\b|\bin use\b|being used\b|open (?:in|else)"
+    r"|already (?:open|attached|active|running|processing|prompting|being|has an? )"
+    r"|(?:in progress|under way|active|running|ongoing|pending) (?:prompt|turn|request|run)\b"
+    r"|(?:prompt|turn|request|run)\b.{0,12} (?:in progress|under way|active|running|ongoing)\b"
+    r"|(?:an)?other (?:process|client|window|editor|terminal|instance|host|prompt|turn)\b"
+    r"|still (?:processing|running|working|generating|prompting)|wait for completion"
+)
 _FOR_GOOD = r"(?i)for good|for ?ever|permanent|archived|read.?only"
 """With such words, "locked" speaks of no other user of the session."""
 

@@ -319,7 +319,7 @@ RULES: tuple[Rule, ...] = (
         reason="commit_changed",
         decision=RESUME,
         applies=lambda i: i.freshness.commit is not None,
-        says="there are other commits, but no file the session had read has changed",
+        says="there are other commits, but no file it is known to have read has changed",
     ),
     Rule(
         reason="agent_changed",
@@ -334,10 +334,16 @@ RULES: tuple[Rule, ...] = (
         says="git could not say which branch and commit this is",
     ),
     Rule(
-        # Always applies: `decide` takes the first, and there has to be one.
+        reason="files_unknown",
+        decision=RESUME,
+        applies=lambda i: i.freshness.are_files_unknown,
+        says="the session may have read files whose names are not known",
+    ),
+    Rule(
+        # With the rule before it always applies: `decide` takes the first, and there has to be one.
         reason="unchanged",
         decision=RESUME,
-        applies=lambda _: True,
+        applies=lambda i: not i.freshness.are_files_unknown,
         says="nothing has changed since",
     ),
 )

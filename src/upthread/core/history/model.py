@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain
 from operator import itemgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from msgspec import Struct, structs
 
@@ -33,6 +34,7 @@ from upthread.core import types
 from upthread.core.text import SURROGATES, item, unicode_text
 from upthread.core.turns.effects import Effect
 from upthread.core.types import (
+    FRAMEWORK_PREFIX,
     ConversationId,
     ErasedPart,
     Message,
@@ -130,6 +132,46 @@ def faults(messages: Sequence[HistoryMessage]) -> tuple[Fault, ...]:
         found.append((index, "every_call_has_a_result", f"call {call_id} has no result"))
     found.sort(key=itemgetter(0))
     return tuple(Fault(place=messages[n].place, rule=rule, what=what) for n, rule, what in found)
+
+
+OPENAI_AGENTS = "openai-agents"
+
+
+class ItemCalls:
+    """The calls in a history of the OpenAI Agents SDK.
+
+    `orphans` are the results without a call, by number. A model refuses a history that has any.
+    """
+
+    def __init__(self) -> None:
+        self.orphans: dict[int, str] = {}
+        self._calls: dict[int, str] = {}
+        self._made: Counter[str] = Counter()
+
+    def take(self, seq: int, value: Mapping[str, Any]) -> None:
+        """Take the next entry of the log: an item, or that an item was taken back."""
+        popped = value.get("popped", -1)
+        self.orphans.pop(popped, None)
+        self._made[self._calls.pop(popped, "")] -= 1
+        item = value.get("item", {})
+        call_id = item.get("call_id")
+        if call_id and not str(item.get("type")).endswith("_output"):
+            self._calls[seq] = call_id
+            self._made[call_id] += 1
+        elif call_id and self._made[call_id] <= 0:
+            self.orphans[seq] = call_id
+
+
+def results_without_calls(messages: Iterable[Message]) -> Iterator[Fault]:
+    """Yield a fault for each result whose call is missing in what the OpenAI Agents SDK keeps."""
+    calls = ItemCalls()
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, UnknownPart) and part.kind == FRAMEWORK_PREFIX + OPENAI_AGENTS:
+                calls.take(message.seq, cast("Mapping[str, Any]", part.raw))
+    for seq, call_id in calls.orphans.items():
+        rule, what = _wrong_result(call_id, None, frozenset())
+        yield Fault(place=f"message {seq}", rule=rule, what=what)
 
 
 def _wrong_result(call_id: str, where: str | None, made: AbstractSet[str]) -> tuple[str, str]:

@@ -112,6 +112,8 @@ _ORDINARY = (
     rb"|.*(?:&&|[?][.]|!0|[?].*:).*"  # minified code
     rb"|[+.~/#?@*&-].*|.*=[?].*|.*[?]=+"  # mail headers
     rb"|.*/[\w.-]+#[0-9]+|[a-z_-]+#[0-9]+|.*[0-9]{12}:.*"  # issues, ARNs
+    rb"|(?i:issue|ticket|task|story|epic|sprint|iteration|milestone|phase|round|release|version"
+    rb"|build|change|attempt|question|requirement|chapter|appendix)s?#[0-9]{1,4}"
     rb"|[\w./-]*@[0-9]+[.][0-9].*|.*@[\w-]+(?:\.[a-z]+)+(?:[:/].*)?|.*-(?:v[0-9.]+|[0-9]+[.][0-9.]+)"
 )
 _PUBLIC_NAME = (

@@ -80,6 +80,9 @@ _CURE_OF_USE = (
     "new session"
 )
 _UNALLOWED = re.compile(r" \(([a-z_]+)\): nobody was there to allow it$")
+NOT_OFFERED = "of the answers that its agent offers none allows it once: "
+"""What stands before the kinds of the answers. `allow_always` is one that a rule never gives."""
+_CURE_OF_NOT_OFFERED = "allow it in the agent's own settings"
 _ELSE = "if it goes on so, try --fresh or another --agent"
 _ELSE_OF_TEXT = (
     f"{_ELSE}; if a text in the conversation is what is refused, upthread reset begins without it"
@@ -103,7 +106,7 @@ _STOPS = {
     ),
     Outcome.CANCELLED: ("the turn was cancelled", "tell it again when you are ready"),
     Outcome.WORKSPACE_CHANGED: ("the working directory has changed", "go back to it"),
-    Outcome.TRANSIENT: ("the agent failed for a moment", "tell it again"),
+    Outcome.TRANSIENT: ("the agent failed for a moment", f"tell it again; {_ELSE}"),
     Outcome.UNKNOWN: (
         "the agent failed",
         f"mend what it says, if it says why, and tell it again; {_ELSE_OF_TEXT}",
@@ -186,6 +189,10 @@ def stop_in_words(reason: str, detail: str = "", *, source: Source = OURS) -> St
         cure = _CURE_OF_USE
     if reason == "permission" and (kind := _UNALLOWED.search(detail)):
         cure = cure.replace("KIND", kind[1])
+    if reason == "permission" and NOT_OFFERED in detail:
+        is_for_good = "allow_always" in detail.rpartition(NOT_OFFERED)[2]
+        at_terminal = ", or at the terminal, where it then holds for good" if is_for_good else ""
+        cure = f"{_CURE_OF_NOT_OFFERED}{at_terminal}"
     if detail == CUT_OFF:
         cure = _LONGER_ATTEMPTS
     if reason == UNDECIDABLE and detail.startswith((Recognition.INCOMPLETE, Recognition.ABSENT)):

@@ -48,6 +48,45 @@ def files_read(line: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_names_in(line)))[:READ_MAX]
 
 
+def files_printed(line: str, printed: str) -> tuple[str, ...] | None:
+    """Return the files whose lines a search printed, for example `a.py` of `a.py:3: x = 1`.
+
+    None where the line does more than one search, or may print its files in another way.
+    """
+    commands = [each for each in commands_in(line) if not _filters_lines(each.words)]
+    if tree_of(line) is None or re.search(_UNTOLD, line) or len(commands) != 1:
+        return None
+    name, *words = [word for word in commands[0].words if word != "--no-pager"]
+    if name == "git" and words[:1] == ["grep"]:
+        name, *words = words
+    is_plain = name in _SEARCHES and all(word and re.fullmatch(_PLAIN, word) for word in words)
+    lines = [] if re.fullmatch(_NO_OUTPUT, printed) else printed.rstrip("\n").split("\n")
+    found = [re.match(_PRINTED, each) for each in lines]
+    if not is_plain or None in found:
+        return None
+    names = (posixpath.join(commands[0].directory, each[1]) for each in found if each)
+    return tuple(dict.fromkeys(names))
+
+
+def _filters_lines(words: Words) -> bool:
+    """Whether a command prints no line that it did not get, for example `head -5`."""
+    name = words[0]
+    if name in {"head", "sort", "tail"}:
+        return not _operands(words[1:], _READERS[name])
+    return name == "true" or (name == "cd" and _goes_to_a_place_that_is_told(words))
+
+
+_SEARCHES = frozenset({"egrep", "fgrep", "grep", "rg"})
+_PLAIN = r"""(?sx)
+    [^-].* | -- | -[EFHLPRScegilmnorstuvwx]+ | -[gt].+ | -m\d+
+    | --(?:exclude|glob|hidden|iglob|ignore-case|include|line-number|no-heading|no-ignore|type).*
+    """
+"""The words of a search that prints `NAME:…` on each line: no context, heading or `-h`."""
+_PRINTED = r"([^:\0]{1,1000})(?::|\Z)"
+_NO_OUTPUT = r"(?:\((?:Bash completed with )?no output\))?\s*"
+"""What agents say of a command that printed nothing."""
+
+
 def directory_after(line: str) -> str:
     """Return where `cd` in a line leads, relative to where it is run; empty for there."""
     return commands_in(f"{line}\n:")[-1].directory

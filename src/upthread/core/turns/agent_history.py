@@ -386,15 +386,13 @@ class StoredSession(Struct, frozen=True, kw_only=True):
     """A sub-agent's session as its agent's store holds it, oldest first.
 
     `written_at_ns` is when the store last wrote to it, in epoch nanoseconds: what was touched later
-    was not touched under its eyes. `refusal` is what the agent answered in place of a sub-agent,
-    which there is none of then: the session has no id, and no more than the prompt. `failure` is
-    None unless the newest turn ended in one, and the store says which.
+    was not touched under its eyes. `failure` is None unless the newest turn ended in one, and the
+    store says which. Where the agent refused to begin a sub-agent, the session has no id.
     """
 
     upstream_session_id: UpstreamSessionId
     events: tuple[AgentEvent, ...]
     written_at_ns: int
-    refusal: str = ""
     failure: StoredFailure | None = None
 
 

@@ -24,7 +24,7 @@ from upthread.core.context.briefing import (
     sections_of,
 )
 from upthread.core.context.prior_context import PRIOR_EXCHANGES_MAX, plan_of
-from upthread.core.decision.freshness import ExaminedFile
+from upthread.core.decision.freshness import UNNAMED, ExaminedFile
 from upthread.core.roles.reports import Report
 from upthread.core.runs.pipeline import RunView, answer_told
 from upthread.core.turns.effects import EffectState, effects_of
@@ -274,8 +274,11 @@ def _answers(runs: Iterable[RunView], role: str) -> list[tuple[str, str]]:
     return list(answers.items())
 
 
+_NO_FILE = frozenset({"missing", UNNAMED.state})
+
+
 def _paths(files: Iterable[ExaminedFile], how: set[str]) -> list[str]:
-    return [each.path for each in files if each.how in how and each.state != "missing"]
+    return [each.path for each in files if each.how in how and each.state not in _NO_FILE]
 
 
 def _last_reply(messages: Sequence[Message]) -> str:

@@ -312,11 +312,8 @@ def reading_in(store: Store, link: Link) -> Reading:
     for each in store.messages(link.conversation_id):
         if each.upstream_session_id == session:
             parts.setdefault(each.turn_id, []).extend(each.parts)
-    reading, root = Reading(files=len(known)), link.working_directory
     keeps = agent is not None and agent.keeps_directory
-    for its in parts.values():
-        reading = reading.with_turn(reading_of(its, known, root=root, keeps_directory=keeps))
-    return reading
+    return reading_of(parts.values(), known, root=link.working_directory, keeps_directory=keeps)
 
 
 # --- what is not on record ----------------------------------------------------------------------

@@ -33,7 +33,6 @@ from upthread.core.decision.freshness import (
     Surroundings,
     change_lines,
     freshness,
-    render_changes,
 )
 from upthread.core.decision.handshake import decide
 from upthread.core.decision.model import AgentLimit, HandshakeInputs, price_in
@@ -321,7 +320,7 @@ def decided(live: LiveTurn, found: Lacked) -> Decision:
         is_fresh_asked=wants_fresh(request.task.text) or request.options.is_fresh,
         **found.as_inputs,
     )
-    subject = _subject(live)
+    subject = subject_of(live)
     live.inputs = gathered(live.store, inputs, subject, is_counted=False)
     decision = decide(live.inputs)
     # What a new session costs is told, and limited, by what its briefing really takes.
@@ -337,7 +336,8 @@ def decided(live: LiveTurn, found: Lacked) -> Decision:
     return decision
 
 
-def _subject(live: LiveTurn) -> Subject:
+def subject_of(live: LiveTurn) -> Subject:
+    """Return whose next turn a turn is, and where it continues."""
     return Subject(
         conversation=live.conversation,
         link=live.link,
@@ -347,11 +347,6 @@ def _subject(live: LiveTurn) -> Subject:
         settings=live.request.settings,
         now_ms=live.now_ms(),
     )
-
-
-def changed_since(live: LiveTurn) -> str:
-    """Return the block that lists what has changed around an interrupted turn. Blocking."""
-    return render_changes(gathered(live.store, live.inputs, _subject(live)).freshness)
 
 
 def _intend(live: LiveTurn, decision: Decision) -> None:
@@ -459,7 +454,7 @@ def gathered(
     is_compared = cache == "cold" and inputs.limits.brief_if_times_cheaper is not None
     is_long_ago = inputs.turns % COUNTED_EVERY_TURNS == 0
     is_counted = is_counted or is_compared or inputs.is_fresh_asked or is_long_ago
-    price = price_of(store, subject, found, newest, worked, is_counted=is_counted)
+    price = price_of(store, subject, found, worked, is_counted=is_counted)
     chain = reversed(store.links(link.conversation_id))
     return structs.replace(
         inputs,
@@ -525,21 +520,20 @@ def price_of(
     store: Store,
     subject: Subject,
     found: Freshness,
-    newest: TurnView | None,
     worked: TurnView | None,
     *,
     is_counted: bool,
 ) -> Price:
     """Return what each way would cost, where a session is open; `found` is what has changed.
 
-    `worked` is the newest turn that came to its end in the session, and `newest` is the
-    conversation's newest turn. With `is_counted` nothing is taken over from the turn before.
+    `worked` is the newest turn that came to its end in the session. With `is_counted` nothing is
+    taken over from the turn before.
     """
     link = subject.link
     assert link is not None
     last = worked.ended if worked else None
     # A turn that parked, or that was read back, has filled the session since.
-    reported = _held_by(newest, link) or (last.tokens_used if last else None)
+    reported, window = _reported(store, link)
     is_same_agent = link.agent == subject.agent
     kept = None if is_counted or not is_same_agent else _kept(worked)
     briefing = (kept and kept.briefing) or _words_of_briefing(store, subject, found)
@@ -552,8 +546,24 @@ def price_of(
         ),
         briefing=with_fixed(briefing, fixed),
         fixed=fixed,
-        window_tokens=(last and last.tokens_window) or subject.settings.window_tokens,
+        window_tokens=window or subject.settings.window_tokens,
     )
+
+
+def _reported(store: Store, link: Link) -> tuple[int | None, int | None]:
+    """Return what the session held and can hold at most, as its turns told last."""
+    held = window = None
+    for _, view in views_newest_first(store, link.conversation_id):
+        ended, parked = view.ended, view.parked
+        if not view.is_in(link.upstream_session_id):
+            continue
+        if held is None:
+            held = parked.tokens_held if parked else ended.tokens_used if ended else None
+        window = ended.tokens_window if ended else None
+        # A turn that failed may have told nothing: the one before it is asked.
+        if window or (ended and ended.outcome is Outcome.OK):
+            break
+    return held, window
 
 
 def _kept(worked: TurnView | None) -> Price | None:
@@ -570,15 +580,6 @@ def _kept(worked: TurnView | None) -> Price | None:
         resume=Tokens(count=max(price.resume.count - own, 0), is_estimate=True),
         briefing=Tokens(count=max(price.briefing.count - own, 0), is_estimate=True),
     )
-
-
-def _held_by(view: TurnView | None, link: Link) -> int | None:
-    """Return what a session held when its newest turn stopped, None where that told nothing."""
-    if view is None or not view.is_in(link.upstream_session_id):
-        return None
-    if view.parked is not None:
-        return view.parked.tokens_held
-    return view.ended.tokens_used if view.ended else None
 
 
 def price_without_session(store: Store, subject: Subject, *, turns: int) -> Price:
@@ -700,8 +701,7 @@ def _words_of_briefing(store: Store, subject: Subject, found: Freshness) -> Toke
         changes=change_lines(found),
         is_independent=subject.role.is_independent,
     )
-    briefing = build_briefing(inputs)
-    return estimated(len(briefing) + len(role_block(subject.role)))
+    return estimated(len(build_briefing(inputs)) + len(role_block(subject.role)))
 
 
 # --- what only the agent's session has, put on record -------------------------------------------
@@ -750,10 +750,7 @@ def read_back(store: Store, system: System, claim: Claim, found: Lacked) -> tupl
             parts=(TextPart(text=turn.prompt),),
         )
         opened = OpenTurn(turn_id=turn_id, conversation_id=conversation_id, opened_at_ms=at_ms)
-        # The stamp is that of the whole session as it was read: it holds at the end of the last.
-        stamp = found.stamp if turn is found.turns[-1] else ""
-        written_at_ms = found.written_at_ns // 1_000_000
-        life = _life(store, claim, turn, prompt_seq, stamp=stamp, written_at_ms=written_at_ms)
+        life = _life(store, claim, turn, found, prompt_seq)
         writes += (
             opened,
             prompt,
@@ -765,13 +762,7 @@ def read_back(store: Store, system: System, claim: Claim, found: Lacked) -> tupl
 
 
 def _life(
-    store: Store,
-    claim: Claim,
-    turn: StoredTurn,
-    prompt_seq: int,
-    *,
-    stamp: str,
-    written_at_ms: int,
+    store: Store, claim: Claim, turn: StoredTurn, found: Lacked, prompt_seq: int
 ) -> tuple[TurnEvent, ...]:
     """Return the events of a turn as if it had been driven here."""
     link, usage = claim.link, turn.usage
@@ -793,7 +784,8 @@ def _life(
             detail="" if is_whole else UNFINISHED,
             tokens_used=usage.tokens_used if usage else None,
             tokens_window=usage.tokens_window if usage else None,
-            session_stamp=stamp,
-            session_written_at_ms=written_at_ms,
+            # That of the whole session as it was read: it holds at the end of the last turn.
+            session_stamp=found.stamp if turn is found.turns[-1] else "",
+            session_written_at_ms=found.written_at_ns // 1_000_000,
         ),
     )

@@ -432,7 +432,10 @@ def prepare(live: LiveTurn) -> None:
     """Read, before a prompt leaves, all that is asked while its reply comes. Blocking."""
     # Sent for the first time, a turn has done nothing yet that it could do again.
     own = effects_of_turn(live) if live.view.was_sent_again else ()
-    live.recorder = recorder_of(live)
+    before, live.recorder = live.recorder, recorder_of(live)
+    if before and before.own.upstream_session_id == live.recorder.own.upstream_session_id:
+        # What the first attempt learned of the session holds for the second one.
+        live.recorder.own.hold(before.own.tokens_used, window=before.own.tokens_window)
     live.account.begin(live.recorder)
     live.recording = Recording(
         store=live.store,

@@ -115,7 +115,7 @@ PARKS = frozenset({Recovery.WAIT, Recovery.PARK, Recovery.RETRY_ONCE})
 """What is done about an outcome where the turn waits for a person, or for its time."""
 
 SILENT = frozenset({"codex"})
-"""Agents that call no hook for a sub-agent that failed; their stores say it."""
+"""Agents that call no hook for a sub-agent that failed, or was refused; their stores say it."""
 
 NO_CHILD = "the agent began no sub-agent"
 
@@ -313,6 +313,8 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
             taken = structs.replace(request, address=structs.replace(request.address, slot=slot))
             key = key_of(self.project_id, taken.address)
             lease = self.store.lease(conversation_lease(key))
+            if lease and lease.holder and lease.holder.call and self._failed(lease.holder.call):
+                lease = self.store.lease(lease.name)
             yield taken, self.conversations.standing(key), lease
 
     def _begin_after(self, request: TellRequest, claim: Claim, lease: Lease | None) -> Begun:
@@ -656,6 +658,8 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
                 continue
             attached = live.view.attached
             is_behind = attached is not None and attached.is_background
+            if live.view.sent is None and self._failed(live.turn_id):
+                continue
             if not is_behind or (has_ended and _was_stopped(live, call)):
                 find_child(live)
                 self._give_up(live, TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED))
@@ -682,13 +686,13 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
                 continue  # another process was quicker
         return tuple(faults)
 
-    def _failed(self, turn_id: TurnId) -> bool:
-        """End a call that failed without a hook being told; returns whether it did."""
-        live = self.open_turn(turn_id)
+    def _failed(self, turn_id: str) -> bool:
+        """End a call that failed, or was refused, without a hook; returns whether it did."""
+        live = self.open_turn(TurnId(turn_id))
         call = live.view.call if live else None
         if live is None or call is None or call.agent not in SILENT:
             return False
-        found = session_in_store(live)
+        found = session_in_store(live) or live.own_sessions.of_call(call)
         if found is None or found.failure is None:
             return False
         self.end(call, CallEnded(outcome=found.failure.outcome, detail=found.failure.detail))

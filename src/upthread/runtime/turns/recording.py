@@ -37,8 +37,10 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.decision.freshness import (
+    FAILED,
     HASHED_BYTES_MAX,
     RUNNING_KINDS,
+    UNNAMED,
     Examination,
     ExaminedFile,
     How,
@@ -47,6 +49,7 @@ from upthread.core.decision.freshness import (
     kept_path,
     known_after,
     left_in,
+    left_open,
 )
 from upthread.core.decision.words import (
     TOKENS_MAX,
@@ -105,9 +108,6 @@ ENTRIES_MAX = 10_000
 MATCHED_MAX = 64
 """How many names of a directory a pattern is held against, and how many it may mean."""
 
-
-FAILED = "failed"
-"""A call with this result examined nothing; one whose end is unknown may have."""
 
 _NOT_SEEN: Mapping[str, Any] = {"state": "unreadable", "digest": None, "mtime_ns": None}
 
@@ -183,6 +183,8 @@ def look_again(root: str, known: Iterable[ExaminedFile]) -> Iterator[ExaminedFil
     prefix = root.rstrip("/") + "/"
     look = os.stat
     for each in known:
+        if each.path == UNNAMED.path:
+            continue
         # The usual case without a call of ours: ten thousand unmoved files in a tenth of a second.
         if each.mtime_ns is not None:
             try:
@@ -316,6 +318,7 @@ class Examiner:
         self._ordinal = first_ordinal
         self._calls: dict[str, tuple[ToolCallPart, int]] = {}
         self._due = [Examination(how="read", paths=instruction_files(agent, root))]
+        self._answered: list[tuple[ToolCallPart, ToolResultPart, str]] = []
         self._ran: list[tuple[int, int]] = []
         self._seen_at_ns = now_ns()
 
@@ -332,6 +335,7 @@ class Examiner:
         # Taken out first: on another thread, more may be noticed meanwhile.
         ran, self._ran = self._ran, []
         due_now, self._due = self._due, []
+        answered, self._answered = self._answered, []
         found: dict[str, ExaminedFile] = {}
         for started_at_ns, ended_at_ns in ran:
             touched = changed_between(
@@ -347,6 +351,13 @@ class Examiner:
             meant = (meant_by(self._root, each) for each in due.paths)
             paths = chain.from_iterable(meant) if due.how == "shown" else due.paths
             found.update((path, self._examined(path, due.how)) for path in paths)
+        there = {each.path for each in found.values() if each.state != "no_file"}
+        seen = self._known.keys() | there
+        if UNNAMED.path not in seen and any(
+            left_open(call, result, seen, root=self._root, directory=directory)
+            for call, result, directory in answered
+        ):
+            found[UNNAMED.path] = UNNAMED
         return self._kept(found.values(), at_ms)
 
     def with_files(self, said: Sequence[Write], *, at_ms: int) -> tuple[Write, ...]:
@@ -360,13 +371,16 @@ class Examiner:
             self._calls[part.call_id] = (part, self._seen_at_ns)
         elif isinstance(part, ToolResultPart) and part.call_id in self._calls:
             call, started_at_ns = self._calls.pop(part.call_id)
-            examination = examination_of(call, root=self._root, directory=self._directory)
+            examination = examination_of(
+                call, root=self._root, directory=self._directory, printed=part.text
+            )
+            self._answered.append((call, part, self._directory))
             if self._keeps_directory and part.status != FAILED:
                 self._directory = left_in(call, self._directory, root=self._root)
-            if examination is not None and part.status != FAILED:
-                self._due.append(examination)
-            # A command that failed has shown nothing, and may have written all the same (ADR 79).
             is_command = examination is None or examination.how == "shown"
+            # A command that failed may have shown files before, and written all the same (ADR 79).
+            if examination is not None and (is_command or part.status != FAILED):
+                self._due.append(examination)
             if (is_command or part.status == FAILED) and call.tool_kind in RUNNING_KINDS:
                 self._ran.append((started_at_ns, now_ns()))
 
@@ -507,6 +521,8 @@ class Recording:
         while True:
             await anyio.sleep(FLUSH_EVERY_S)
             if self._is_dirty:
+                # Here alone: a commit that could not wait leaves a text that still runs.
+                self._is_dirty = False
                 self._take_in(self._recorder.flush())
                 await self._commit()
 
@@ -554,7 +570,6 @@ class Recording:
             async with self._lock:
                 batch = tuple(self._pending)
                 self._pending.clear()
-                self._is_dirty = False
                 if batch:
                     # With what names the files that were examined: a crash between two commits
                     # would leave files read and never examined.

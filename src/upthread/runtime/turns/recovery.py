@@ -31,7 +31,7 @@ from upthread.core.context.prior_context import (
     render_prior_context,
     work_of,
 )
-from upthread.core.decision.freshness import change_lines
+from upthread.core.decision.freshness import Freshness, change_lines
 from upthread.core.decision.model import has_looked
 from upthread.core.decision.rollover import LOST
 from upthread.core.decision.words import RESUME_WITH_UPDATE
@@ -568,9 +568,13 @@ def past_of(live: LiveTurn, prior: PriorContext) -> str:
         effects = _effects_told(live, newest if is_told else ())
     update = ""
     if live.telling == RESUME_WITH_UPDATE:
-        is_role_told = live.request.call is not None
-        update = render_update(live.freshness, role=live.role_told, is_role_told=is_role_told)
+        update = update_of(live, live.freshness)
     return "\n\n".join(piece for piece in (past, damage, effects, update) if piece)
+
+
+def update_of(live: LiveTurn, found: Freshness) -> str:
+    """Return the block that tells a session what has changed around it; empty for nothing."""
+    return render_update(found, role=live.role_told, is_role_told=live.request.call is not None)
 
 
 def context_of(live: LiveTurn, past: str) -> str:

@@ -38,7 +38,7 @@ from upthread.core.events import (
     TurnParked,
 )
 from upthread.core.runs.stops import CUT_OFF, NEW_REFUSED
-from upthread.core.text import command
+from upthread.core.text import command, without_mentions
 from upthread.core.turns import turn as turns
 from upthread.core.turns.agent_history import Lacked, Recognised
 from upthread.core.turns.effects import held
@@ -49,6 +49,7 @@ from upthread.core.turns.turn import (
     UNDECIDABLE,
     Recognition,
     TurnCommand,
+    role_block,
 )
 from upthread.core.types import Decision, Message, Outcome, TurnId
 from upthread.errors import (
@@ -94,6 +95,7 @@ from upthread.runtime.turns.recovery import (
     parked_unheld,
     recognised_replay,
     rest_of,
+    update_of,
 )
 from upthread.store.base import Store
 
@@ -498,8 +500,19 @@ async def _continue_by_history(live: LiveTurn, connection: AgentConnection) -> A
     return await stream(live, connection, text)
 
 
+def _changed_since(live: LiveTurn) -> str:
+    """Return the block that lists what has changed around an interrupted turn. Blocking."""
+    found = beginning.gathered(live.store, live.inputs, beginning.subject_of(live)).freshness
+    if live.intended.decision in NEW_SESSION_DECISIONS:
+        # No turn has ended in this session: what it was told to be stands in the prompt.
+        sent, role = live.message(live.intended.prompt_seq).sent_text, role_block(live.role_told)
+        is_changed = bool(sent) and without_mentions(role) not in sent
+        found = structs.replace(found, is_configuration_changed=is_changed)
+    return update_of(live, found)
+
+
 def _continued(live: LiveTurn, message: Message, found: Recognised) -> str:
-    text = continuation_of(live, message, found, beginning.changed_since(live))
+    text = continuation_of(live, message, found, _changed_since(live))
     prepare(live)
     return text
 

@@ -12,7 +12,7 @@ from upthread.core.commands import (
     OpenConversation,
     Write,
 )
-from upthread.core.decision.freshness import ExaminedFile
+from upthread.core.decision.freshness import UNNAMED, ExaminedFile
 from upthread.core.events import (
     Question,
     QuestionAnswered,
@@ -101,7 +101,7 @@ def what_is_erased_is_gone_and_its_outline_stays(trial: Trial) -> None:
     assert trial.store.verify(CONVERSATION) is None
     assert trial.store.prior_messages(CONVERSATION, upstream_session_ids=("ses_a",), newest=9) == ()
     assert trial.store.quarantined(CONVERSATION, TURN)[0].raw is None
-    assert trial.store.examined(CONVERSATION) == ()
+    assert trial.store.examined(CONVERSATION) == (UNNAMED,)
     assert (told := trial.store.once(PROJECT, "told"))
     assert told.receipt == {"conversation_id": CONVERSATION}
     assert (edit := trial.store.briefing_edit(CONVERSATION))

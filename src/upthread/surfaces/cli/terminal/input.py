@@ -106,13 +106,16 @@ class PermissionDialogue(Struct):
         more = len(request.locations) - LOCATIONS_SHOWN_MAX
         if more > 0:
             self.output.note(f"    and {more} more")
+        if not choices:
+            offered = ", ".join(one_line(kind) for _, kind in request.options) or "none"
+            self.output.note(f"  upthread knows none of its answers ({offered})")
         self._prompt(choices)
 
     def _prompt(self, choices: Choices) -> None:
         listed = ", ".join(
             f"{key} = {kind.replace('_', ' ')}" for key, (kind, _) in choices.items()
         )
-        self.output.note(f"  {listed or 'it offers no answer; Ctrl-D parks the turn'}:")
+        self.output.note(f"  {listed or 'Ctrl-D parks the turn'}:")
 
 
 def _choices(request: PermissionRequest) -> Choices:

@@ -34,7 +34,7 @@ from upthread.client.project import Project
 from upthread.config import Settings
 from upthread.core.agents import WITH_A_STORE, name_of, one_of
 from upthread.core.events import TurnEnded
-from upthread.core.history.model import faults, history_of
+from upthread.core.history.model import faults, history_of, results_without_calls
 from upthread.core.names import did_you_mean
 from upthread.core.types import Conversation, Outcome, ProjectId
 from upthread.errors import StoreError, UsageError
@@ -269,7 +269,9 @@ async def _of_hooks(project: Project) -> tuple[tuple[HookState, ...], list[Findi
         )
         for view in await project.workstreams()
         for role in view.roles
-        if (last := role.last_turn) and last.was_refused and last.stopped_by[0] != Outcome.CANCELLED
+        if (last := role.last_turn)
+        and last.was_refused
+        and last.stopped_by[0] not in {Outcome.OK, Outcome.CANCELLED}
     ]
     return states, [*found, *refused]
 
@@ -296,12 +298,17 @@ def _unreadable(history: str, error: StoreError) -> Finding:
 
 
 def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
-    found = faults(history_of(store.messages(conversation.conversation_id)))
+    messages = store.messages(conversation.conversation_id)
+    found = faults(history_of(messages))
     for turn in store.turns(conversation.conversation_id, newest=1):
         events = turn_events(store, turn.conversation_id, turn.turn_id)
         # Under way, a call without a result is no fault yet.
         if not any(isinstance(event, TurnEnded) for event in events):
             found = tuple(fault for fault in found if fault.rule != "every_call_has_a_result")
+    cure = f"what would be mended: {command('upthread', 'repair', conversation.address)}"
+    if orphans := tuple(results_without_calls(messages)):
+        seen = command("upthread", "audit", conversation.key.workstream)
+        found, cure = orphans, f"its model is told the result as text; see what was done: {seen}"
     if not found:
         return None
     return Finding(
@@ -309,7 +316,7 @@ def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
         history=conversation_name(conversation),
         faults=counts_of(found),
         what=_some_of([f"{fault.place}: {fault.what}" for fault in found], 3),
-        cure=f"what would be mended: {command('upthread', 'repair', conversation.address)}",
+        cure=cure,
     )
 
 
