@@ -33,12 +33,7 @@ from upthread.core.decision.rollover import (
     says_not_started,
 )
 from upthread.core.decision.words import OTHER_PROFILE, RECOGNISED, REFUSE
-from upthread.core.events import (
-    AttachFailed,
-    PromptRecognised,
-    TurnEnded,
-    TurnParked,
-)
+from upthread.core.events import AttachFailed, PromptRecognised, TurnEnded, TurnParked
 from upthread.core.runs.stops import CUT_OFF, NEW_REFUSED
 from upthread.core.text import command, without_mentions
 from upthread.core.turns import turn as turns
