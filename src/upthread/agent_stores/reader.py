@@ -32,6 +32,7 @@ from upthread.agent_stores.lines import (
 from upthread.agent_stores.lines import expanded as expanded_stream
 from upthread.boundary.directories import MORE_NAMES, Directory, FileEnds, open_below, walked
 from upthread.core import types
+from upthread.core.codec import objects_at, text_at
 from upthread.core.events import AgentsCall
 from upthread.core.history.model import faults
 from upthread.core.turns.agent_history import StoredSession, UndecidedCall
@@ -227,6 +228,16 @@ def said_of(part: types.Part, *, speaker: str, at_ms: int | None) -> Iterator[Sa
             return
     if text:
         yield Said(speaker=speaker, text=text, at_ms=at_ms)
+
+
+def text_of_blocks(content: JsonValue) -> str:
+    """Return a text, or those of blocks.
+
+    A line each, as a turn reports it: the same result is the same text, whichever way it comes.
+    """
+    if isinstance(content, str):
+        return content
+    return "\n".join(text for block in objects_at(content) if (text := text_at(block, "text")))
 
 
 def texts_in(value: JsonValue) -> Iterator[str]:

@@ -26,7 +26,7 @@ from msgspec import Struct
 from upthread.agent_stores.base import Unreadable, look, outlined
 from upthread.agent_stores.homes import size_of
 from upthread.agent_stores.lines import Line, decoded, lines_from_end, read_lines, read_object
-from upthread.agent_stores.reader import FileWalk, LineFile
+from upthread.agent_stores.reader import FileWalk, LineFile, text_of_blocks
 from upthread.agents.claude_code.translation import SUBAGENTS, file_of
 from upthread.boundary.files import read_all, through_links
 from upthread.core import types
@@ -404,7 +404,7 @@ def _part(block: JsonObject) -> types.Part:
             return types.ToolResultPart(
                 call_id=text_at(block, "tool_use_id"),
                 status="failed" if block.get("is_error") else "completed",
-                text=_text(block.get("content")),
+                text=text_of_blocks(block.get("content")),
             )
         case "image" | "document":
             source = object_at(block, "source")
@@ -415,10 +415,3 @@ def _part(block: JsonObject) -> types.Part:
             # So that it can be searched: for example what a provider's own tool was asked.
             raw = {name: block[name] for name in ("input", "content") if name in block}
             return types.UnknownPart(kind=text_at(kind), raw=raw)
-
-
-def _text(content: JsonValue) -> str:
-    if isinstance(content, str):
-        return content
-    # A line each, as a turn reports it: the same result is the same text, whichever way it comes.
-    return "\n".join(text for block in objects_at(content) if (text := text_at(block, "text")))

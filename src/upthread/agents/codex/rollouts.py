@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 from upthread.agent_stores.base import Unreadable, look
 from upthread.agent_stores.homes import size_of
 from upthread.agent_stores.lines import BYTE_ORDER_MARK, SUFFIX, Line, read_lines, read_object
-from upthread.agent_stores.reader import FileWalk, LineFile
+from upthread.agent_stores.reader import FileWalk, LineFile, text_of_blocks
 from upthread.agents.codex import items
 from upthread.agents.codex.items import failure_of_turn
 from upthread.core import types
@@ -260,12 +260,7 @@ def arguments_of(item: JsonObject) -> JsonValue:
 
 def output_text(output: JsonValue) -> str:
     """Return the text of an output: text, an object with `content`, or a list of parts."""
-    if isinstance(output, Mapping):
-        return text_at(output, "content")
-    if isinstance(output, str):
-        return output
-    # A line each, as a turn reports it: the same result is the same text, whichever way it comes.
-    return "\n".join(text for each in objects_at(output) if (text := text_at(each, "text")))
+    return text_at(output, "content") if isinstance(output, Mapping) else text_of_blocks(output)
 
 
 # --- what the records say, as events, and how the newest turn failed ------------------------------

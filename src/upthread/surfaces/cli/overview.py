@@ -19,7 +19,7 @@ from upthread.client.project_opener import Surroundings
 from upthread.core.decision.words import Tokens, cache_state
 from upthread.core.states import State
 from upthread.errors import StoreError
-from upthread.runtime.record.workstream_views import WorkstreamView
+from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.sessions import (
@@ -57,7 +57,8 @@ def overview(call: Call, *, is_all: bool) -> int:
     now_ms = time.time_ns() // 1_000_000
     redact, output = around.redactor.redact, call.output
     record = _record(call, around)
-    views, held = record.views, record.addresses
+    views, roles = record.views, record.roles.items()
+    held = {session: role.conversation.address for session, role in roles}
     most = None if is_all else SHOWN_MAX
     lines = Lines(output, redact, now_ms=now_ms, most=most, held=held)
     output.row(
@@ -69,7 +70,9 @@ def overview(call: Call, *, is_all: bool) -> int:
     lines.write_record(views)
     seen = look()
     totals = Totals(_told_of(call, seen), around.is_here, now_ms=now_ms, held=held)
-    open_in = {**_open_in(totals, None if is_all else KEPT_MAX), **record.open_in}
+    # Of our own sessions that have a turn now, the process that drives it.
+    ours = {session: role.holder.pid for session, role in roles if role.holder}
+    open_in = {**_open_in(totals, None if is_all else KEPT_MAX), **ours}
     if output.is_json:
         output.json(
             {
@@ -102,23 +105,13 @@ class _Record(NamedTuple):
     fault: str = ""
 
     @property
-    def addresses(self) -> Mapping[str, str]:
-        """By the sessions that conversations hold, those conversations' addresses."""
+    def roles(self) -> Mapping[str, RoleView]:
+        """By the sessions that conversations hold, the roles of those conversations."""
         return {
-            role.link.upstream_session_id: role.conversation.address
+            role.link.upstream_session_id: role
             for view in self.views
             for role in view.roles
             if role.link
-        }
-
-    @property
-    def open_in(self) -> Mapping[str, int]:
-        """By the sessions that have a turn now, the process that drives it."""
-        return {
-            role.link.upstream_session_id: role.holder.pid
-            for view in self.views
-            for role in view.roles
-            if role.link and role.holder
         }
 
 

@@ -27,8 +27,8 @@ from upthread.testing.rehearsal_model.protocol import (
     as_object,
     as_text,
     holds_json_object,
-    holds_lone_surrogate,
     in_chunks,
+    in_unicode,
     json_object,
     objects_in,
     tokens_out,
@@ -175,21 +175,14 @@ def images_have_a_known_type(body: JsonObject) -> Findings:
                 )
 
 
-def text_is_unicode(body: JsonObject) -> Findings:
-    """No lone surrogate: it has no UTF-8 form, and the body is refused as no JSON."""
-    for index, message in _messages(body):
-        if holds_lone_surrogate(message):
-            yield Found(
-                index,
-                "We could not parse the JSON body of your request. (HINT: This likely means you "
-                "aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, "
-                "but what was sent was not valid JSON.)",
-            )
-
-
 CHAT_COMPLETIONS_RULES = (
     there_is_a_message,
-    text_is_unicode,
+    in_unicode(
+        "messages",
+        "We could not parse the JSON body of your request. (HINT: This likely means you "
+        "aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, "
+        "but what was sent was not valid JSON.)",
+    ),
     roles_are_known,
     each_call_is_answered_next,
     each_answer_has_its_call,

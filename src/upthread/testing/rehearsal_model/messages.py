@@ -28,8 +28,8 @@ from upthread.testing.rehearsal_model.protocol import (
     as_list,
     as_object,
     as_text,
-    holds_lone_surrogate,
     in_chunks,
+    in_unicode,
     json_object,
     objects_in,
     tokens_out,
@@ -321,18 +321,12 @@ def images_have_a_known_type(body: JsonObject) -> Findings:
             )
 
 
-def text_is_unicode(body: JsonObject) -> Findings:
-    """No lone surrogate: it has no UTF-8 form (error text in anthropics/claude-code issues)."""
-    for index, message in _messages(body):
-        if holds_lone_surrogate(message):
-            yield Found(
-                index, "The request body is not valid JSON: no low surrogate in string: line 1"
-            )
-
-
 MESSAGES_RULES = (
     there_is_a_message,
-    text_is_unicode,
+    # Error text in anthropics/claude-code issues.
+    in_unicode(
+        "messages", "The request body is not valid JSON: no low surrogate in string: line 1"
+    ),
     roles_are_known,
     system_messages_have_content,
     system_messages_follow_the_user,

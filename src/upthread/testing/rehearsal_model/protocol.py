@@ -160,6 +160,20 @@ def holds_lone_surrogate(value: JsonValue) -> bool:
     return isinstance(value, list) and any(holds_lone_surrogate(item) for item in value)
 
 
+def in_unicode(field: str, what: str) -> Rule:
+    """Return the rule that no text of a request's items is without a UTF-8 form.
+
+    A body with a lone surrogate is refused as no JSON.
+    """
+
+    def text_is_unicode(body: JsonObject) -> Findings:
+        for index, item in enumerate(objects_in(body.get(field))):
+            if holds_lone_surrogate(item):
+                yield Found(index, what)
+
+    return text_is_unicode
+
+
 # --- the seam between the server and a protocol ---------------------------------------------------
 
 

@@ -26,8 +26,8 @@ from upthread.testing.rehearsal_model.protocol import (
     ToolCall,
     as_text,
     holds_json_object,
-    holds_lone_surrogate,
     in_chunks,
+    in_unicode,
     json_object,
     objects_in,
     tokens_out,
@@ -152,16 +152,9 @@ def messages_say_something(body: JsonObject) -> Findings:
             yield Found(index, f"Missing required parameter: 'input[{index}].content'.")
 
 
-def text_is_unicode(body: JsonObject) -> Findings:
-    """No lone surrogate: it has no UTF-8 form, and the body is refused as no JSON."""
-    for index, item in _numbered(body):
-        if holds_lone_surrogate(item):
-            yield Found(index, "We could not parse the JSON body of your request.")
-
-
 RESPONSES_RULES = (
     there_is_an_item,
-    text_is_unicode,
+    in_unicode("input", "We could not parse the JSON body of your request."),
     each_call_has_its_output,
     each_output_has_its_call,
     ids_are_used_once,

@@ -84,6 +84,10 @@ class Trial:
         self.place = place
         self.store = backend.make(place)
 
+    def commit(self, *writes: Write) -> None:
+        """Commit writes as one batch."""
+        self.store.commit(writes)
+
     def reopen(self) -> None:
         """Close the store and open it again."""
         self.store.close()
@@ -134,7 +138,7 @@ def refuses(trial: Trial, error: type[UpthreadError], writes: Iterable[Write]) -
     """Assert that each of these writes, in a batch of its own, raises this kind of error."""
     for write in writes:
         with refused(error):
-            trial.store.commit([write])
+            trial.commit(write)
 
 
 @contextmanager

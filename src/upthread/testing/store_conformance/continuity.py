@@ -56,7 +56,7 @@ def what_was_said_comes_back_without_tools(trial: Trial) -> None:
     )
     trial.store.commit(samples.home())
     for seq, (speaker, parts) in enumerate(speeches, 1):
-        trial.store.commit([samples.said(seq, *parts, speaker=speaker)])
+        trial.commit(samples.said(seq, *parts, speaker=speaker))
     trial.reopen()
     found = trial.store.prior_messages(CONVERSATION, upstream_session_ids=(A,), newest=20)
     whole = {message.seq: message for message in trial.store.messages(CONVERSATION)}
@@ -71,7 +71,7 @@ def what_was_said_comes_back_without_tools(trial: Trial) -> None:
 def only_readable_sessions_and_no_session_are_read(trial: Trial) -> None:
     trial.store.commit(samples.home())
     for seq, upstream in enumerate((None, A, B, None, A), 1):
-        trial.store.commit([structs.replace(samples.said(seq), upstream_session_id=upstream)])
+        trial.commit(structs.replace(samples.said(seq), upstream_session_id=upstream))
 
     def seqs(upstreams: Collection[UpstreamSessionId]) -> list[int]:
         return [seq for seq, _ in _prior(trial, *upstreams)]
@@ -86,7 +86,7 @@ def only_readable_sessions_and_no_session_are_read(trial: Trial) -> None:
 def the_newest_are_returned_oldest_first_by_number(trial: Trial) -> None:
     trial.store.commit(samples.home())
     for seq, at_ms in enumerate((9_000, 1_000, -1, 5_000, 1_000), 1):
-        trial.store.commit([structs.replace(samples.said(seq), recorded_at_ms=at_ms)])
+        trial.commit(structs.replace(samples.said(seq), recorded_at_ms=at_ms))
     assert [seq for seq, _ in _prior(trial, A, newest=3)] == [3, 4, 5]
     assert [seq for seq, _ in _prior(trial, A, newest=5)] == [1, 2, 3, 4, 5]
     assert _prior(trial, A, newest=0) == _prior(trial, A, newest=-1) == ()
@@ -97,9 +97,9 @@ def the_newest_are_returned_oldest_first_by_number(trial: Trial) -> None:
 @promise("S22")
 def a_reply_in_many_steps_is_one_and_pushes_nobody_out(trial: Trial) -> None:
     steps = 200
-    trial.store.commit([*samples.home(), samples.said(1)])
+    trial.commit(*samples.home(), samples.said(1))
     replies = [samples.said(seq, speaker=Speaker.ASSISTANT) for seq in range(2, 2 + steps)]
-    trial.store.commit([*replies, samples.said(2 + steps)])
+    trial.commit(*replies, samples.said(2 + steps))
     kept = [*range(2, 2 + REPLY_BEGINNING_MAX), *range(2 + steps - REPLY_END_MAX, 2 + steps)]
     assert [seq for seq, _ in _prior(trial, A, newest=2)] == [1, *kept, 2 + steps]
     assert [seq for seq, _ in _prior(trial, A, newest=1)] == [2 + steps]
@@ -107,13 +107,13 @@ def a_reply_in_many_steps_is_one_and_pushes_nobody_out(trial: Trial) -> None:
 
 @promise("S22")
 def however_much_tools_did_between_it_is_found(trial: Trial) -> None:
-    trial.store.commit([*samples.home(), samples.said(1), samples.said(2)])
+    trial.commit(*samples.home(), samples.said(1), samples.said(2))
     last = _TOOLS_BETWEEN + 3
     for first in range(3, last, _BATCH_MESSAGES):
         seqs = range(first, min(first + _BATCH_MESSAGES, last))
         trial.store.commit([samples.said(seq, RESULT, speaker=Speaker.TOOL) for seq in seqs])
     assert _prior(trial, A) == ((1, "message 1"), (2, "message 2"))
-    trial.store.commit([samples.said(last)])
+    trial.commit(samples.said(last))
     assert [seq for seq, _ in _prior(trial, A, newest=2)] == [2, last]
 
 
@@ -121,27 +121,27 @@ def however_much_tools_did_between_it_is_found(trial: Trial) -> None:
 def one_attempt_begins_and_leaves_its_receipt(trial: Trial) -> None:
     store = trial.store
     assert store.once(PROJECT, "deploy") is None
-    store.commit([step("intent")])
+    trial.commit(step("intent"))
     assert store.once(PROJECT, "deploy") == step("intent")
     with refused(ConflictError):
-        store.commit([samples.workstream(), step("intent", "att_2")])
+        trial.commit(samples.workstream(), step("intent", "att_2"))
     assert store.workstreams(PROJECT) == ()
     receipt: JsonValue = {"url": "\ud800", "n": [1, None, float("inf")]}
-    store.commit([step("done", receipt=receipt)])
+    trial.commit(step("done", receipt=receipt))
     trial.reopen()
     assert trial.store.once(PROJECT, "deploy") == step("done", receipt=receipt)
     with refused(ConflictError):
-        trial.store.commit([step("intent", "att_2")])
+        trial.commit(step("intent", "att_2"))
 
 
 @promise("S23")
 def a_failed_attempt_makes_room_for_the_next(trial: Trial) -> None:
     store = trial.store
-    store.commit([step("intent"), step("failed")])
+    trial.commit(step("intent"), step("failed"))
     assert store.once(PROJECT, "deploy") == step("failed")
-    store.commit([step("intent", "att_2")])
+    trial.commit(step("intent", "att_2"))
     with refused(ConflictError):
-        store.commit([step("done", receipt="too late")])
+        trial.commit(step("done", receipt="too late"))
     assert store.once(PROJECT, "deploy") == step("intent", "att_2")
 
 
@@ -149,11 +149,11 @@ def a_failed_attempt_makes_room_for_the_next(trial: Trial) -> None:
 def an_attempt_ends_once_and_only_after_it_began(trial: Trial) -> None:
     store = trial.store
     refuses(trial, NotFoundError, (step("done"), step("failed")))
-    store.commit([step("intent")])
+    trial.commit(step("intent"))
     refuses(trial, ConflictError, (step("done", "att_2"), step("failed", "att_2")))
-    store.commit([step("done", receipt=1)])
+    trial.commit(step("done", receipt=1))
     refuses(trial, ConflictError, (step("failed"), step("done", receipt=2)))
-    store.commit([step("intent"), step("done", receipt=1)])  # the same again (S2)
+    trial.commit(step("intent"), step("done", receipt=1))  # the same again (S2)
     assert store.once(PROJECT, "deploy") == step("done", receipt=1)
 
 
@@ -177,9 +177,9 @@ VANISHED = ExaminedFile(path="/etc/\0'; DROP\ud800", how="read", state="missing"
 @promise("S24")
 def the_last_word_on_each_path_comes_back_whole(trial: Trial) -> None:
     store = trial.store
-    store.commit([*samples.home(), examined(0, READ, VANISHED)])
+    trial.commit(*samples.home(), examined(0, READ, VANISHED))
     assert store.examined(CONVERSATION, upstream_session_id=A) == (READ, VANISHED)
-    store.commit([examined(1 << 16, WROTE)])  # a gap is none
+    trial.commit(examined(1 << 16, WROTE))  # a gap is none
     trial.reopen()
     assert trial.store.examined(CONVERSATION, upstream_session_id=A) == (VANISHED, WROTE)
     assert trial.store.examined(ConversationId("con_nobody")) == ()
@@ -189,10 +189,10 @@ def the_last_word_on_each_path_comes_back_whole(trial: Trial) -> None:
 def sessions_and_conversations_know_their_own_files(trial: Trial) -> None:
     key = samples.sibling_key(role="auditor")
     other = OpenConversation(conversation=samples.conversation(OTHER, key=key))
-    trial.store.commit([*samples.home(), other])
+    trial.commit(*samples.home(), other)
     later = structs.replace(READ, digest="later")
-    trial.store.commit([examined(0, READ), examined(1, later, session=ODD)])
-    trial.store.commit([examined(2, VANISHED, owner=OTHER)])
+    trial.commit(examined(0, READ), examined(1, later, session=ODD))
+    trial.commit(examined(2, VANISHED, owner=OTHER))
     trial.reopen()
     store = trial.store
     assert store.examined(CONVERSATION, upstream_session_id=A) == (READ,)
@@ -205,8 +205,8 @@ def sessions_and_conversations_know_their_own_files(trial: Trial) -> None:
 @promise("S24")
 def a_place_is_written_once(trial: Trial) -> None:
     store = trial.store
-    store.commit([*samples.home(), examined(0, READ, VANISHED)])
-    store.commit([examined(0, READ, VANISHED), examined(1, VANISHED)])  # the same again (S2)
+    trial.commit(*samples.home(), examined(0, READ, VANISHED))
+    trial.commit(examined(0, READ, VANISHED), examined(1, VANISHED))  # the same again (S2)
     for other in (
         examined(0, WROTE),
         examined(1, READ),
@@ -214,7 +214,7 @@ def a_place_is_written_once(trial: Trial) -> None:
         structs.replace(examined(0, READ), recorded_at_ms=9_001),
     ):
         with refused(ConflictError):
-            store.commit([examined(7, WROTE), other])
+            trial.commit(examined(7, WROTE), other)
     assert store.examined(CONVERSATION) == (READ, VANISHED)
 
 
@@ -222,7 +222,7 @@ def a_place_is_written_once(trial: Trial) -> None:
 def the_newest_edit_of_a_briefing_stands(trial: Trial) -> None:
     trial.store.commit(samples.home())
     assert trial.store.briefing_edit(CONVERSATION) is None
-    trial.store.commit([edit(1, "first"), edit(2, "\ud800\0")])
-    trial.store.commit([edit(1, "first")])  # the same again (S2)
+    trial.commit(edit(1, "first"), edit(2, "\ud800\0"))
+    trial.commit(edit(1, "first"))  # the same again (S2)
     trial.reopen()
     assert trial.store.briefing_edit(CONVERSATION) == edit(2, "\ud800\0")

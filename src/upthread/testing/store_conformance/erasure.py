@@ -87,7 +87,7 @@ _RUN: tuple[RunEvent, ...] = (
 def what_is_erased_is_gone_and_its_outline_stays(trial: Trial) -> None:
     trial.store.commit(_told())
     before = trial.store.messages(CONVERSATION)
-    trial.store.commit([EraseConversation(conversation_id=CONVERSATION)])
+    trial.commit(EraseConversation(conversation_id=CONVERSATION))
     trial.reopen()
     after = trial.store.messages(CONVERSATION)
     assert MARK not in repr(after)
@@ -115,12 +115,12 @@ def _outline(message: Message) -> tuple[object, ...]:
 @promise("S26")
 def a_run_is_erased_whole_or_for_one_role(trial: Trial) -> None:
     trial.store.commit(_told())
-    trial.store.commit([EraseRun(run_id=RUN, role="planner")])
+    trial.commit(EraseRun(run_id=RUN, role="planner"))
     trial.reopen()
     started, planned, asked, answered, audited = run_events(trial.store, RUN)
     assert (started, audited) == (_RUN[0], _RUN[4])
     assert MARK not in repr((planned, asked, answered))
-    trial.store.commit([EraseRun(run_id=RUN)])
+    trial.commit(EraseRun(run_id=RUN))
     assert MARK not in repr(trial.store.run_events(RUN))
     last = run_events(trial.store, RUN)[4]
     assert last == StepEnded(role="auditor", turn_id=TURN, outcome=Outcome.OK, report=OUTLINE)
@@ -131,11 +131,11 @@ def only_what_was_recorded_before_is_erased(trial: Trial) -> None:
     trial.store.commit(_told())
     untouched = trial.store.messages(CONVERSATION), trial.store.run_events(RUN)
     receipt = trial.store.once(PROJECT, "told")
-    trial.store.commit([EraseConversation(conversation_id=CONVERSATION, before_ms=5_000)])
-    trial.store.commit([EraseRun(run_id=RUN, before_ms=8_000)])
+    trial.commit(EraseConversation(conversation_id=CONVERSATION, before_ms=5_000))
+    trial.commit(EraseRun(run_id=RUN, before_ms=8_000))
     assert (trial.store.messages(CONVERSATION), trial.store.run_events(RUN)) == untouched
     assert trial.store.once(PROJECT, "told") == receipt
-    trial.store.commit([EraseConversation(conversation_id=CONVERSATION, before_ms=5_001)])
+    trial.commit(EraseConversation(conversation_id=CONVERSATION, before_ms=5_001))
     assert MARK not in repr(trial.store.messages(CONVERSATION))
     assert MARK not in repr(trial.store.once(PROJECT, "told"))
     assert MARK in repr(trial.store.turn_events(CONVERSATION, TURN))
@@ -145,12 +145,12 @@ def only_what_was_recorded_before_is_erased(trial: Trial) -> None:
 def nothing_of_another_conversation_is_erased(trial: Trial) -> None:
     trial.store.commit(_told())
     opened = samples.conversation(OTHER, key=samples.sibling_key(role="auditor"))
-    trial.store.commit([OpenConversation(conversation=opened)])
-    trial.store.commit([samples.turn(OTHER_TURN, owner=OTHER)])
-    trial.store.commit([samples.said(1, owner=OTHER, turn_id=OTHER_TURN)])
+    trial.commit(OpenConversation(conversation=opened))
+    trial.commit(samples.turn(OTHER_TURN, owner=OTHER))
+    trial.commit(samples.said(1, owner=OTHER, turn_id=OTHER_TURN))
     trial.store.commit(_receipt("another", OTHER))
     before = trial.store.messages(OTHER), trial.store.once(PROJECT, "another")
-    trial.store.commit([EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN)])
+    trial.commit(EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN))
     trial.store.scrub()
     trial.reopen()
     assert (trial.store.messages(OTHER), trial.store.once(PROJECT, "another")) == before
@@ -160,10 +160,10 @@ def nothing_of_another_conversation_is_erased(trial: Trial) -> None:
 def a_conversation_goes_on_after_it_was_erased(trial: Trial) -> None:
     trial.store.commit(_told())
     erase = EraseConversation(conversation_id=CONVERSATION)
-    trial.store.commit([erase])
-    trial.store.commit([erase])
-    trial.store.commit([samples.said(1, TextPart(text=MARK))])  # the same again, as S3 has it
-    trial.store.commit([samples.said(4)])
+    trial.commit(erase)
+    trial.commit(erase)
+    trial.commit(samples.said(1, TextPart(text=MARK)))  # the same again, as S3 has it
+    trial.commit(samples.said(4))
     assert trial.store.messages(CONVERSATION)[3].text == "message 4"
     assert trial.store.verify(CONVERSATION) is None
 
@@ -172,9 +172,9 @@ def a_conversation_goes_on_after_it_was_erased(trial: Trial) -> None:
 def no_file_holds_what_was_erased(trial: Trial) -> None:
     trial.store.commit(_told())
     for seq in range(4, 200):
-        trial.store.commit([samples.said(seq, TextPart(text=f"{MARK} {seq} " * seq))])
+        trial.commit(samples.said(seq, TextPart(text=f"{MARK} {seq} " * seq)))
     trial.reopen()
-    trial.store.commit([EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN)])
+    trial.commit(EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN))
     trial.store.scrub()
     files = [path for path in trial.place.parent.rglob(f"{trial.place.name}*") if path.is_file()]
     assert not [path for path in files if MARK.encode() in path.read_bytes()]
@@ -188,9 +188,9 @@ def who_did_something_is_kept_once_and_stays(trial: Trial) -> None:
     told, answered = samples.act(), samples.act("bea", of_run=True)
     by_another = structs.replace(told, by_user="bea")
     assert trial.store.acts(CONVERSATION) == trial.store.acts(RUN) == ()
-    trial.store.commit([*samples.home(), samples.run(), told, answered, by_another])
-    trial.store.commit([by_another, told, answered])
-    trial.store.commit([EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN)])
+    trial.commit(*samples.home(), samples.run(), told, answered, by_another)
+    trial.commit(by_another, told, answered)
+    trial.commit(EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN))
     trial.reopen()
     assert trial.store.acts(CONVERSATION) == (told, by_another)
     assert trial.store.acts(RUN) == (answered,)

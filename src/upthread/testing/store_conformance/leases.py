@@ -48,8 +48,11 @@ def a_held_lease_is_not_given_away(trial: Trial) -> None:
 @promise("S13")
 def a_released_lease_is_free_under_a_higher_token(trial: Trial) -> None:
     mine = taken(trial.store, LEASE)
-    trial.store.release_lease(mine.fence)
-    assert trial.store.lease(LEASE) == structs.replace(mine, holder=None)
+    for _ in range(2):
+        trial.store.release_lease(mine.fence)
+        assert trial.store.lease(LEASE) == structs.replace(mine, holder=None)
+    with refused(FencedError):
+        trial.store.heartbeat(mine.fence)
     theirs = taken(trial.store, LEASE, OTHER_HOLDER)
     assert theirs.token > mine.token
     assert theirs.holder == OTHER_HOLDER
@@ -79,17 +82,6 @@ def an_old_token_is_fenced(trial: Trial) -> None:
         with refused(FencedError):
             trial.store.release_lease(fence)
     assert trial.store.lease(LEASE) == theirs
-
-
-@promise("S14")
-def a_released_lease_has_no_heartbeat(trial: Trial) -> None:
-    mine = taken(trial.store, LEASE).fence
-    trial.store.release_lease(mine)
-    released = trial.store.lease(LEASE)
-    trial.store.release_lease(mine)
-    with refused(FencedError):
-        trial.store.heartbeat(mine)
-    assert trial.store.lease(LEASE) == released
 
 
 CLAIM = LeaseClaim(name="conversation one a/b", holder=CALL_HOLDER)
@@ -245,7 +237,7 @@ def _first_opening(store: Store, number: int) -> object:
 
 @promise("S5")
 def what_was_committed_outlives_its_process(trial: Trial) -> None:
-    trial.store.commit([samples.workstream()])
+    trial.commit(samples.workstream())
     for owner in _in_processes(trial, _write_messages):
         identity = ConversationId(str(owner))
         assert trial.store.message_count(identity) == 25
@@ -264,7 +256,7 @@ def a_commit_is_seen_by_every_open_store(trial: Trial) -> None:
             writer.commit([samples.said(seq)])
             assert reader.message_count(CONVERSATION) == seq
             assert reader.messages(CONVERSATION) == writer.messages(CONVERSATION)
-        trial.store.commit([OpenLink(link=samples.link(2, "ses_b"))])
+        trial.commit(OpenLink(link=samples.link(2, "ses_b")))
         resolved = samples.resolved(other)
         assert resolved.link == samples.link(2, "ses_b")
     finally:
@@ -283,7 +275,7 @@ def writers_of_one_conversation_leave_no_gap(trial: Trial) -> None:
 
 @promise("S10")
 def asked_at_the_same_moment_a_key_has_one_conversation(trial: Trial) -> None:
-    trial.store.commit([samples.workstream()])
+    trial.commit(samples.workstream())
     assert len(set(_in_processes(trial, _open_the_same))) == 1
     assert len(trial.store.conversations(PROJECT, samples.WORKSTREAM)) == 1
 
@@ -313,12 +305,12 @@ def a_new_store_opens_in_many_processes_at_once(trial: Trial) -> None:
 
 @promise("S5")
 def what_was_committed_is_there_after_closing(trial: Trial) -> None:
-    trial.store.commit([*samples.home(), samples.said(1)])
+    trial.commit(*samples.home(), samples.said(1))
     before = trial.store.messages(CONVERSATION)
     trial.store.close()
     trial.store.close()
     with refused(StoreError):
-        trial.store.commit([samples.said(2)])
+        trial.commit(samples.said(2))
     trial.store = trial.backend.make(trial.place)
     assert trial.store.messages(CONVERSATION) == before
 
@@ -337,15 +329,15 @@ def a_newer_store_is_refused_and_left_alone(trial: Trial) -> None:
 
 @promise("S18")
 def a_failed_write_is_an_error_and_costs_nothing_else(trial: Trial) -> None:
-    trial.store.commit([*samples.home(), samples.said(1)])
+    trial.commit(*samples.home(), samples.said(1))
     before = trial.store.messages(CONVERSATION)
     big = TextPart(text="x" * 100_000)
     with trial.backend.failing(trial.store):
         for durability in (Durability.PROCESS, Durability.SYNCED):
             with refused(StoreError):
-                trial.store.commit([samples.said(2, big, durability=durability)])
+                trial.commit(samples.said(2, big, durability=durability))
             assert trial.store.messages(CONVERSATION) == before
-    trial.store.commit([samples.said(2, big)])
+    trial.commit(samples.said(2, big))
     trial.reopen()
     assert trial.store.message_count(CONVERSATION) == 2
     assert trial.store.verify(CONVERSATION) is None

@@ -52,14 +52,14 @@ _HARD_TEXTS = (
 
 @promise("S7")
 def order_is_by_seq_and_never_by_time(trial: Trial) -> None:
-    trial.store.commit([*samples.home(), samples.run()])
+    trial.commit(*samples.home(), samples.run())
     times = (9_000, 1_000, 5_000, -1, 5_000)
     numbered = tuple(enumerate(times, 1))
     happened = tuple(structs.replace(samples.happened(n), recorded_at_ms=t) for n, t in numbered)
     moved = tuple(structs.replace(samples.moved(n), recorded_at_ms=t) for n, t in numbered)
     for seq, at_ms in numbered:
-        trial.store.commit([structs.replace(samples.said(seq), recorded_at_ms=at_ms)])
-        trial.store.commit([happened[seq - 1], moved[seq - 1]])
+        trial.commit(structs.replace(samples.said(seq), recorded_at_ms=at_ms))
+        trial.commit(happened[seq - 1], moved[seq - 1])
     trial.reopen()
     messages = trial.store.messages(CONVERSATION)
     assert [message.seq for message in messages] == [1, 2, 3, 4, 5]
@@ -70,7 +70,7 @@ def order_is_by_seq_and_never_by_time(trial: Trial) -> None:
 
 @promise("S7")
 def messages_can_be_read_from_either_end(trial: Trial) -> None:
-    trial.store.commit([*samples.home(), *(samples.said(seq) for seq in range(1, 31))])
+    trial.commit(*samples.home(), *(samples.said(seq) for seq in range(1, 31)))
     store = trial.store
 
     every = range(1, 31)
@@ -94,7 +94,7 @@ def messages_can_be_read_from_either_end(trial: Trial) -> None:
 @promise("S7")
 def turns_can_be_read_from_their_end(trial: Trial) -> None:
     names = [types.TurnId(f"trn_{number}") for number in range(5)]
-    trial.store.commit([*samples.home(), *map(samples.turn, names)])
+    trial.commit(*samples.home(), *map(samples.turn, names))
     assert [turn.turn_id for turn in trial.store.turns(CONVERSATION)] == [TURN, *names]
     for name in (TURN, *names):
         assert trial.store.owner(PROJECT, turn_id=name) == samples.conversation()
@@ -106,7 +106,7 @@ def turns_can_be_read_from_their_end(trial: Trial) -> None:
 @promise("S7")
 def unknown_ids_read_as_nothing(trial: Trial) -> None:
     """Also beside somebody else's."""
-    trial.store.commit([samples.workstream("other", project_id=types.ProjectId("prj_two"))])
+    trial.commit(samples.workstream("other", project_id=types.ProjectId("prj_two")))
     for name, found in answers(trial.store).items():
         assert found in (None, (), 0), f"{name}: {found!r}"
     assert trial.store.owner(PROJECT, turn_id=TURN) is None
@@ -132,10 +132,10 @@ def every_part_comes_back_identical(trial: Trial) -> None:
     # Of a session that is no link, and of none.
     session = types.UpstreamSessionId("ses_\ud800")
     told = structs.replace(samples.said(1, *parts), upstream_session_id=session)
-    trial.store.commit([*samples.home(), told])
+    trial.commit(*samples.home(), told)
     # One of which only the outline was ever given.
     outline = types.ErasedPart(kind="text")
-    trial.store.commit([structs.replace(samples.said(2, outline), upstream_session_id=None)])
+    trial.commit(structs.replace(samples.said(2, outline), upstream_session_id=None))
     for _ in range(2):
         first, second = trial.store.messages(CONVERSATION)
         assert (first.parts, second.parts) == (tuple(parts), (outline,))
@@ -151,10 +151,10 @@ def every_event_comes_back_identical(trial: Trial) -> None:
         for text in _HARD_TEXTS
     ]
     answers = [QuestionAnswered(question_id=text, text=text) for text in _HARD_TEXTS]
-    trial.store.commit([*samples.home(), samples.run()])
+    trial.commit(*samples.home(), samples.run())
     happened = tuple(samples.happened(seq, each) for seq, each in enumerate(endings, 1))
     moved = tuple(samples.moved(seq, each) for seq, each in enumerate(answers, 1))
-    trial.store.commit([*happened, *moved])
+    trial.commit(*happened, *moved)
     trial.reopen()
     assert trial.store.turn_events(CONVERSATION, TURN) == happened
     assert trial.store.run_events(samples.RUN) == moved
@@ -164,7 +164,7 @@ def every_event_comes_back_identical(trial: Trial) -> None:
 def what_was_read_is_the_readers_own(trial: Trial) -> None:
     arguments: dict[str, types.JsonValue] = {"paths": ["a"]}
     call = types.ToolCallPart(call_id="c", title="t", tool_kind="read", arguments=arguments)
-    trial.store.commit([*samples.home(), samples.said(1, call)])
+    trial.commit(*samples.home(), samples.said(1, call))
     arguments["paths"] = ["changed by the writer"]
     first = trial.store.messages(CONVERSATION)[0].parts[0]
     assert isinstance(first, types.ToolCallPart)
@@ -183,14 +183,14 @@ def resolve_returns_the_newest_generation(trial: Trial) -> None:
         later = samples.conversation(
             types.ConversationId(f"con_{generation}"), generation=generation
         )
-        trial.store.commit([OpenConversation(conversation=later)])
+        trial.commit(OpenConversation(conversation=later))
     resolved = samples.resolved(trial.store)
     assert resolved.conversation == samples.conversation(
         types.ConversationId("con_3"), generation=3
     )
     assert resolved.link is None
     sibling = samples.conversation(types.ConversationId("con_two"), key=samples.sibling_key(2))
-    trial.store.commit([OpenConversation(conversation=sibling)])
+    trial.commit(OpenConversation(conversation=sibling))
     assert samples.resolved(trial.store, sibling.key).conversation == sibling
     assert samples.resolved(trial.store) == resolved
 
@@ -204,14 +204,14 @@ def resolve_returns_the_newest_open_link(trial: Trial) -> None:
         return None if link is None else link.upstream_session_id
 
     assert upstream() == "ses_a"
-    trial.store.commit([OpenLink(link=samples.link(2, "ses_b"))])
+    trial.commit(OpenLink(link=samples.link(2, "ses_b")))
     assert upstream() == "ses_b"
-    trial.store.commit([samples.end_of(2)])
+    trial.commit(samples.end_of(2))
     assert upstream() == "ses_a"
-    trial.store.commit([samples.end_of(1)])
+    trial.commit(samples.end_of(1))
     assert upstream() is None
     ended = structs.replace(samples.link(3, "ses_c"), ended_because="imported", ended_at_ms=8)
-    trial.store.commit([OpenLink(link=ended)])
+    trial.commit(OpenLink(link=ended))
     assert upstream() is None
     assert trial.store.links(CONVERSATION)[2] == ended
     trial.reopen()
@@ -221,13 +221,11 @@ def resolve_returns_the_newest_open_link(trial: Trial) -> None:
 @promise("S12")
 def the_owner_of_an_upstream_session_holds_it_in_its_newest_link(trial: Trial) -> None:
     other = types.ConversationId("con_other")
-    trial.store.commit(
-        [
-            *samples.home(),
-            OpenConversation(
-                conversation=samples.conversation(other, key=samples.sibling_key(role="auditor"))
-            ),
-        ]
+    trial.commit(
+        *samples.home(),
+        OpenConversation(
+            conversation=samples.conversation(other, key=samples.sibling_key(role="auditor"))
+        ),
     )
 
     def owner() -> str | None:
@@ -236,24 +234,22 @@ def the_owner_of_an_upstream_session_holds_it_in_its_newest_link(trial: Trial) -
 
     assert owner() == CONVERSATION
     assert trial.store.owner(types.ProjectId("prj_two"), "ses_a") is None
-    trial.store.commit([OpenLink(link=samples.link(owner=other))])
+    trial.commit(OpenLink(link=samples.link(owner=other)))
     assert owner() == other
-    trial.store.commit([OpenLink(link=samples.link(2, "ses_b", owner=other))])
+    trial.commit(OpenLink(link=samples.link(2, "ses_b", owner=other)))
     assert owner() == CONVERSATION
-    trial.store.commit([OpenLink(link=samples.link(2, "ses_c"))])
+    trial.commit(OpenLink(link=samples.link(2, "ses_c")))
     assert owner() is None
 
 
 @promise("S15")
 def a_transition_is_due_until_its_run_moves_on(trial: Trial) -> None:
     second = types.RunId("run_two")
-    trial.store.commit(
-        [
-            *samples.home(),
-            *(samples.run(), samples.run(second), samples.moved(1)),
-            EnqueueTransition(run_id=second, run_seq=0, due_at_ms=50),
-            EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=10),
-        ]
+    trial.commit(
+        *samples.home(),
+        *(samples.run(), samples.run(second), samples.moved(1)),
+        EnqueueTransition(run_id=second, run_seq=0, due_at_ms=50),
+        EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=10),
     )
 
     def due(before_ms: int) -> list[types.RunId]:
@@ -262,10 +258,10 @@ def a_transition_is_due_until_its_run_moves_on(trial: Trial) -> None:
     assert due(9) == []
     assert due(10) == [samples.RUN]
     assert due(50) == [samples.RUN, second]
-    trial.store.commit([samples.moved(2)])
+    trial.commit(samples.moved(2))
     assert due(50) == [second]
     again = EnqueueTransition(run_id=samples.RUN, run_seq=2, due_at_ms=60)
-    trial.store.commit([again])
+    trial.commit(again)
     trial.reopen()
     assert due(60) == [second, samples.RUN]
 
@@ -274,7 +270,7 @@ def a_transition_is_due_until_its_run_moves_on(trial: Trial) -> None:
 def refusals_and_quarantine_are_kept_in_order(trial: Trial) -> None:
     decisions = [samples.refusal({"text": text}, ms) for ms, text in ((9, "\ud800"), (1, "\0"))]
     strays = [samples.stray(ordinal, [ordinal, "\0"]) for ordinal in (3, 1)]
-    trial.store.commit([*samples.home(), *decisions, *strays])
+    trial.commit(*samples.home(), *decisions, *strays)
     trial.reopen()
     assert trial.store.refusals(CONVERSATION) == tuple(decisions)
     assert trial.store.quarantined(CONVERSATION, TURN) == tuple(reversed(strays))
@@ -292,13 +288,11 @@ def names_are_data_and_stay_apart(trial: Trial) -> None:
             base_name=f"{number}{name}",
         )
         opened.append(new)
-        trial.store.commit(
-            [
-                samples.workstream(name, base_name=new.base_name),
-                OpenConversation(conversation=new),
-                OpenLink(link=samples.link(upstream=name, owner=new.conversation_id)),
-                samples.step("intent", key=name),
-            ]
+        trial.commit(
+            samples.workstream(name, base_name=new.base_name),
+            OpenConversation(conversation=new),
+            OpenLink(link=samples.link(upstream=name, owner=new.conversation_id)),
+            samples.step("intent", key=name),
         )
     trial.reopen()
     for new in opened:
@@ -347,8 +341,8 @@ def what_was_opened_comes_in_the_order_it_was_opened(trial: Trial) -> None:
         run = structs.replace(samples.run(runs[number - 2]), opened_at_ms=opened_at_ms)
         link = structs.replace(samples.link(number, f"ses_{name}"), opened_at_ms=opened_at_ms)
         turn = structs.replace(samples.turn(TurnId(f"trn_{name}")), opened_at_ms=opened_at_ms)
-        store.commit([opened, OpenConversation(conversation=children[-1]), run, turn])
-        store.commit([OpenLink(link=link), samples.end_of(number)])
+        trial.commit(opened, OpenConversation(conversation=children[-1]), run, turn)
+        trial.commit(OpenLink(link=link), samples.end_of(number))
     trial.reopen()
     store = trial.store
     expected = (samples.conversation(), *children)
@@ -362,7 +356,7 @@ def what_was_opened_comes_in_the_order_it_was_opened(trial: Trial) -> None:
 @promise("S7")
 def what_was_committed_is_read_at_once(trial: Trial) -> None:
     """Each read again after each commit: none answers as it did before."""
-    trial.store.commit([*samples.home(), samples.run()])
+    trial.commit(*samples.home(), samples.run())
     before = _answers(trial)
     for number in (1, 2):
         trial.store.commit(_more(number))
@@ -407,7 +401,7 @@ def more_than_a_page_comes_back(trial: Trial) -> None:
     """Many of each, read in one call."""
     seqs = range(1, _MANY + 1)
     turns = [TurnId(f"trn_{seq}") for seq in seqs]
-    trial.store.commit([*samples.home(), samples.run(), *map(samples.turn, turns)])
+    trial.commit(*samples.home(), samples.run(), *map(samples.turn, turns))
     trial.store.commit([samples.said(seq) for seq in seqs])
     trial.store.commit([samples.happened(seq) for seq in seqs])
     trial.store.commit([samples.moved(seq) for seq in seqs])
@@ -425,7 +419,7 @@ def _tampered(trial: Trial, ways: Iterable[Way]) -> Iterator[Way]:
     for number, way in enumerate(ways):
         trial.place = place.with_name(f"{place.name}-{number}")
         trial.store = trial.backend.make(trial.place)
-        trial.store.commit([*samples.home(), samples.run(), *map(samples.said, range(1, 6))])
+        trial.commit(*samples.home(), samples.run(), *map(samples.said, range(1, 6)))
         trial.store.commit([samples.moved(seq) for seq in (1, 2, 3)])
         trial.store.commit([OpenLink(link=samples.link(seq, f"ses_{seq}")) for seq in (2, 3)])
         trial.store.commit([each for each in _more(1) if isinstance(each, RecordAct | RecordOnce)])

@@ -36,14 +36,14 @@ def _refuses_each(trial: Trial, error: type[UpthreadError], writes: Iterable[Wri
     last = trial.store.message_count(CONVERSATION)
     for write in writes:
         with refused(error):
-            trial.store.commit([samples.said(last + 1), write])
+            trial.commit(samples.said(last + 1), write)
     assert recorded_in(trial.store, PROJECT) == before
 
 
 @promise("S1")
 def a_batch_that_fails_at_its_end_leaves_nothing(trial: Trial) -> None:
     with refused(ConflictError):
-        trial.store.commit([*_WHOLE, samples.said(99)])
+        trial.commit(*_WHOLE, samples.said(99))
     assert recorded_in(trial.store, PROJECT) == []
     trial.reopen()
     assert recorded_in(trial.store, PROJECT) == []
@@ -103,7 +103,7 @@ def other_content_under_the_same_key_is_a_conflict(trial: Trial) -> None:
 @promise("S3")
 def the_first_cause_of_an_end_stands(trial: Trial) -> None:
     trial.store.commit(everything())
-    trial.store.commit([structs.replace(samples.end_of(1, "expired"), ended_at_ms=99)])
+    trial.commit(structs.replace(samples.end_of(1, "expired"), ended_at_ms=99))
     ended = trial.store.links(CONVERSATION)[0]
     assert (ended.ended_because, ended.ended_at_ms) == ("missing", 9)
 
@@ -134,7 +134,7 @@ def a_fence_on_a_released_or_unknown_lease_keeps_the_batch_out(trial: Trial) -> 
 
 @promise("S6")
 def a_message_has_no_gap_and_one_speaker(trial: Trial) -> None:
-    trial.store.commit([*samples.home(), samples.said(1)])
+    trial.commit(*samples.home(), samples.said(1))
     gaps = [*map(samples.said, (0, -1, 3))]
     gaps += [samples.said(1, first_ordinal=2), samples.said(2, first_ordinal=1)]
     refuses(trial, ConflictError, gaps)
@@ -146,10 +146,10 @@ def a_message_has_no_gap_and_one_speaker(trial: Trial) -> None:
 @promise("S6")
 def parts_join_the_last_message_and_no_earlier_one(trial: Trial) -> None:
     more = TextPart(text=" and more")
-    trial.store.commit([*samples.home(), samples.said(1)])
-    trial.store.commit([samples.said(1, more, first_ordinal=1), samples.said(2)])
+    trial.commit(*samples.home(), samples.said(1))
+    trial.commit(samples.said(1, more, first_ordinal=1), samples.said(2))
     with refused(ConflictError):
-        trial.store.commit([samples.said(1, more, first_ordinal=2)])
+        trial.commit(samples.said(1, more, first_ordinal=2))
     assert [message.text for message in trial.store.messages(CONVERSATION)] == [
         "message 1 and more",
         "message 2",
@@ -158,7 +158,7 @@ def parts_join_the_last_message_and_no_earlier_one(trial: Trial) -> None:
 
 @promise("S6")
 def a_gap_between_links_events_or_edits_is_a_conflict(trial: Trial) -> None:
-    trial.store.commit([*samples.home(), samples.run(), samples.moved(1), samples.happened(1)])
+    trial.commit(*samples.home(), samples.run(), samples.moved(1), samples.happened(1))
     gaps: list[Write] = [
         commands.OpenLink(link=samples.link(3, "ses_c")),
         samples.happened(3),
@@ -175,7 +175,7 @@ def children_may_share_their_key(trial: Trial) -> None:
     key = samples.sibling_key(CHILD_SLOT, "explore")
     for name in ("con_a", "con_b"):
         child = samples.conversation(ConversationId(name), key=key, parent=CONVERSATION)
-        trial.store.commit([commands.OpenConversation(conversation=child)])
+        trial.commit(commands.OpenConversation(conversation=child))
     found = trial.store.conversations(PROJECT, samples.WORKSTREAM)
     assert [each.conversation_id for each in found] == [CONVERSATION, "con_a", "con_b"]
     assert trial.store.resolve(key) is None
@@ -183,15 +183,15 @@ def children_may_share_their_key(trial: Trial) -> None:
 
 @promise("S11")
 def a_workstream_has_one_base_name_and_shares_it_with_none(trial: Trial) -> None:
-    trial.store.commit([samples.workstream()])
+    trial.commit(samples.workstream())
     others: list[Write] = [
         samples.workstream(base_name="Lyra"),
         samples.workstream("other", base_name="Kael"),
         commands.OpenConversation(conversation=samples.conversation(base_name="Lyra")),
     ]
     refuses(trial, ConflictError, others)
-    trial.store.commit([samples.workstream("other", base_name="Lyra")])
-    trial.store.commit([samples.workstream(project_id=ProjectId("prj_two"))])
+    trial.commit(samples.workstream("other", base_name="Lyra"))
+    trial.commit(samples.workstream(project_id=ProjectId("prj_two")))
     assert [each.base_name for each in trial.store.workstreams(PROJECT)] == ["Kael", "Lyra"]
 
 
@@ -205,12 +205,12 @@ def conversations_of_two_projects_never_meet(trial: Trial) -> None:
     assert trial.store.workstream(other, samples.WORKSTREAM) is None
     assert trial.store.workstreams(other) == ()
     assert trial.store.owner(other, "ses_a") is None
-    trial.store.commit([samples.run(), step("intent")])
+    trial.commit(samples.run(), step("intent"))
     assert trial.store.runs(other, samples.WORKSTREAM) == ()
     assert trial.store.once(other, "deploy") is None
     theirs = samples.conversation(ConversationId("con_theirs"), key=key)
-    trial.store.commit(
-        [samples.workstream(project_id=other), commands.OpenConversation(conversation=theirs)]
+    trial.commit(
+        samples.workstream(project_id=other), commands.OpenConversation(conversation=theirs)
     )
     resolved = samples.resolved(trial.store)
     assert resolved.conversation.conversation_id == CONVERSATION
@@ -219,7 +219,7 @@ def conversations_of_two_projects_never_meet(trial: Trial) -> None:
 @promise("S21")
 def what_was_never_opened_is_not_found(trial: Trial) -> None:
     another = samples.conversation(ConversationId("con_two"), key=samples.sibling_key(2))
-    trial.store.commit([*samples.home(), commands.OpenConversation(conversation=another)])
+    trial.commit(*samples.home(), commands.OpenConversation(conversation=another))
     nobody = ConversationId("con_nobody")
     lost: list[Write] = [
         commands.OpenConversation(
