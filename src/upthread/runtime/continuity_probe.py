@@ -28,6 +28,7 @@ from upthread.agents.base import (
 from upthread.core.events import AgentEvent, TextReceived, UserTextReplayed
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
+from upthread.runtime.turns.delivery import open_session
 
 Verdict: TypeAlias = Literal["good", "quirk", "not_offered", "not_tried"]
 
@@ -189,7 +190,7 @@ class _Probe:
         self, connection: AgentConnection, check: str, session: UpstreamSessionId
     ) -> None:
         try:
-            await _attach(connection, session)
+            await open_session(connection, session)
         except UpstreamError as error:
             is_missing = error.outcome is Outcome.MISSING
             self._judge(check, f"{error.outcome}: {error}", is_good=is_missing)
@@ -199,7 +200,7 @@ class _Probe:
     async def _come_back(self, connection: AgentConnection) -> None:
         offers = connection.capabilities.can_resume
         try:
-            await _attach(connection, self._session)
+            await open_session(connection, self._session)
         except UpstreamError as error:
             self._note("resumed", "quirk", f"{error.outcome}: {error}")
             self._note("remembers", "quirk", "it could not be asked: the session is not attached")
@@ -232,7 +233,7 @@ class _Probe:
             return
         async with self._open(prompt_timeout_s=RATE_LIMIT_PATIENCE_S) as connection:
             try:
-                await _attach(connection, self._session)
+                await open_session(connection, self._session)
             except UpstreamError as error:
                 self._note("rate_limit", "quirk", f"{error.outcome}: {error}")
                 return
@@ -262,13 +263,6 @@ def replay_faults(replayed: Sequence[AgentEvent], *, told: str, reply: str) -> t
         said = _text_of(replayed)
         faults.append(f"the reply came back as {said!r}" if said else "no reply")
     return tuple(faults)
-
-
-async def _attach(connection: AgentConnection, session: UpstreamSessionId) -> None:
-    if connection.capabilities.can_resume:
-        await connection.resume_session(session)
-    else:
-        await connection.load_session(session)
 
 
 async def _prompted(

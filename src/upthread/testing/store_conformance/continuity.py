@@ -54,7 +54,7 @@ def what_was_said_comes_back_without_tools(trial: Trial) -> None:
         (Speaker.USER, (ErasedPart(kind="text"),)),
         (Speaker.USER, (TextPart(text=""),)),
     )
-    trial.store.commit(samples.home())
+    trial.commit(*samples.home())
     for seq, (speaker, parts) in enumerate(speeches, 1):
         trial.commit(samples.said(seq, *parts, speaker=speaker))
     trial.reopen()
@@ -69,7 +69,7 @@ def what_was_said_comes_back_without_tools(trial: Trial) -> None:
 
 @promise("S22")
 def only_readable_sessions_and_no_session_are_read(trial: Trial) -> None:
-    trial.store.commit(samples.home())
+    trial.commit(*samples.home())
     for seq, upstream in enumerate((None, A, B, None, A), 1):
         trial.commit(structs.replace(samples.said(seq), upstream_session_id=upstream))
 
@@ -84,7 +84,7 @@ def only_readable_sessions_and_no_session_are_read(trial: Trial) -> None:
 
 @promise("S22")
 def the_newest_are_returned_oldest_first_by_number(trial: Trial) -> None:
-    trial.store.commit(samples.home())
+    trial.commit(*samples.home())
     for seq, at_ms in enumerate((9_000, 1_000, -1, 5_000, 1_000), 1):
         trial.commit(structs.replace(samples.said(seq), recorded_at_ms=at_ms))
     assert [seq for seq, _ in _prior(trial, A, newest=3)] == [3, 4, 5]
@@ -220,7 +220,7 @@ def a_place_is_written_once(trial: Trial) -> None:
 
 @promise("S25")
 def the_newest_edit_of_a_briefing_stands(trial: Trial) -> None:
-    trial.store.commit(samples.home())
+    trial.commit(*samples.home())
     assert trial.store.briefing_edit(CONVERSATION) is None
     trial.commit(edit(1, "first"), edit(2, "\ud800\0"))
     trial.commit(edit(1, "first"))  # the same again (S2)

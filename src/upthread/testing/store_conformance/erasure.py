@@ -85,7 +85,7 @@ _RUN: tuple[RunEvent, ...] = (
 
 @promise("S26")
 def what_is_erased_is_gone_and_its_outline_stays(trial: Trial) -> None:
-    trial.store.commit(_told())
+    trial.commit(*_told())
     before = trial.store.messages(CONVERSATION)
     trial.commit(EraseConversation(conversation_id=CONVERSATION))
     trial.reopen()
@@ -114,7 +114,7 @@ def _outline(message: Message) -> tuple[object, ...]:
 
 @promise("S26")
 def a_run_is_erased_whole_or_for_one_role(trial: Trial) -> None:
-    trial.store.commit(_told())
+    trial.commit(*_told())
     trial.commit(EraseRun(run_id=RUN, role="planner"))
     trial.reopen()
     started, planned, asked, answered, audited = run_events(trial.store, RUN)
@@ -128,7 +128,7 @@ def a_run_is_erased_whole_or_for_one_role(trial: Trial) -> None:
 
 @promise("S26")
 def only_what_was_recorded_before_is_erased(trial: Trial) -> None:
-    trial.store.commit(_told())
+    trial.commit(*_told())
     untouched = trial.store.messages(CONVERSATION), trial.store.run_events(RUN)
     receipt = trial.store.once(PROJECT, "told")
     trial.commit(EraseConversation(conversation_id=CONVERSATION, before_ms=5_000))
@@ -143,12 +143,12 @@ def only_what_was_recorded_before_is_erased(trial: Trial) -> None:
 
 @promise("S26")
 def nothing_of_another_conversation_is_erased(trial: Trial) -> None:
-    trial.store.commit(_told())
+    trial.commit(*_told())
     opened = samples.conversation(OTHER, key=samples.sibling_key(role="auditor"))
     trial.commit(OpenConversation(conversation=opened))
     trial.commit(samples.turn(OTHER_TURN, owner=OTHER))
     trial.commit(samples.said(1, owner=OTHER, turn_id=OTHER_TURN))
-    trial.store.commit(_receipt("another", OTHER))
+    trial.commit(*_receipt("another", OTHER))
     before = trial.store.messages(OTHER), trial.store.once(PROJECT, "another")
     trial.commit(EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN))
     trial.store.scrub()
@@ -158,7 +158,7 @@ def nothing_of_another_conversation_is_erased(trial: Trial) -> None:
 
 @promise("S26")
 def a_conversation_goes_on_after_it_was_erased(trial: Trial) -> None:
-    trial.store.commit(_told())
+    trial.commit(*_told())
     erase = EraseConversation(conversation_id=CONVERSATION)
     trial.commit(erase)
     trial.commit(erase)
@@ -170,7 +170,7 @@ def a_conversation_goes_on_after_it_was_erased(trial: Trial) -> None:
 
 @promise("S27")
 def no_file_holds_what_was_erased(trial: Trial) -> None:
-    trial.store.commit(_told())
+    trial.commit(*_told())
     for seq in range(4, 200):
         trial.commit(samples.said(seq, TextPart(text=f"{MARK} {seq} " * seq)))
     trial.reopen()

@@ -250,7 +250,7 @@ def what_was_committed_outlives_its_process(trial: Trial) -> None:
 def a_commit_is_seen_by_every_open_store(trial: Trial) -> None:
     other = trial.backend.make(trial.place)
     try:
-        trial.store.commit(samples.home())
+        trial.commit(*samples.home())
         for seq in range(1, 6):
             writer, reader = (trial.store, other) if seq % 2 else (other, trial.store)
             writer.commit([samples.said(seq)])
@@ -265,7 +265,7 @@ def a_commit_is_seen_by_every_open_store(trial: Trial) -> None:
 
 @promise("S6")
 def writers_of_one_conversation_leave_no_gap(trial: Trial) -> None:
-    trial.store.commit(samples.home())
+    trial.commit(*samples.home())
     assert _in_processes(trial, _append_to_one) == [10] * PROCESSES
     found = trial.store.messages(CONVERSATION)
     assert [message.seq for message in found] == list(range(1, 10 * PROCESSES + 1))
@@ -318,7 +318,7 @@ def what_was_committed_is_there_after_closing(trial: Trial) -> None:
 @promise("S17")
 def a_newer_store_is_refused_and_left_alone(trial: Trial) -> None:
     backend = trial.backend
-    trial.store.commit(samples.home())
+    trial.commit(*samples.home())
     trial.store.close()
     backend.mark_newer(trial.place)
     before = backend.contents(trial.place)

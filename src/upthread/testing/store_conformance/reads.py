@@ -178,7 +178,7 @@ def what_was_read_is_the_readers_own(trial: Trial) -> None:
 
 @promise("S12")
 def resolve_returns_the_newest_generation(trial: Trial) -> None:
-    trial.store.commit(samples.home())
+    trial.commit(*samples.home())
     for generation in (3, 2):
         later = samples.conversation(
             types.ConversationId(f"con_{generation}"), generation=generation
@@ -197,7 +197,7 @@ def resolve_returns_the_newest_generation(trial: Trial) -> None:
 
 @promise("S12")
 def resolve_returns_the_newest_open_link(trial: Trial) -> None:
-    trial.store.commit(samples.home())
+    trial.commit(*samples.home())
 
     def upstream() -> str | None:
         link = samples.resolved(trial.store).link
@@ -359,7 +359,7 @@ def what_was_committed_is_read_at_once(trial: Trial) -> None:
     trial.commit(*samples.home(), samples.run())
     before = _answers(trial)
     for number in (1, 2):
-        trial.store.commit(_more(number))
+        trial.commit(*_more(number))
         after = _answers(trial)
         assert [name for name in after if after[name] == before[name]] == []
         before = after

@@ -51,7 +51,7 @@ def a_batch_that_fails_at_its_end_leaves_nothing(trial: Trial) -> None:
 
 @promise("S1")
 def a_batch_that_succeeds_is_there_whole(trial: Trial) -> None:
-    trial.store.commit(_WHOLE)
+    trial.commit(*_WHOLE)
     stored = recorded_in(trial.store, PROJECT)
     written = {kind for *_, entries in stored for _, kind, *_ in entries}
     assert written == {*KINDS}, f"no sample here of {KINDS.keys() ^ written}"
@@ -63,21 +63,21 @@ def a_batch_that_succeeds_is_there_whole(trial: Trial) -> None:
 @promise("S2")
 def the_same_batch_again_changes_nothing(trial: Trial) -> None:
     """The whole of it, each write by itself, and with something new at its end."""
-    trial.store.commit(everything())
+    trial.commit(*everything())
     stored = recorded_in(trial.store, PROJECT)
-    trial.store.commit(everything())
+    trial.commit(*everything())
     assert recorded_in(trial.store, PROJECT) == stored
     trial.reopen()
     for batch in (everything(), *([write] for write in everything())):
-        trial.store.commit(batch)
+        trial.commit(*batch)
     assert recorded_in(trial.store, PROJECT) == stored
-    trial.store.commit(_WHOLE)
+    trial.commit(*_WHOLE)
     assert trial.store.message_count(CONVERSATION) == 3
 
 
 @promise("S3")
 def other_content_under_the_same_key_is_a_conflict(trial: Trial) -> None:
-    trial.store.commit(everything())
+    trial.commit(*everything())
     others: list[Write] = [
         samples.workstream(base_name="Lyra"),
         commands.OpenConversation(conversation=samples.conversation(generation=2)),
@@ -102,7 +102,7 @@ def other_content_under_the_same_key_is_a_conflict(trial: Trial) -> None:
 
 @promise("S3")
 def the_first_cause_of_an_end_stands(trial: Trial) -> None:
-    trial.store.commit(everything())
+    trial.commit(*everything())
     trial.commit(structs.replace(samples.end_of(1, "expired"), ended_at_ms=99))
     ended = trial.store.links(CONVERSATION)[0]
     assert (ended.ended_because, ended.ended_at_ms) == ("missing", 9)
@@ -171,7 +171,7 @@ def a_gap_between_links_events_or_edits_is_a_conflict(trial: Trial) -> None:
 
 @promise("S10")
 def children_may_share_their_key(trial: Trial) -> None:
-    trial.store.commit(samples.home())
+    trial.commit(*samples.home())
     key = samples.sibling_key(CHILD_SLOT, "explore")
     for name in ("con_a", "con_b"):
         child = samples.conversation(ConversationId(name), key=key, parent=CONVERSATION)
@@ -197,7 +197,7 @@ def a_workstream_has_one_base_name_and_shares_it_with_none(trial: Trial) -> None
 
 @promise("S20")
 def conversations_of_two_projects_never_meet(trial: Trial) -> None:
-    trial.store.commit(samples.home())
+    trial.commit(*samples.home())
     other = ProjectId("prj_two")
     key = structs.replace(KEY, project_id=other)
     assert trial.store.resolve(key) is None
