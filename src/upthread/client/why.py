@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from msgspec import Struct, structs
 
+from upthread.agents import registry
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS
 from upthread.core.decision.freshness import Reading, change_lines
@@ -88,7 +89,7 @@ def why(parts: ProjectParts, view: RoleView, agent: str | None) -> Why:
 def _if_refused(parts: ProjectParts, view: RoleView, turn: TurnView, agent: str) -> str:
     """Return what follows if the agent refuses again; empty where nothing is known of it."""
     try:
-        parts.adapter(agent)
+        registry.require_known(agent, parts.settings.of_agent(agent).command)
     except UsageError as error:
         return f"nothing would be sent without another --agent: {error.message}"
     if turn.intended is not None and CANNOT_RESUME in turn.intended.reasons:
