@@ -79,5 +79,6 @@ def test_every_value_is_frozen(value: type):
 def test_a_lease_that_is_taken_has_the_token_after_the_one_that_was_seen():
     holder = Holder(host="h", boot_id="b", pid=1, started_at_ticks=2, doing="tell")
     seen = types.Lease(name="one", token=4, heartbeat=9, holder=None)
+    assert seen.fence.token == 4
     assert types.LeaseClaim(name="one", holder=holder, seen=seen).fence.token == 5
     assert types.LeaseClaim(name="one", holder=holder).fence == types.Fence(name="one", token=1)

@@ -475,7 +475,12 @@ async def end_process_group(pid: int, ticks: int) -> bool:
     is dead already, what it left in its group is killed.
     """
     if started_at_ticks(pid) is None:
-        return _end_orphans(pid)
+        # The marked members of the session it led: the number of a session with members is not
+        # given out again, so they are nobody else's.
+        marks = {marks_of(member) for member in _members_of(pid)} - {""}
+        for mark in marks:
+            kill_marked(mark)
+        return bool(marks)
     if not _is_leader(pid, ticks):
         return False
     # Now: of a process that is dead, the system no longer tells the environment.
@@ -493,17 +498,6 @@ async def end_process_group(pid: int, ticks: int) -> bool:
     signal_group(pid, signal.SIGKILL)
     kill_marked(mark)
     return started_at_ticks(pid) != ticks
-
-
-def _end_orphans(pid: int) -> bool:
-    """Kill what a dead agent left: the marked members of the session it led.
-
-    The number of a session with members is not given out again, so they are nobody else's.
-    """
-    marks = {marks_of(member) for member in _members_of(pid)} - {""}
-    for mark in marks:
-        kill_marked(mark)
-    return bool(marks)
 
 
 def kill_session(leader: int) -> None:

@@ -65,6 +65,7 @@ from upthread.runtime.turns.delegation import (
     TellRequest,
 )
 from upthread.runtime.turns.recovery import look, look_at_all
+from upthread.runtime.working_tree.digest import tree_digest, written
 from upthread.runtime.working_tree.repository import Worktrees
 from upthread.store.address import is_postgres
 from upthread.store.reads import Resolved
@@ -419,6 +420,10 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         """Return the same for whoever only looks: also a directory that is gone. Blocking."""
         found = self.worktrees.find(workstream)
         return found.path if found else self.settings.working_directory
+
+    def tree_digest(self, workstream: str) -> str:
+        """Return what a verdict on a workstream's tree is compared with. Blocking."""
+        return tree_digest(Path(self.place_if_there(workstream)), written(self.settings.home))
 
     def open_request(
         self, agent: str, *, place: str | None = None, mode: RecordMode | None = None

@@ -53,7 +53,6 @@ from upthread.runtime.record.workstream_views import Overview, RoleView, Workstr
 from upthread.runtime.system import user_name
 from upthread.runtime.turns.delegation import RunOptions, TellOptions, TellRequest, TurnResult
 from upthread.runtime.turns.turns import Turns
-from upthread.runtime.working_tree.digest import tree_digest
 from upthread.runtime.working_tree.repository import use_workstream
 
 Result = TypeVar("Result")
@@ -562,7 +561,7 @@ class Project:
         return Overview(
             self.store,
             self._system.is_dead,
-            tree_now=lambda workstream: tree_digest(Path(parts.place_if_there(workstream))),
+            tree_now=parts.tree_digest,
             doubts_now=lambda workstream: parts.effects_of(workstream).in_doubt(),
             log_of=lambda agent, at_ms: str(log_path(home, agent, at_ms)),
         )

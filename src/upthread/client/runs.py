@@ -11,7 +11,6 @@ import shlex
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
@@ -80,7 +79,6 @@ from upthread.runtime.turns.delegation import (
     name_workstream,
 )
 from upthread.runtime.turns.turns import Turns
-from upthread.runtime.working_tree.digest import tree_digest
 from upthread.runtime.working_tree.repository import Worktree
 
 ANSWER_TRIES_MAX = 8
@@ -339,9 +337,7 @@ class LiveRun(Struct):
         approval = final_approval(self.view)
         if approval is None:
             return
-        tree = await self.parts.system.in_thread(
-            lambda: tree_digest(Path(self.parts.place_if_there(self.workstream)))
-        )
+        tree = await self.parts.system.in_thread(lambda: self.parts.tree_digest(self.workstream))
         if not holds(self.view, approval, tree_digest=tree):
             because = f"the working tree has changed since {approval.role} approved it"
             await self._commit(RunResumed(because=because, role=approval.role))

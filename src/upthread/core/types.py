@@ -338,6 +338,11 @@ class Lease(Struct, frozen=True, kw_only=True):
     heartbeat: int
     holder: Holder | None  # None: released
 
+    @property
+    def fence(self) -> Fence:
+        """Its holder's right to commit."""
+        return Fence(name=self.name, token=self.token)
+
 
 class Fence(Struct, frozen=True, kw_only=True):
     """Our right to commit: the lease `name` must still be held under `token`."""

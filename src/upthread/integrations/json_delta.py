@@ -21,7 +21,9 @@ went."""
 def changed(before: Any, after: Any) -> Any:
     """Return what makes `after` of `before`."""
     if isinstance(before, list) and isinstance(after, list):
-        return _changed_list(before, after)
+        most = min(len(before), len(after))
+        kept = next((at for at in range(most) if not _is_same(before[at], after[at])), most)
+        return SAME if kept == len(before) == len(after) else {"l": [kept, after[kept:]]}
     if isinstance(before, dict) and isinstance(after, dict):
         return _changed_object(before, after)
     return SAME if _is_same(before, after) else {"v": after}
@@ -44,14 +46,6 @@ def applied(before: Any, difference: Any) -> Any:
             for name, each in members.items()
         },
     }
-
-
-def _changed_list(before: list[Any], after: list[Any]) -> Any:
-    most = min(len(before), len(after))
-    kept = next((at for at in range(most) if not _is_same(before[at], after[at])), most)
-    if kept == len(before) == len(after):
-        return SAME
-    return {"l": [kept, after[kept:]]}
 
 
 def _changed_object(before: dict[str, Any], after: dict[str, Any]) -> Any:

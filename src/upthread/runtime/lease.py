@@ -96,7 +96,7 @@ class Leases(Struct, frozen=True):
             stale = seen if is_stale else None
             lease, is_ours = await self._try(request, stale)
             if is_ours:
-                return _fence_of(lease)
+                return lease.fence
             now_s = self.system.monotonic_s()
             # Counted from when we saw it move, by our own
             # clock: those of two machines differ (ADR 10).
@@ -138,9 +138,9 @@ class Leases(Struct, frozen=True):
                     # What is looked at under it comes first: where that fails, it is given back.
                     try:
                         if request.on_taken is not None:
-                            request.on_taken(_fence_of(ours))
+                            request.on_taken(ours.fence)
                     except BaseException:
-                        self._give_back(_fence_of(ours))
+                        self._give_back(ours.fence)
                         raise
                     return ours, True
 
@@ -203,10 +203,6 @@ class Leases(Struct, frozen=True):
             return None
         lease = self.store.lease(conversation_lease(conversation.key))
         return lease.holder if lease else None
-
-
-def _fence_of(lease: Lease) -> Fence:
-    return Fence(name=lease.name, token=lease.token)
 
 
 _HELD_HERE: set[tuple[str, int]] = set()

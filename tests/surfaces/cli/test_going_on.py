@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.support.sets import spread
+from tests.support.world import git
 
 from upthread.core.states import State
 
@@ -34,8 +35,8 @@ REJECTS = says(status="done", summary="bad", verdict={"result": "rejected", "evi
 REPORTS = says(status="done", summary="planned")
 
 
-def piped(up, name: str, *tasks: str, code: int | None = 0, steps: int | None = None) -> None:
-    """Run a pipeline of these tasks, one role each."""
+def piped(up, name: str, *tasks: str, code: int | None = 0, steps: int | None = None) -> str:
+    """Run a pipeline of these tasks, one role each; returns its configuration, no longer there."""
     judged = "role = 'constructor'"
     judging = "role = 'validator'\non_rejected = 'constructor'"
     lines = (judged, judging) if len(tasks) > 1 else ("role = 'planner'",)
@@ -46,6 +47,7 @@ def piped(up, name: str, *tasks: str, code: int | None = 0, steps: int | None = 
     up.configure(text)
     up("run", name, "Do it.", *REHEARSAL, *(("--steps", str(steps)) if steps else ()), code=code)
     up.configure("")
+    return text
 
 
 def ended_by(up, number: int, *words: str) -> None:
@@ -68,6 +70,17 @@ def outdated(up, name: str) -> None:
     piped(up, name, REPORTS, APPROVES)
     with (up.directory / "README.md").open("a") as changed:
         changed.write("More.\n")
+
+
+def test_a_report_that_upthread_wrote_beside_the_work_takes_no_approval_away(up):
+    up.configure(piped(up, "v1", REPORTS, APPROVES))
+    up("audit", "v1", "--format", "html", "-o", "report.html")
+    assert up("show", "v1", "--json").json["state"] == "approved"
+    git(up.directory, "add", "-A")
+    git(up.directory, "commit", "-qm", "all of it")
+    assert up("show", "v1", "--json").json["state"] == "approved"
+    (up.directory / "report.html").write_text("another")
+    assert up("show", "v1", "--json").json["state"] == "outdated"
 
 
 def reset(up, name: str) -> None:

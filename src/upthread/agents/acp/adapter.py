@@ -596,10 +596,6 @@ class AcpConnection(Connection):
             raise RpcError(CODE_METHOD_NOT_FOUND, "Method not found", {"method": method})
         if self._running is None:
             self._late_events += 1
-        return await self._permitted(params)
-
-    async def _permitted(self, params: object) -> AnyJson:
-        """Return the result to send back for one request for a permission."""
         asked = shaped(params, PermissionParams)
         if asked is None or self._running is None:
             return _CANCELLED

@@ -420,14 +420,6 @@ def _permission(value: object, source: str) -> RoleLimits:
     return _of_opencode(rules, table, source, key)
 
 
-def _switches(value: Mapping[str, object], source: str) -> RoleLimits:
-    rules: list[ToolRule] = []
-    for tool, said in value.items():
-        word = _word(said, _SWITCHES, source, f"tools.{tool}")
-        rules += _for_tool(tool, ANY, word, source=source, key="tools")
-    return _of_opencode(rules, value, source, "tools")
-
-
 def _for_tool(tool: str, pattern: str, word: Rule, *, source: str, key: str) -> list[ToolRule]:
     """To OpenCode all tools that edit are one."""
     if not re.fullmatch(_TOOL, tool):
@@ -480,7 +472,12 @@ def _table(value: object, source: str, key: str) -> Mapping[str, object]:
 
 def _tools(value: object, source: str) -> RoleLimits:
     if isinstance(value, dict):
-        return _switches(_table(cast("object", value), source, "tools"), source)
+        switches = _table(cast("object", value), source, "tools")
+        rules: list[ToolRule] = []
+        for tool, said in switches.items():
+            word = _word(said, _SWITCHES, source, f"tools.{tool}")
+            rules += _for_tool(tool, ANY, word, source=source, key="tools")
+        return _of_opencode(rules, switches, source, "tools")
     entries = _entries(value, source, "tools")
     if ("*", ANY) in entries:
         return NO_LIMITS

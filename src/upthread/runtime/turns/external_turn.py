@@ -59,7 +59,6 @@ from upthread.core.types import (
     ConversationId,
     ConversationKey,
     Decision,
-    Fence,
     Holder,
     Lease,
     LeaseClaim,
@@ -198,7 +197,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         lease = self.store.lease(lease_name_of(live.conversation)) if live else None
         if live is None or lease is None or lease.holder is None or lease.holder.call != turn_id:
             return None
-        live.fences = (Fence(name=lease.name, token=lease.token),)
+        live.fences = (lease.fence,)
         return live
 
     def turn(self, turn_id: TurnId) -> LiveTurn | None:
@@ -428,7 +427,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         held = self.store.acquire_lease(live.take.name, live.take.holder, seen=live.take.seen)
         if held is None:
             raise ConflictError(f"{live.take.name} was taken meanwhile", hint="read it again")
-        live.take, live.fences = None, (*live.fences, Fence(name=held.name, token=held.token))
+        live.take, live.fences = None, (*live.fences, held.fence)
 
     def _afresh(self, live: LiveTurn) -> LiveTurn:
         """Return a turn with its conversation read again, under the same lease."""

@@ -567,9 +567,9 @@ def ended_event(live: LiveTurn, result: PromptResult, *, late_events: int = 0) -
     digest = ""
     if live.request.is_tree_judged:
         # Starts git, so that only a role that judges a tree loads it.
-        from upthread.runtime.working_tree.digest import tree_digest  # noqa: PLC0415
+        from upthread.runtime.working_tree.digest import tree_digest, written  # noqa: PLC0415
 
-        digest = tree_digest(Path(live.working_directory))
+        digest = tree_digest(Path(live.working_directory), written(live.request.settings.home))
     ended = TurnEnded(
         outcome=result.outcome,
         report=msgspec.to_builtins(report) if report else None,

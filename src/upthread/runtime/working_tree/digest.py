@@ -2,8 +2,9 @@
 
 Read from git without writing or running anything of the repository: what HEAD holds, and over it
 what git says has changed. So it is the same before and after the work is committed, and ignored
-files do not count. A file whose content git would filter counts by what git has of it; changed, as
-Git LFS would store it, or, for a filter that only the program itself knows, as it lies there.
+files do not count, nor does what upthread wrote for a person. A file whose content git would filter
+counts by what git has of it; changed, as Git LFS would store it, or, for a filter that only the
+program itself knows, as it lies there.
 """
 
 from __future__ import annotations
@@ -30,6 +31,12 @@ CHANGED_BYTES_MAX = 1 << 30
 """How much of what is not committed is read for a digest; a file of any size costs nothing to make.
 """
 
+WRITTEN = "written"
+"""The folder with an empty file for each id of a file that upthread wrote."""
+
+WRITTEN_MAX = 1_000
+NONE = frozenset[bytes]()
+
 # Of a repository within, git compares the commit alone: looking for changes it would run there.
 _CHANGED = (
     "status",
@@ -47,16 +54,46 @@ _LFS_POINTER_BYTES_MAX = 1024
 _READ_BYTES = 1 << 20
 
 
-def tree_digest(directory: Path) -> str:
+def tree_digest(directory: Path, ours: frozenset[bytes] = NONE) -> str:
     """Return the SHA-256, in hex, of what the working tree of a directory holds. Blocking.
 
-    Empty outside of a repository and where it cannot be told: nothing is known to be the same then.
+    Objects of git that are `ours` do not count, see `written`. Empty outside of a repository and
+    where it cannot be told: nothing is known to be the same then.
     """
     try:
         place = find_place(str(directory))
-        return "" if place is None else _Tree(place, time.monotonic() + DIGEST_TIMEOUT_S).digest()
+        until_s = time.monotonic() + DIGEST_TIMEOUT_S
+        return "" if place is None else _Tree(place, until_s).digest(ours)
     except (UsageError, OSError):
         return ""
+
+
+def written(home: str) -> frozenset[bytes]:
+    """Return the ids that git gives the files that `keep_written` remembers. Blocking."""
+    folder = Path(home, WRITTEN)
+    return frozenset(each.name.encode() for each in folder.iterdir()) if folder.is_dir() else NONE
+
+
+def keep_written(path: Path, home: str) -> None:
+    """Remember a file that upthread wrote for a person into a repository. Blocking.
+
+    It is known by its content, under the ids that git gives it: committed, or under another name,
+    it is the same.
+    """
+    if find_place(str(path.parent)) is None:
+        return
+    with path.open("rb") as file:
+        header = b"blob %d\0" % os.fstat(file.fileno()).st_size
+        ids = [hashlib.sha1(header, usedforsecurity=False), hashlib.sha256(header)]
+        while chunk := file.read(_READ_BYTES):
+            for each in ids:
+                each.update(chunk)
+    folder = Path(home, WRITTEN)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for each in ids:
+        (folder / each.hexdigest()).touch(mode=0o600)
+    for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)[:-WRITTEN_MAX]:
+        old.unlink(missing_ok=True)
 
 
 def changed_paths(place: GitDirectories) -> list[bytes]:
@@ -98,7 +135,8 @@ class _Tree:
         self._left_bytes = CHANGED_BYTES_MAX
         self.commit = read_head(place).commit
 
-    def digest(self) -> str:
+    def digest(self, ours: frozenset[bytes] = NONE) -> str:
+        """Return the digest of what the tree holds, without the objects that are `ours`."""
         left_s = self._until_s - time.monotonic()
         with tree_of(self._place, self.commit, timeout_s=left_s) as git:
             entries = self.committed(git)
@@ -109,6 +147,8 @@ class _Tree:
             entries.update(self._as_they_are(git, changed))
         whole = hashlib.sha256()
         for path, entry in sorted(entries.items()):
+            if entry.rpartition(b" ")[2] in ours:
+                continue
             whole.update(entry + b" " + path + b"\0")
         return whole.hexdigest()
 

@@ -89,15 +89,6 @@ SIDE_PROMPTS = (
 """Words a prompt begins with that an agent makes for itself, and what answers it."""
 
 
-class HttpRequest(Struct, frozen=True, kw_only=True):
-    """A request as it came; header names in lower case."""
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    raw: bytes = b""
-
-
 class Outgoing(Struct, frozen=True, kw_only=True):
     """An answer, sent after `delay_s`: bytes at once, frames with `pace_s` before each.
 
@@ -138,18 +129,20 @@ class Engine:
         with self._lock:
             return sorted(self._recorded, key=lambda request: request.n)
 
-    def answer(self, request: HttpRequest) -> Outgoing:
-        """Answer one request and record it."""
-        path, body = request.path.partition("?")[0], _decoded(request.raw)
+    def answer(self, method: str, target: str, headers: Mapping[str, str], raw: bytes) -> Outgoing:
+        """Answer one request as it came, with header names in lower case, and record it."""
+        path, body = target.partition("?")[0], _decoded(raw)
         exchange = Exchange(n=next(self._numbers), body=body or {})
-        plain = _plain(request, path, exchange)
+        plain = _plain(method, path, headers, exchange)
         protocol = PROTOCOLS.get(path)
         violations = apply_rules(protocol.rules, exchange.body) if protocol and body else ()
-        session_id, side = _session_in(request), None
+        # What the agent's headers name.
+        named = (headers[name] for name in SESSION_HEADERS if name in headers)
+        session_id, side = next(named, None), None
         answer: Answer
         if plain is not None:
             answer = Reply()
-        elif protocol is None or request.method != "POST":
+        elif protocol is None or method != "POST":
             answer = Failure(status=404, message=f"Unknown request: {path}")
         elif body is None:
             answer = Failure(status=400, message=NOT_JSON)
@@ -162,8 +155,8 @@ class Engine:
         recorded = RecordedRequest(
             n=exchange.n,
             protocol=protocol.name if protocol else "",
-            path=request.path,
-            headers=request.headers,
+            path=target,
+            headers=headers,
             body=exchange.body,
             session_id=session_id,
             is_side_request=side is not None,
@@ -194,20 +187,13 @@ class Engine:
                 self._log.write(json.dumps(to_builtins(recorded)).encode() + b"\n")
 
 
-def _session_in(request: HttpRequest) -> str | None:
-    """Return the session that the agent's headers name."""
-    return next(
-        (request.headers[name] for name in SESSION_HEADERS if name in request.headers), None
-    )
-
-
-def _plain(request: HttpRequest, path: str, exchange: Exchange) -> bytes | None:
+def _plain(method: str, path: str, headers: Mapping[str, str], exchange: Exchange) -> bytes | None:
     """Return the answer to what is no question to the model, None for any other request."""
-    if request.method == "HEAD":
+    if method == "HEAD":
         return b""
-    if path == MODELS_PATH and request.method == "GET":
-        return json.dumps(_models(request.headers)).encode()
-    if path == COUNT_TOKENS_PATH and request.method == "POST":
+    if path == MODELS_PATH and method == "GET":
+        return json.dumps(_models(headers)).encode()
+    if path == COUNT_TOKENS_PATH and method == "POST":
         return json.dumps({"input_tokens": exchange.tokens_in}).encode()
     return None
 

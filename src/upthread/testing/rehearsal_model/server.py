@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import BinaryIO, Self, cast
 
-from upthread.testing.rehearsal_model.engine import Engine, HttpRequest, Outgoing, RecordedRequest
+from upthread.testing.rehearsal_model.engine import Engine, Outgoing, RecordedRequest
 from upthread.testing.rehearsal_model.protocol import Violation
 from upthread.testing.rehearsal_model.script import parse_script
 
@@ -159,8 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _respond(self, method: str, raw: bytes) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = HttpRequest(method=method, path=self.path, headers=headers, raw=raw)
-        self._send(self._model_server.engine.answer(request))
+        self._send(self._model_server.engine.answer(method, self.path, headers, raw))
 
     def _send(self, outgoing: Outgoing) -> None:
         if not self._client_waited(None if outgoing.body is None else outgoing.delay_s):

@@ -48,7 +48,7 @@ def a_held_lease_is_not_given_away(trial: Trial) -> None:
 @promise("S13")
 def a_released_lease_is_free_under_a_higher_token(trial: Trial) -> None:
     mine = taken(trial.store, LEASE)
-    trial.store.release_lease(samples.fence(mine))
+    trial.store.release_lease(mine.fence)
     assert trial.store.lease(LEASE) == structs.replace(mine, holder=None)
     theirs = taken(trial.store, LEASE, OTHER_HOLDER)
     assert theirs.token > mine.token
@@ -58,7 +58,7 @@ def a_released_lease_is_free_under_a_higher_token(trial: Trial) -> None:
 @promise("S13")
 def a_lease_is_taken_over_only_as_it_was_seen(trial: Trial) -> None:
     mine = taken(trial.store, LEASE)
-    trial.store.heartbeat(samples.fence(mine))
+    trial.store.heartbeat(mine.fence)
     assert trial.store.acquire_lease(LEASE, OTHER_HOLDER, seen=mine) is None
     moved = trial.store.lease(LEASE)
     assert moved is not None
@@ -73,7 +73,7 @@ def a_lease_is_taken_over_only_as_it_was_seen(trial: Trial) -> None:
 def an_old_token_is_fenced(trial: Trial) -> None:
     mine = taken(trial.store, LEASE)
     theirs = trial.store.acquire_lease(LEASE, OTHER_HOLDER, seen=mine)
-    for fence in (samples.fence(mine), UNKNOWN):
+    for fence in (mine.fence, UNKNOWN):
         with refused(FencedError):
             trial.store.heartbeat(fence)
         with refused(FencedError):
@@ -83,7 +83,7 @@ def an_old_token_is_fenced(trial: Trial) -> None:
 
 @promise("S14")
 def a_released_lease_has_no_heartbeat(trial: Trial) -> None:
-    mine = samples.fence(taken(trial.store, LEASE))
+    mine = taken(trial.store, LEASE).fence
     trial.store.release_lease(mine)
     released = trial.store.lease(LEASE)
     trial.store.release_lease(mine)
@@ -101,7 +101,7 @@ def a_lease_is_taken_and_given_with_a_batch(trial: Trial) -> None:
     mine = trial.store.lease(CLAIM.name)
     assert mine is not None
     assert mine.holder == CALL_HOLDER
-    trial.store.commit((), fences=(samples.fence(mine),), give=(samples.fence(mine),))
+    trial.store.commit((), fences=(mine.fence,), give=(mine.fence,))
     assert trial.store.lease(CLAIM.name) == structs.replace(mine, holder=None)
     trial.store.commit((), take=(CLAIM,))
     again = trial.store.lease(CLAIM.name)
@@ -130,7 +130,7 @@ def held_leases_are_those_of_the_project_that_somebody_holds(trial: Trial) -> No
     held = [taken(trial.store, name, CALL_HOLDER) for name in named]
     for other in (f"conversation {samples.PROJECT}2 a/a", f"workstream {samples.PROJECT} a"):
         taken(trial.store, other)
-    trial.store.release_lease(samples.fence(held[2]))
+    trial.store.release_lease(held[2].fence)
     assert trial.store.held_leases(samples.PROJECT) == (held[1], held[0])
 
 

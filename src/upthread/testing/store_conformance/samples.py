@@ -270,8 +270,3 @@ def taken(store: Store, name: str, holder: types.Holder = HOLDER) -> types.Lease
     lease = store.acquire_lease(name, holder)
     assert lease is not None
     return lease
-
-
-def fence(lease: types.Lease) -> types.Fence:
-    """Return the right to commit under a lease."""
-    return types.Fence(name=lease.name, token=lease.token)

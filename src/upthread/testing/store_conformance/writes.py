@@ -111,17 +111,17 @@ def only_fences_that_all_hold_let_a_batch_in(trial: Trial) -> None:
     lost, kept = samples.taken(store, "workstream"), samples.taken(store, "other")
     assert store.acquire_lease("workstream", samples.OTHER_HOLDER, seen=lost) is not None
     with refused(FencedError):
-        store.commit(samples.home(), fences=[samples.fence(kept), samples.fence(lost)])
+        store.commit(samples.home(), fences=[kept.fence, lost.fence])
     assert store.workstreams(PROJECT) == ()
-    store.commit(samples.home(), fences=[samples.fence(kept)])
+    store.commit(samples.home(), fences=[kept.fence])
     assert store.conversation(CONVERSATION) is not None
 
 
 @promise("S4")
 def a_fence_on_a_released_or_unknown_lease_keeps_the_batch_out(trial: Trial) -> None:
     lease = samples.taken(trial.store, "workstream")
-    trial.store.release_lease(samples.fence(lease))
-    for fence in (samples.fence(lease), Fence(name="never taken", token=1)):
+    trial.store.release_lease(lease.fence)
+    for fence in (lease.fence, Fence(name="never taken", token=1)):
         with refused(FencedError):
             trial.store.commit(samples.home(), fences=[fence])
         with refused(FencedError):

@@ -14,9 +14,11 @@ import click
 from upthread.client.project import Project
 from upthread.errors import UsageError
 from upthread.runtime.record.timeline import Timeline
+from upthread.runtime.working_tree.digest import keep_written
 from upthread.surfaces import formats
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.input import who_acts
 
 PIECES_AT_ONCE = 64
 """How many pieces of a document, such as messages, are written at a time."""
@@ -57,6 +59,9 @@ def main(call: Call, *, workstream: str, form: str, into: str | None, with_conte
             document = formats.pieces(form, timeline, asked)
             if into is not None:
                 _write_file(into, document)
+                # A model could hide a change of the work behind it.
+                if Path(into).is_file() and who_acts().kind != "model":
+                    keep_written(Path(into).absolute(), project.settings.home)
                 return
             while written := "".join(islice(document, PIECES_AT_ONCE)):
                 output.document(written)
