@@ -174,11 +174,7 @@ def google_adk(place: Place, length: int) -> Sides:
 
 def agent_framework(place: Place, length: int) -> Sides:
     """A superstep of a workflow whose state holds the conversation: one checkpoint is saved."""
-    from agent_framework import (
-        FileCheckpointStorage,
-        InMemoryCheckpointStorage,
-        WorkflowCheckpoint,
-    )
+    from agent_framework import FileCheckpointStorage, InMemoryCheckpointStorage, WorkflowCheckpoint
 
     from upthread.integrations.agent_framework import UpthreadCheckpointStorage
 

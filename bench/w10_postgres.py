@@ -23,13 +23,7 @@ import raw
 import w6_writers
 from measure import Row, Side, compared, interleaved
 from tests.support.default_turn import open_place
-from tests.support.postgres_server import (
-    OWNER,
-    PostgresServer,
-    as_owner,
-    make_owner,
-    with_database,
-)
+from tests.support.postgres_server import OWNER, PostgresServer, as_owner, make_owner, with_database
 from w1_resolve import LOOKUPS, PROJECT, many_heads
 
 from upthread.core.codec import encode_text

@@ -43,14 +43,7 @@ from upthread.core.events import (
 from upthread.core.history.repair import RULES as REPAIRS
 from upthread.core.roles.reports import Report, ReportedQuestion, Verdict
 from upthread.core.runs import pipeline as pipelines
-from upthread.core.runs.pipeline import (
-    ContinueStep,
-    Pipeline,
-    PipelineCommand,
-    RunStep,
-    Step,
-    Wait,
-)
+from upthread.core.runs.pipeline import ContinueStep, Pipeline, PipelineCommand, RunStep, Step, Wait
 from upthread.core.states import MEANINGS
 from upthread.core.trust import TABLE as TRUST
 from upthread.core.turns import turn as turns

@@ -33,9 +33,7 @@ from upthread.agents.registry import (
     version_warning,
     way_here,
 )
-from upthread.agents.registry import (
-    difference as difference_of,
-)
+from upthread.agents.registry import difference as difference_of
 from upthread.boundary.programs import own_module
 from upthread.core.agents import AGENTS
 from upthread.errors import UsageError

@@ -11,12 +11,7 @@ import pytest
 
 from upthread.agent_stores.homes import home_of
 from upthread.boundary import own_files
-from upthread.boundary.own_files import (
-    agents_home,
-    configuration_path,
-    home_directory,
-    home_path,
-)
+from upthread.boundary.own_files import agents_home, configuration_path, home_directory, home_path
 from upthread.core.agents import WITH_A_STORE
 from upthread.errors import ConfigError
 

@@ -6,11 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upthread.core.states import (
-    MainSession,
-    OwnInterface,
-    of_link,
-)
+from upthread.core.states import MainSession, OwnInterface, of_link
 from upthread.core.types import (
     CHAIN_LENGTH_MAX,
     ConversationId,

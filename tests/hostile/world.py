@@ -33,12 +33,7 @@ from tests.hostile.entries import (
     WORKSTREAM,
     Words,
 )
-from tests.support.hostile_clones import (
-    SECRET,
-    Canary,
-    HostileClone,
-    make_ordinary_repository,
-)
+from tests.support.hostile_clones import SECRET, Canary, HostileClone, make_ordinary_repository
 from tests.support.world import SMALL_PIPELINE
 
 LIMIT_S = float(os.environ.get("UPTHREAD_HOSTILE_LIMIT_S", "60"))

@@ -7,13 +7,7 @@ from functools import partial
 
 import apsw
 import pytest
-from agents import (
-    Agent,
-    OpenAIChatCompletionsModel,
-    OpenAIResponsesModel,
-    Runner,
-    function_tool,
-)
+from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool
 from agents.memory import SQLiteSession
 from agents.testing import ScriptedModel, assistant_message, function_call
 from hypothesis import given

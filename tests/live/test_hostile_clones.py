@@ -15,12 +15,7 @@ import pytest
 from tests.live.hooked import SET_UPS, SetUp
 from tests.live.shell import processes_with, wait_until
 from tests.support.decoys import Decoys
-from tests.support.hostile_clones import (
-    CLONES,
-    Canary,
-    make_ordinary_repository,
-    runs_of_ours,
-)
+from tests.support.hostile_clones import CLONES, Canary, make_ordinary_repository, runs_of_ours
 from tests.support.sets import EXTENDED, SOAK, spread
 
 from upthread.boundary.programs import own_module

@@ -207,7 +207,10 @@ def test_an_agent_that_opencode_cannot_have_is_named_with_the_cure_and_by_doctor
     file.write_text("---\nname: constructor\n---\nBuild it.\n")
     assert shell.tell("Do it.", address=ADDRESS)["decision"] == "first", "nobody trusts it"
     shell.lines("trust", "--yes")
-    error = shell.lines("tell", ADDRESS, "Do it.", exit_code=1)[-1]["error"]
+    for _ in range(2):
+        error = shell.lines("tell", ADDRESS, "Do it.", exit_code=1)[-1]["error"]
+    # OpenCode has refused nothing: it was not started.
+    assert "new session" not in shell.run(*shell.command("why", ADDRESS))
     assert f"{file}: OpenCode fails each prompt while it is there" in error["message"]
     assert "rename it" in error["hint"]
     assert str(file) in [each["history"] for each in shell.one("doctor")["findings"]]

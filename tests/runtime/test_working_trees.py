@@ -10,13 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.sets import EXTENDED
 from tests.support.trusting import agree
-from tests.support.world import (
-    REPOSITORY,
-    UpthreadProcess,
-    World,
-    eventually,
-    make_repository,
-)
+from tests.support.world import REPOSITORY, UpthreadProcess, World, eventually, make_repository
 
 import upthread
 from upthread.errors import FencedError, LeaseHeldError

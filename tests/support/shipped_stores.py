@@ -18,10 +18,7 @@ from upthread.store.postgres import PostgresStore
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.database import Connection
 from upthread.testing.store_conformance import StoreBackend
-from upthread.testing.store_conformance.backend import (
-    DAMAGED_MESSAGE,
-    Tampering,
-)
+from upthread.testing.store_conformance.backend import DAMAGED_MESSAGE, Tampering
 
 _NO_LIMIT_PAGES = 0xFFFF_FFFE
 

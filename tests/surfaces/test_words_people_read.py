@@ -14,10 +14,7 @@ from upthread.client.project_opener import open_project
 from upthread.core.decision.freshness import Freshness
 from upthread.core.decision.handshake import because
 from upthread.core.decision.words import RECOGNISED
-from upthread.core.types import (
-    TurnId,
-    UpstreamSessionId,
-)
+from upthread.core.types import TurnId, UpstreamSessionId
 from upthread.errors import LeaseHeldError, RefusedError
 from upthread.runtime.turns.delegation import TurnStarted
 from upthread.surfaces.cli.failures import failure_of

@@ -20,12 +20,7 @@ from typing import Any, NamedTuple
 import anyio
 from msgspec import structs
 
-from upthread.agents.base import (
-    AgentConnection,
-    AgentProcess,
-    OpenRequest,
-    PromptResult,
-)
+from upthread.agents.base import AgentConnection, AgentProcess, OpenRequest, PromptResult
 from upthread.core.events import (
     ChildEnded,
     ChildStarted,

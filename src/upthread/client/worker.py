@@ -12,14 +12,7 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Generator,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from datetime import datetime, timedelta
 from functools import partial

@@ -27,14 +27,7 @@ from upthread.core.runs.stops import OURS, Source, shortfall, stop_in_words
 from upthread.core.states import effects_command, go_on_command
 from upthread.core.text import visible_line
 from upthread.core.turns.turn import HELD_BACK, SENDS_MAX, TurnView, continuation, without_fresh
-from upthread.core.types import (
-    MAIN_SLOT,
-    ConversationKey,
-    JsonValue,
-    Message,
-    Outcome,
-    TurnId,
-)
+from upthread.core.types import MAIN_SLOT, ConversationKey, JsonValue, Message, Outcome, TurnId
 from upthread.errors import ConfigError, NoOpenTurnError, RefusedError, UpthreadError, UsageError
 from upthread.runtime.record.turn_views import reply_in, turn_view
 from upthread.runtime.system import PAUSE_S_MIN, now_ms

@@ -33,13 +33,7 @@ from upthread.core.types import Speaker
 from upthread.errors import UsageError
 from upthread.integrations.json_delta import copied
 from upthread.integrations.on_record import Folds, Followed, OnRecord, settled
-from upthread.runtime.record.entry_log import (
-    Append,
-    Entry,
-    EntryLog,
-    NewEntry,
-    Stands,
-)
+from upthread.runtime.record.entry_log import Append, Entry, EntryLog, NewEntry, Stands
 from upthread.runtime.system import new_id
 
 FRAMEWORK = "google-adk"

@@ -6,6 +6,7 @@ import pytest
 
 from upthread.core.decision.rollover import (
     LOST,
+    NOT_STARTED,
     POISON_DETECTORS,
     ROLLOVER,
     PoisonSigns,
@@ -209,6 +210,7 @@ def test_a_provider_that_names_each_request_refuses_in_the_same_words():
         ("the command 'codex' was not found on PATH outside of the working tree", True),
         ("gemini refused initialize: initialize first", True),
         ("opencode exited with code 1 before it listened", True),
+        (f"{NOT_STARTED}: /a/constructor.md: its name is JavaScript's own", True),
         ("gemini refused session/load for session s1: call initialize first", False),
         ("the agent said: the command line is not understood", False),
     ],

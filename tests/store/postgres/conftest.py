@@ -6,10 +6,7 @@ from hashlib import sha256
 
 import psycopg
 import pytest
-from tests.support.postgres_server import (
-    PostgresServer,
-    with_database,
-)
+from tests.support.postgres_server import PostgresServer, with_database
 
 from upthread.store.postgres import PostgresStore
 

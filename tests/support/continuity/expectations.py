@@ -11,12 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.support.continuity.cases import Case
-from tests.support.continuity.measured import (
-    Measured,
-    Measurement,
-    measured_of,
-    write_measured,
-)
+from tests.support.continuity.measured import Measured, Measurement, measured_of, write_measured
 from tests.support.continuity.trial import MeasuredAgent, Trial
 
 from upthread.testing.rehearsal_model import RehearsalModel

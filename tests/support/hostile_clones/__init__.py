@@ -15,11 +15,7 @@ from tests.support.hostile_clones import (
     special_files,
 )
 from tests.support.hostile_clones.canary import SECRET, Canary, CanaryRun, runs_of_ours
-from tests.support.hostile_clones.clone import (
-    HostileClone,
-    make_ordinary_repository,
-    registered,
-)
+from tests.support.hostile_clones.clone import HostileClone, make_ordinary_repository, registered
 
 GROUPS = (
     git_configuration,

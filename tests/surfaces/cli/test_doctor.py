@@ -5,12 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.agent_stores.opencode_database import (
-    OpenCodeDatabase,
-    damaged_database,
-    text,
-    tool,
-)
+from tests.agent_stores.opencode_database import OpenCodeDatabase, damaged_database, text, tool
 from tests.agents.test_repair import damaged_rollout, damaged_transcript
 from tests.support.agent_homes import compressed
 

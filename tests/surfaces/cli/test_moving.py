@@ -11,10 +11,7 @@ import psycopg
 import pytest
 from tests.support.decisions_told import decisions_told
 from tests.support.dumps import dump
-from tests.support.postgres_server import (
-    database_at,
-    drop_database_at,
-)
+from tests.support.postgres_server import database_at, drop_database_at
 from tests.support.sets import EXTENDED
 
 from upthread.core.decision.words import RESUME

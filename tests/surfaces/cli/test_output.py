@@ -20,12 +20,7 @@ from typing import Any, NamedTuple
 import anyio
 import pytest
 from tests.support import completing
-from tests.support.hostile_record import (
-    FORGED,
-    HOSTILE_TEXT,
-    Values,
-    write_record,
-)
+from tests.support.hostile_record import FORGED, HOSTILE_TEXT, Values, write_record
 
 from upthread.surfaces.cli.program import ALIASES, load_verb, main
 from upthread.surfaces.cli.program import VERBS as VERBS_THERE_ARE

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.postgres_server import (
-    database_at,
-    drop_database_at,
-)
+from tests.support.postgres_server import database_at, drop_database_at
 
 
 @pytest.fixture

@@ -10,13 +10,7 @@ import pytest
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from tests.support.by_hand import of_each
-from tests.support.default_turn import (
-    MESSAGES,
-    commits_of,
-    open_place,
-    prepare_turn,
-    record_turn,
-)
+from tests.support.default_turn import MESSAGES, commits_of, open_place, prepare_turn, record_turn
 from tests.support.every_case import CASES, environment_of, fill
 from tests.support.otlp_receiver import told_of
 from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World

@@ -14,11 +14,7 @@ from tests.agent_stores.opencode_database import OpenCodeDatabase, text
 from tests.support.decisions_told import decisions_told
 from tests.surfaces.hook.conftest import let_die
 
-from upthread.core.decision.words import (
-    FIRST,
-    RESUME,
-    done_in_words,
-)
+from upthread.core.decision.words import FIRST, RESUME, done_in_words
 
 
 @pytest.mark.parametrize("calls_before", [0, 1])

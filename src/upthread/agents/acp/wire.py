@@ -34,13 +34,7 @@ from upthread.core.codec import AnyJson, member, number_at, object_at
 from upthread.core.events import CALL_FAILED, AgentEvent, Events
 from upthread.core.quotas import RESET_S_MAX
 from upthread.core.runs.stops import REFUSAL
-from upthread.core.types import (
-    Environment,
-    JsonObject,
-    Outcome,
-    UpstreamSessionId,
-    ready,
-)
+from upthread.core.types import Environment, JsonObject, Outcome, UpstreamSessionId, ready
 
 INTERNAL_ERROR = -32603
 """JSON-RPC's code that says nothing certain, and stands for an error without a code."""

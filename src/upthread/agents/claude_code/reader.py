@@ -90,14 +90,7 @@ from upthread.agents.claude_code.translation import title_of as call_title
 from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import read_all, streamed, through_links
 from upthread.core import events, types
-from upthread.core.codec import (
-    AnyJson,
-    encode_json,
-    number_at,
-    object_at,
-    objects_at,
-    text_at,
-)
+from upthread.core.codec import AnyJson, encode_json, number_at, object_at, objects_at, text_at
 from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent, AgentsCall, Events
 from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.agent_history import StoredSession, UndecidedCall

@@ -35,14 +35,7 @@ from upthread.agents.codex.items import (
     failure_of_turn,
     outcome_of_refusal,
 )
-from upthread.core.codec import (
-    AnyJson,
-    member,
-    number_at,
-    object_at,
-    session_at,
-    text_at,
-)
+from upthread.core.codec import AnyJson, member, number_at, object_at, session_at, text_at
 from upthread.core.events import Events, TitleChanged, ToolCallAnnounced
 from upthread.core.types import RETRY, Outcome, UpstreamSessionId
 

@@ -27,11 +27,7 @@ from typing import TypeAlias
 
 from upthread.agents._children import Children
 from upthread.agents._json_lines import of_session, unknown
-from upthread.agents._outcomes import (
-    ended_with,
-    outcome_of_refusal,
-    says_no_credit_of_limit,
-)
+from upthread.agents._outcomes import ended_with, outcome_of_refusal, says_no_credit_of_limit
 from upthread.agents.base import PromptResult
 from upthread.core import events
 from upthread.core.codec import (

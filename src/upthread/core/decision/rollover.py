@@ -259,7 +259,11 @@ REFUSALS_MAX = 3
 """Refusals in a row with which a session is given up, whatever passing fault they may speak of."""
 
 
-_NOT_STARTED = ("the command ", " initialize", " before it listened", " where it listens")
+NOT_STARTED = "the agent was not started"
+_NOT_STARTED = (
+    NOT_STARTED,
+    *("the command ", " initialize", " before it listened", " where it listens"),
+)
 
 
 def says_not_started(words: str) -> bool:

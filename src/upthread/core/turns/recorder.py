@@ -21,13 +21,7 @@ from typing import TypeAlias
 from msgspec import Struct, structs
 
 from upthread.core.codec import objects_at, text_at
-from upthread.core.commands import (
-    OpenConversation,
-    OpenLink,
-    RecordParts,
-    RecordQuarantine,
-    Write,
-)
+from upthread.core.commands import OpenConversation, OpenLink, RecordParts, RecordQuarantine, Write
 from upthread.core.events import (
     CALL_ENDED,
     CALL_UNKNOWN,

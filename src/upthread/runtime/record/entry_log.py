@@ -27,13 +27,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from upthread.core.commands import (
-    EraseConversation,
-    OpenConversation,
-    OpenTurn,
-    RecordParts,
-    Write,
-)
+from upthread.core.commands import EraseConversation, OpenConversation, OpenTurn, RecordParts, Write
 from upthread.core.decision.words import FRAMEWORK
 from upthread.core.events import TurnEnded, TurnIntended
 from upthread.core.names import shown

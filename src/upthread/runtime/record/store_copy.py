@@ -18,13 +18,7 @@ from itertools import zip_longest
 from msgspec import Struct
 
 from upthread.core.commands import EnqueueTransition, RecordProject
-from upthread.core.types import (
-    Durability,
-    Lease,
-    ProjectId,
-    ProjectIdentity,
-    RunId,
-)
+from upthread.core.types import Durability, Lease, ProjectId, ProjectIdentity, RunId
 from upthread.errors import ConflictError, LeaseHeldError, StoreError
 from upthread.runtime.lease import workstream_lease
 from upthread.runtime.system import is_dead

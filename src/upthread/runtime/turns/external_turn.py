@@ -25,14 +25,7 @@ from upthread.core.commands import OpenConversation, RecordDecision, Write
 from upthread.core.decision.handshake import decide
 from upthread.core.decision.model import freshness_in, inputs_from
 from upthread.core.decision.rollover import ROLLOVER, Recovery
-from upthread.core.decision.words import (
-    FIRST,
-    FOREIGN_SESSION,
-    NAMED,
-    REFUSE,
-    RESUME,
-    UNSEEN,
-)
+from upthread.core.decision.words import FIRST, FOREIGN_SESSION, NAMED, REFUSE, RESUME, UNSEEN
 from upthread.core.events import (
     AgentEvent,
     AgentsCall,
@@ -49,9 +42,7 @@ from upthread.core.names import ROLE_UNKNOWN, Address, key_of
 from upthread.core.quotas import within_quota
 from upthread.core.turns.agent_history import NOTHING_LACKED, Recognised, unrecorded
 from upthread.core.turns.spent_tokens import recognised_event
-from upthread.core.turns.turn import (
-    Task,
-)
+from upthread.core.turns.turn import Task
 from upthread.core.types import (
     CHILD_SLOT,
     MAIN_SLOT,
@@ -68,12 +59,7 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.errors import (
-    ConflictError,
-    FencedError,
-    LeaseHeldError,
-    StoreError,
-)
+from upthread.errors import ConflictError, FencedError, LeaseHeldError, StoreError
 from upthread.runtime.lease import conversation_lease, holder_in_words, lease_name_of
 from upthread.runtime.record.turn_views import main_session_of, turn_view
 from upthread.runtime.system import System

@@ -21,20 +21,12 @@ from msgspec import structs
 from upthread.agents.base import OpenRequest, PromptResult
 from upthread.core.commands import EndLink, OpenLink, RecordParts, RecordTurnEvent, Write
 from upthread.core.context.prior_context import must_inject
-from upthread.core.decision.freshness import (
-    Freshness,
-)
+from upthread.core.decision.freshness import Freshness
 from upthread.core.decision.handshake import decide
 from upthread.core.decision.model import freshness_in, price_in
 from upthread.core.decision.rollover import is_refused_for_good
 from upthread.core.decision.rules import DECIDED_FOR, OLDER_SESSION, SESSION_EMPTY
-from upthread.core.decision.words import (
-    RESUME,
-    RESUME_WITH_REPLAY,
-    START_FRESH,
-    Tokens,
-    fixed_part,
-)
+from upthread.core.decision.words import RESUME, RESUME_WITH_REPLAY, START_FRESH, Tokens, fixed_part
 from upthread.core.events import RecoveryStarted, TurnEnded, TurnEvent, TurnIntended, TurnParked
 from upthread.core.names import CALLERS_VARIABLE
 from upthread.core.redaction.values import has_placeholder
@@ -43,10 +35,7 @@ from upthread.core.roles.role import Role
 from upthread.core.runs.stops import ASKED_NOBODY, NO_WORDS, NOTHING_SAID
 from upthread.core.turns import turn as turns
 from upthread.core.turns.recorder import Recorder, calls_open
-from upthread.core.turns.spent_tokens import (
-    NOTHING_COUNTED,
-    NOTHING_SPENT,
-)
+from upthread.core.turns.spent_tokens import NOTHING_COUNTED, NOTHING_SPENT
 from upthread.core.turns.turn import NEW_SESSION_DECISIONS, STARTS
 from upthread.core.types import (
     ContextPart,
@@ -63,12 +52,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import StoreError
-from upthread.runtime.record.turn_views import (
-    refusals_in_row,
-    stamp_at_end,
-    totals_of,
-    wrote,
-)
+from upthread.runtime.record.turn_views import refusals_in_row, stamp_at_end, totals_of, wrote
 from upthread.runtime.system import System
 from upthread.runtime.turns.delegation import Claim, Notice, TellRequest, TurnResult, TurnStarted
 from upthread.runtime.turns.recording import Account, Answer, Recording, surroundings

@@ -31,11 +31,7 @@ from msgspec import Struct, structs
 from upthread.agents.base import PermissionRequest, PromptResult
 from upthread.boundary.files import OPEN_FLAGS, is_ordinary
 from upthread.core.agents import AGENTS
-from upthread.core.commands import (
-    RecordExamined,
-    RecordParts,
-    Write,
-)
+from upthread.core.commands import RecordExamined, RecordParts, Write
 from upthread.core.decision.freshness import (
     FAILED,
     HASHED_BYTES_MAX,
@@ -51,11 +47,7 @@ from upthread.core.decision.freshness import (
     left_in,
     left_open,
 )
-from upthread.core.decision.words import (
-    TOKENS_MAX,
-    Spending,
-    Tokens,
-)
+from upthread.core.decision.words import TOKENS_MAX, Spending, Tokens
 from upthread.core.events import AgentEvent, TurnEnded, TurnParked, Usage
 from upthread.core.names import shown
 from upthread.core.quotas import TurnQuota

@@ -21,9 +21,7 @@ from msgspec import structs
 
 from upthread.agents.base import PromptResult
 from upthread.core.commands import ADOPTED
-from upthread.core.context.briefing import (
-    build_briefing,
-)
+from upthread.core.context.briefing import build_briefing
 from upthread.core.context.prior_context import (
     PRIOR_EXCHANGES_MAX,
     PriorContext,

@@ -22,6 +22,7 @@ from msgspec import Struct, structs
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.decision.rollover import (
     LOST,
+    NOT_STARTED,
     ROLLOVER,
     SENDS_AGAIN,
     SPOILT,
@@ -29,14 +30,10 @@ from upthread.core.decision.rollover import (
     Recovery,
     is_stopping,
     recovery_of,
+    says_not_started,
 )
 from upthread.core.decision.words import OTHER_PROFILE, RECOGNISED, REFUSE
-from upthread.core.events import (
-    AttachFailed,
-    PromptRecognised,
-    TurnEnded,
-    TurnParked,
-)
+from upthread.core.events import AttachFailed, PromptRecognised, TurnEnded, TurnParked
 from upthread.core.runs.stops import CUT_OFF, NEW_REFUSED
 from upthread.core.text import command, without_mentions
 from upthread.core.turns import turn as turns
@@ -121,7 +118,8 @@ async def drive(live: LiveTurn) -> TurnResult:
         await _fail(live, error)
     except ConfigError as error:  # the agent could not be started at all
         error.message = _with_session(live, error.message)
-        await _fail(live, UpstreamError(str(error), outcome=Outcome.UNKNOWN))
+        words = str(error) if says_not_started(str(error)) else f"{NOT_STARTED}: {error}"
+        await _fail(live, UpstreamError(words, outcome=Outcome.UNKNOWN))
         raise
     except anyio.get_cancelled_exc_class():
         await cancel(live)

@@ -18,11 +18,7 @@ directory of its own.
 
 from upthread.testing.agent_conformance.prompts import PROMPT_PROMISES
 from upthread.testing.agent_conformance.sessions import SESSION_PROMISES
-from upthread.testing.agent_conformance.trial import (
-    AgentUnderTest,
-    Promise,
-    Trial,
-)
+from upthread.testing.agent_conformance.trial import AgentUnderTest, Promise, Trial
 from upthread.testing.store_conformance.backend import Verdict, matrix
 
 PROMISES: tuple[Promise, ...] = (*SESSION_PROMISES, *PROMPT_PROMISES)

@@ -6,12 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from upthread.core.commands import (
-    EraseConversation,
-    EraseRun,
-    OpenConversation,
-    Write,
-)
+from upthread.core.commands import EraseConversation, EraseRun, OpenConversation, Write
 from upthread.core.decision.freshness import UNNAMED, ExaminedFile
 from upthread.core.events import (
     Question,

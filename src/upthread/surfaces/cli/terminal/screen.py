@@ -21,12 +21,7 @@ from upthread.core.events import (
     ToolCallUpdated,
     TurnParked,
 )
-from upthread.core.roles.reports import (
-    REPORT_BYTES_MAX,
-    MalformedReportError,
-    Report,
-    read_report,
-)
+from upthread.core.roles.reports import REPORT_BYTES_MAX, MalformedReportError, Report, read_report
 from upthread.core.states import go_on_command
 from upthread.core.types import Lease, Outcome, UpstreamSessionId
 from upthread.runtime.turns.delegation import Listener, Notice, TurnResult, TurnStarted

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from upthread.boundary.consents import Consent
-from upthread.client.consent import (
-    BY_YOURSELF,
-    decided_of,
-    refuse_models,
-    take_back,
-)
+from upthread.client.consent import BY_YOURSELF, decided_of, refuse_models, take_back
 from upthread.config import Settings
 from upthread.errors import UsageError
 from upthread.surfaces.cli import options
