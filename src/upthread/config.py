@@ -29,7 +29,6 @@ from upthread.boundary.consents import (
 )
 from upthread.boundary.own_files import agents_home, configuration_path, home_directory
 from upthread.core.agents import AGENTS
-from upthread.core.context.prior_context import Injection
 from upthread.core.decision.model import USUAL_LIMITS, Limits
 from upthread.core.names import did_you_mean, shown
 from upthread.core.roles.limits import RoleLimits, joined
@@ -124,14 +123,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     def of_agent(self, name: str) -> AgentSettings:
         """Return what is configured for an agent, the defaults if nothing is."""
         return self.agents.get(name, _USUAL_AGENT)
-
-    def injection(self, agent: str) -> Injection:
-        """Return when sessions of an agent are told what was said before."""
-        return self.of_agent(agent).inject
-
-    def rolls_over_when_empty(self, agent: str) -> bool:
-        """Return whether a resumed session of an agent that answers nothing is given up."""
-        return self.of_agent(agent).roll_over_when_empty
 
     @property
     def continued_roles(self) -> Mapping[str, Role]:

@@ -202,7 +202,6 @@ class Calls:
             lambda: up.spent_on_run(workstream),
             lambda: up.why(address),
             lambda: up.brief(address),
-            lambda: up.resume_command(address),
             up.workstreams,
             lambda: up.forgetting.held(Selection()),
             lambda: up.plan_fork(address, "forked/planner"),

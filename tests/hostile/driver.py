@@ -150,7 +150,7 @@ def library() -> int:
                 await project.show(view.workstream.workstream)
                 await project.audit(view.workstream.workstream)
             await project.conversation("spec-42/planner")
-            await project.resume_command("spec-42/planner")
+            await project.resume_commands([await project.role("spec-42/planner")])
             options = TellOptions(agent="rehearsal")
             await project.tell("spec-42/planner", "[[rehearse: say hi]]", options)
 

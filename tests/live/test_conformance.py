@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.live, pytest.mark.anyio, pytest.mark.timeout(300)]
 
 LEAVES = "A1_leaving_in_the_middle_of_a_turn_ends_it"
 UNKNOWN = "A4_an_unknown_session_is_missing_never_new"
-LOADS = "A5_load_returns_the_history_in_order"
+LOADS = "A5_a_history_holds_every_turn_once_in_order"
 CHILD = "A7_a_childs_words_are_the_childs"
 OUTCOMES = "A9_every_outcome_it_can_be_brought_to"
 PERMISSION = "A13_a_permission_given_is_an_event"

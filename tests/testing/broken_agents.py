@@ -557,11 +557,9 @@ _PLANTED: Mapping[tuple[str, str], Mapping[str, Callable[..., Any]]] = {
         "gives an id of nothing": _id_of_nothing,
     },
     ("A3", "resume_session"): {"finds nothing": _always_missing},
-    ("A4_what_is_said_after_attaching_is_added_to_it", "prompt"): {
-        "begins an empty session under the id": _into_the_empty
-    },
     ("A4_of_two_sessions_the_one_asked_for_is_attached", "prompt"): {
-        "goes to the newest session": _to_the_newest
+        "begins an empty session under the id": _into_the_empty,
+        "goes to the newest session": _to_the_newest,
     },
     ("A4", "prompt"): {"is said twice": _says_twice},
     ("A4", "resume_session"): {

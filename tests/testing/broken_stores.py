@@ -278,6 +278,7 @@ _COMMITTING: Planted = {
             f"{kind.__name__} with other content passes": _tolerant(ConflictError, kind)
             for kind in _NUMBERED
         },
+        "two edits are one": _tolerant(ConflictError, commands.RecordBriefingEdit),
         "the last cause of an end stands": _with(commands.EndLink, ended_because="expired"),
     },
     ("S4", "commit"): {
@@ -305,7 +306,6 @@ _COMMITTING: Planted = {
         "texts are trimmed": _text(str.strip),
         "arguments lose their depth": _changed(commands.RecordParts, _arguments),
     },
-    ("S10", "commit"): {"a key has two": _tolerant(ConflictError, commands.OpenConversation)},
     ("S11", "commit"): {"a name is shared": _tolerant(ConflictError, commands.OpenWorkstream)},
     ("S15", "commit"): {
         "the delay of a transition is lost": _with(commands.EnqueueTransition, due_at_ms=0)
@@ -336,7 +336,6 @@ _COMMITTING: Planted = {
             ),
         ),
     },
-    ("S25", "commit"): {"two edits are one": _tolerant(ConflictError, commands.RecordBriefingEdit)},
     ("S26", "commit"): {
         "nothing is erased": _without(commands.EraseConversation),
         "no run is erased": _without(commands.EraseRun),

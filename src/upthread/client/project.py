@@ -14,7 +14,7 @@ from upthread.client.consent import decide, refuse_models
 from upthread.client.file_permissions import log_path
 from upthread.client.fork import Fork, ForkPlan, make_fork, plan_fork
 from upthread.client.once import DoOnce
-from upthread.client.parts import Command, Commands, ProjectParts
+from upthread.client.parts import Commands, ProjectParts
 from upthread.client.runs import LiveRun
 from upthread.client.why import Why, changes_now, lacked_now, why
 from upthread.client.worktrees import WorktreesOfProject, notice_of
@@ -357,11 +357,6 @@ class Project:
             return use(timeline)
 
         return await self._system.in_thread(look)
-
-    async def resume_command(self, address: str) -> Command | None:
-        """Return the agent's own command that opens the session, None where there is none."""
-        role = await self.role(address)
-        return (await self.resume_commands([role])).get(role.link) if role.link else None
 
     async def resume_commands(self, roles: Iterable[RoleView]) -> Commands:
         """Return the agents' own commands that open the sessions of roles, by their links.

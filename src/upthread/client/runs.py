@@ -434,7 +434,7 @@ class LiveRun(Struct):
         return None
 
     async def _continue_step(self, command: ContinueStep) -> None:
-        step = self.view.pipeline.steps[self.view.pipeline.index_of(command.role)]
+        step = self.view.pipeline.step_of(command.role)
         again = pipelines.run_step(self.view, step)
         request = await self._request(again)
         turn_id = TurnId(command.turn_id)

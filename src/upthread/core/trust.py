@@ -156,7 +156,6 @@ Verdict: TypeAlias = Literal["counts", "asks", "never"]
 Judge: TypeAlias = Callable[[Leaves, Place, Any], Verdict]
 
 _ANY = "*"
-_PERMISSIONS = ("allow", "ask", "deny")
 _PLAIN_AGENT = r"[a-z0-9][a-z0-9_-]*"
 
 
@@ -233,21 +232,19 @@ def _adding_asks(own: Leaves, place: Place, said: Any) -> Verdict:
     return _asks_if(not set(said) <= set(own.get(place, ())))
 
 
-def _permission(own: Leaves, place: Place, said: Any) -> Verdict:
-    stands = own.get(place, "ask")
-    return _asks_if(_PERMISSIONS.index(said) < _PERMISSIONS.index(stands))
+def _looser_asks(*order: Any, unsaid: Any) -> Judge:
+    """Return the judge of values from the loosest on; `unsaid` is what holds without a word."""
+
+    def judge(own: Leaves, place: Place, said: Any) -> Verdict:
+        return _asks_if(order.index(said) < order.index(own.get(place, unsaid)))
+
+    return judge
 
 
-def _durability(own: Leaves, place: Place, said: Any) -> Verdict:
-    return _asks_if(said == "default" and own.get(place) == "strict")
-
-
-def _true_asks(own: Leaves, place: Place, said: Any) -> Verdict:
-    return _asks_if(said is True and own.get(place) is not True)
-
-
-def _false_asks(own: Leaves, place: Place, said: Any) -> Verdict:
-    return _asks_if(said is False and own.get(place) is True)
+_permission = _looser_asks("allow", "ask", "deny", unsaid="ask")
+_durability = _looser_asks("default", "strict", unsaid="default")
+_true_asks = _looser_asks(True, False, unsaid=False)
+_false_asks = _looser_asks(False, True, unsaid=False)
 
 
 def _record(own: Leaves, place: Place, said: Any) -> Verdict:

@@ -570,15 +570,11 @@ def _record_decision(drafts: Drafts, write: commands.RecordDecision) -> None:
 
 
 def _record_act(drafts: Drafts, write: commands.RecordAct) -> None:
-    conversation_id, run_id = write.conversation_id, write.run_id
-    value = kinds.Acted(write.what, write.by_user, write.detail)
-    if conversation_id is not None:
-        about = structs.replace(value, run_id=run_id)
-        change = drafts.existing("conversation", conversation_id)
-        drafts.note(change, written(about, write.recorded_at_ms))
-    if run_id is not None:
-        about = structs.replace(value, conversation_id=conversation_id)
-        drafts.note(drafts.existing("run", run_id), written(about, write.recorded_at_ms))
+    act = written(kinds.Acted(write.what, write.by_user, write.detail), write.recorded_at_ms)
+    if write.conversation_id is not None:
+        drafts.note(drafts.existing("conversation", write.conversation_id), act)
+    if write.run_id is not None:
+        drafts.note(drafts.existing("run", write.run_id), act)
 
 
 def _record_examined(drafts: Drafts, write: commands.RecordExamined) -> None:

@@ -24,7 +24,6 @@ from upthread.core.events import RunEvent, TurnEnded, TurnEvent, settles
 from upthread.core.types import (
     MAIN_SLOT,
     Conversation,
-    ConversationId,
     ConversationKey,
     JsonValue,
     Link,
@@ -384,14 +383,12 @@ class Noted(Kept, frozen=True):
 
 
 class Acted(Noted, frozen=True, omit_defaults=True):
-    """A person did something; to another conversation or run as well, where one is named."""
+    """A person did something."""
 
     kind: ClassVar = "act"
     what: ActKind
     by_user: str
     detail: str = ""
-    conversation_id: ConversationId | None = None
-    run_id: RunId | None = None
 
 
 class Refused(Noted, frozen=True):

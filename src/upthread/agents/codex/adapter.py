@@ -141,9 +141,11 @@ class _Kind(Struct, frozen=True, kw_only=True):
     answers: Callable[[AnyJson], Mapping[str, AnyJson]]
 
 
+_WORDS = {ALLOW: "accept", REJECT: "decline", CANCEL: "cancel"}
+
+
 def _decisions(_told: AnyJson) -> Mapping[str, AnyJson]:
-    words = {ALLOW: "accept", REJECT: "decline", CANCEL: "cancel"}
-    return {answer: {"decision": word} for answer, word in words.items()}
+    return {answer: {"decision": word} for answer, word in _WORDS.items()}
 
 
 def _grants(told: AnyJson) -> Mapping[str, AnyJson]:
@@ -153,10 +155,9 @@ def _grants(told: AnyJson) -> Mapping[str, AnyJson]:
 
 
 def _elicited(_told: AnyJson) -> Mapping[str, AnyJson]:
-    words = {ALLOW: "accept", REJECT: "decline", CANCEL: "cancel"}
     return {
         answer: {"action": word, "content": {} if answer == ALLOW else None, "_meta": None}
-        for answer, word in words.items()
+        for answer, word in _WORDS.items()
     }
 
 

@@ -21,7 +21,6 @@ import hashlib
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
 from typing import Annotated, TypeAlias, assert_never
 
 import msgspec
@@ -76,6 +75,10 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def index_of(self, role: str) -> int:
         """Return the position of a role's step; ValueError for a role without one."""
         return [step.role for step in self.steps].index(role)
+
+    def step_of(self, role: str) -> Step:
+        """Return a role's step; ValueError for a role without one."""
+        return self.steps[self.index_of(role)]
 
 
 def check_pipeline(pipeline: Pipeline) -> str:
@@ -318,7 +321,7 @@ def _step_ended(view: RunView, event: events.StepEnded) -> RunView:
         told={**view.told, event.role: digests_told(view, event.role)},
         asked_in_vain=view.asked_in_vain + 1 if is_in_vain else 0,
     )
-    step = view.pipeline.steps[view.pipeline.index_of(event.role)]
+    step = view.pipeline.step_of(event.role)
     if step.on_rejected and has_rejected(report):
         counted = view.rejections.get(event.role, 0) + 1
         view = structs.replace(view, rejections={**view.rejections, event.role: counted})
@@ -362,7 +365,7 @@ def next_command(view: RunView) -> PipelineCommand:
 
 def _next_step(view: RunView) -> PipelineCommand:
     if view.asked_next:
-        return run_step(view, view.pipeline.steps[view.pipeline.index_of(view.asked_next)])
+        return run_step(view, view.pipeline.step_of(view.asked_next))
     return _after(view, view.last) if view.last else run_step(view, view.pipeline.steps[0])
 
 
@@ -382,7 +385,7 @@ def next_role(view: RunView) -> str:
 
 
 def _after(view: RunView, last: events.StepEnded) -> PipelineCommand:
-    step = view.pipeline.steps[view.pipeline.index_of(last.role)]
+    step = view.pipeline.step_of(last.role)
     if last.outcome is not Outcome.OK:
         # It parks the run once; when a person resumes, the step is run again.
         if view.is_resumed:
@@ -462,7 +465,7 @@ def _send_back(view: RunView, step: Step, report: Report) -> PipelineCommand:
     if view.rejections.get(step.role, 0) > step.rejections_max:
         evidence = "; ".join(report.verdict.evidence) if report.verdict else ""
         return RunParked(reason=REJECTED_TOO_OFTEN, detail=evidence, role=step.role)
-    back = view.pipeline.steps[view.pipeline.index_of(step.on_rejected)]
+    back = view.pipeline.step_of(step.on_rejected)
     return run_step(view, back)
 
 
@@ -505,7 +508,7 @@ def queue_of(project_id: ProjectId, *, agent: str = "", host: str = "") -> str:
 
 
 def _place_digest(*words: str) -> str:
-    return sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()
+    return _digest("\0".join(words))
 
 
 # --- verdicts -------------------------------------------------------------------------------------
@@ -543,7 +546,7 @@ def holds(view: RunView, handed: Handed, *, tree_digest: str) -> bool:
 
     `tree_digest` is the working tree's as it is, empty where it is not known.
     """
-    step = view.pipeline.steps[view.pipeline.index_of(handed.role)]
+    step = view.pipeline.step_of(handed.role)
     has_same_input = handed.input_digest == input_digest(view, step)
     # Empty for a judgement of reports alone: whatever the tree is, it holds.
     return has_same_input and handed.tree_digest in {"", tree_digest}
@@ -590,7 +593,7 @@ def task_of_asking_again(view: RunView, step: Step, fault: str) -> Task:
 
 def digests_told(view: RunView, role: str) -> tuple[str, ...]:
     """Return the digests of all that a role has been told once its step has ended."""
-    step = view.pipeline.steps[view.pipeline.index_of(role)]
+    step = view.pipeline.step_of(role)
     return tuple(section.digest for section in _sections(view, step))
 
 

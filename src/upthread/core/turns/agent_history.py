@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -439,9 +439,6 @@ def _turn(events: Sequence[AgentEvent], begin: int, end: int) -> StoredTurn:
         ),
     )
 
-
-if TYPE_CHECKING:
-    pass
 
 PAIRS_MAX = 1_000_000
 """How many pairs of prompts are compared at most; beyond, nobody can tell in good time."""

@@ -527,7 +527,7 @@ def judged(live: LiveTurn, answer: Answer) -> PromptResult:
         # Silence after a call is no sign: sent again, what the call did would be done twice.
         is_reply_empty=not live.reply.strip() and not live.has_worked,
     )
-    is_on = live.request.settings.rolls_over_when_empty(live.agent)
+    is_on = live.request.settings.of_agent(live.agent).roll_over_when_empty
     detectors = detectors_with(empty_reply=is_on)
     detector = poison(signs, detectors=detectors)
     return (

@@ -351,7 +351,7 @@ class LiveTurn:
             return False
         last = self.claim.last.ended if self.claim.last else None
         return must_inject(
-            self.request.settings.injection(self.agent),
+            self.request.settings.of_agent(self.agent).inject,
             is_same_session=self.telling not in NEW_SESSION_DECISIONS,
             has_last_turn_ended=self.has_last_turn_ended and not self.has_unheard,
             was_compacted=(last is not None and last.was_compacted)

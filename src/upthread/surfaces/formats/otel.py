@@ -132,7 +132,7 @@ class _Spans(Struct):
             f"invoke_workflow {WORKFLOW}",
             SpanParent(trace_id(run_id)),
             span_id(run_id),
-            between=(started, max(started, self.ends.get(run_id, started))),
+            between=(started, self.ends.get(run_id, started)),
             told={
                 "gen_ai.operation.name": "invoke_workflow",
                 "gen_ai.workflow.name": WORKFLOW,
@@ -259,7 +259,7 @@ class _Spans(Struct):
             f"execute_tool {call.tool_kind}",
             place,
             own,
-            between=(call.at_ms, max(call.at_ms, call.ended_at_ms or call.at_ms)),
+            between=(call.at_ms, call.ended_at_ms or call.at_ms),
             told=told,
         )
 

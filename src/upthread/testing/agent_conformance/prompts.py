@@ -28,9 +28,9 @@ from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.tasks import task_group
 from upthread.testing.agent_conformance.trial import (
     AbsentError,
+    OwnError,
     Recorded,
     Trial,
-    attach,
     in_time,
     promises,
     prompts_of,
@@ -43,10 +43,6 @@ LATE_S = 0.5
 CANCEL_AFTER_S = 0.3
 DEADLINE_S = 0.5
 LARGE_WORDS = 5_000
-
-
-class _OwnError(Exception):
-    """Raised by the caller while a prompt runs."""
 
 
 async def pieces_come_in_order_one_at_a_time(trial: Trial) -> None:
@@ -69,12 +65,12 @@ async def pieces_come_in_order_one_at_a_time(trial: Trial) -> None:
         assert result.outcome is Outcome.OK
         assert busy == 0, "prompt returned before the last event was taken"
         assert taken.text.count(text) == 1
-        assert sum(isinstance(event, TextReceived) for event in taken) > 1
+        assert len(taken.of(TextReceived)) > 1
 
 
 async def an_event_carries_its_session(trial: Trial) -> None:
     session, _, events = await trial.prompted(trial.agent.plain)
-    said = [event for event in events if isinstance(event, TextReceived)]
+    said = events.of(TextReceived)
     assert said
     assert {event.upstream_session_id for event in said} == {session}
 
@@ -86,13 +82,13 @@ async def an_event_without_a_session_says_so(trial: Trial) -> None:
 
 async def a_childs_words_are_the_childs(trial: Trial) -> None:
     events = (await trial.prompted(trial.agent.child)).events
-    started = [event for event in events if isinstance(event, ChildStarted)]
+    started = events.of(ChildStarted)
     assert started, "no child was seen to start"
     child = started[0].child_upstream_session_id
     assert child != started[0].upstream_session_id
     first = next((i for i, e in enumerate(events) if e.upstream_session_id == child), None)
     assert first is None or first > events.index(started[0]), "it spoke before it started"
-    ended = [event for event in events if isinstance(event, ChildEnded)]
+    ended = events.of(ChildEnded)
     assert [each.child_upstream_session_id for each in ended] == [
         each.child_upstream_session_id for each in started
     ]
@@ -103,8 +99,8 @@ async def a_parent_says_nothing_that_its_child_said(trial: Trial) -> None:
     session, _, events = await trial.prompted(trial.agent.child)
     said = "".join(
         event.text
-        for event in events
-        if isinstance(event, TextReceived) and event.upstream_session_id in {session, None}
+        for event in events.of(TextReceived)
+        if event.upstream_session_id in {session, None}
     )
     assert trial.agent.child_words not in said
 
@@ -178,7 +174,7 @@ async def a_second_prompt_at_once_is_refused(trial: Trial) -> None:
 
 async def an_error_of_the_caller_comes_through(trial: Trial) -> None:
     async def fail(_event: AgentEvent) -> None:
-        raise _OwnError
+        raise OwnError
 
     async with trial.opened() as connection:
         session = await connection.new_session()
@@ -187,7 +183,7 @@ async def an_error_of_the_caller_comes_through(trial: Trial) -> None:
 
 async def an_error_of_who_answers_comes_through(trial: Trial) -> None:
     async def fail(_request: PermissionRequest) -> PermissionAnswer:
-        raise _OwnError
+        raise OwnError
 
     assert trial.agent.permission is not None
     async with trial.opened(structs.replace(trial.request, answer_permission=fail)) as connection:
@@ -199,7 +195,7 @@ async def an_error_of_who_answers_comes_through(trial: Trial) -> None:
 async def _own_error_of(prompt: Awaitable[PromptResult]) -> None:
     try:
         result = await in_time(prompt, within_s=0, what="ending a prompt whose caller failed")
-    except _OwnError:
+    except OwnError:
         return
     raise AssertionError(f"the caller's error was swallowed: {result}")
 
@@ -208,14 +204,7 @@ async def a_rate_limit_leaves_the_session_as_it_was(trial: Trial) -> None:
     prompt = trial.agent.outcomes.get(Outcome.RATE_LIMITED)
     if prompt is None:
         raise AbsentError("it cannot be rate limited")
-    await _goes_on(trial, (await trial.prompted(prompt)).session)
-
-
-async def _goes_on(trial: Trial, session: UpstreamSessionId) -> None:
-    async with trial.opened() as connection:
-        await attach(connection, session)
-        result = await connection.prompt(session, trial.agent.plain, on_event=Recorded())
-        assert result.outcome is Outcome.OK, result
+    await trial.goes_on((await trial.prompted(prompt)).session)
 
 
 async def _cancelled(
@@ -242,7 +231,7 @@ async def cancel_ends_the_turn(trial: Trial) -> None:
         within_s = trial.request.cancel_timeout_s
         session, result = await _cancelled(connection, trial.agent.hang, within_s)
         assert result.outcome is Outcome.CANCELLED, result
-    await _goes_on(trial, session)
+    await trial.goes_on(session)
 
 
 async def a_deaf_agent_is_ended(trial: Trial) -> None:
@@ -265,20 +254,20 @@ async def a_deadline_ends_the_turn_not_the_session(trial: Trial) -> None:
         result = await in_time(running, within_s=within_s, what="a prompt with a deadline")
         assert result.outcome is Outcome.TIMED_OUT, result
         assert anyio.current_time() - before_s >= DEADLINE_S, "it ended before its deadline"
-    await _goes_on(trial, session)
+    await trial.goes_on(session)
 
 
 async def odd_text_comes_through_identical(trial: Trial) -> None:
-    assert trial.agent.odd_text is not None
-    prompt, text = trial.agent.odd_text
-    _, result, events = await trial.prompted(prompt)
-    assert result.outcome is Outcome.OK
-    assert text in events.text
+    await _comes_through(trial, trial.agent.odd_text)
 
 
 async def a_large_reply_comes_through_whole(trial: Trial) -> None:
-    assert trial.agent.large is not None
-    prompt, text = trial.agent.large
+    await _comes_through(trial, trial.agent.large)
+
+
+async def _comes_through(trial: Trial, provoked: tuple[str, str] | None) -> None:
+    assert provoked is not None
+    prompt, text = provoked
     _, result, events = await trial.prompted(prompt)
     assert result.outcome is Outcome.OK
     assert events.text.count(text) == 1, f"{len(events.text)} characters of {len(text)}"
@@ -306,7 +295,7 @@ async def an_odd_prompt_is_kept_identical(trial: Trial) -> None:
 async def an_unknown_update_is_kept_raw(trial: Trial) -> None:
     _, result, events = await trial.prompted(trial.agent.unknown_update)
     assert result.outcome is Outcome.OK
-    unknown = [event for event in events if isinstance(event, UnknownReceived)]
+    unknown = events.of(UnknownReceived)
     assert unknown
     assert unknown[0].kind
     assert unknown[0].raw
@@ -315,7 +304,7 @@ async def an_unknown_update_is_kept_raw(trial: Trial) -> None:
 async def garbage_never_ends_the_turn(trial: Trial) -> None:
     _, result, events = await trial.prompted(trial.agent.garbage)
     assert result.outcome is Outcome.OK
-    assert any(isinstance(event, UnknownReceived) for event in events)
+    assert events.of(UnknownReceived)
 
 
 # --- what an agent does with its tools, and who lets it -------------------------------------------
@@ -330,21 +319,20 @@ async def _answered(trial: Trial, kind: str) -> tuple[PermissionAnswered, Permis
 
     asking = structs.replace(trial.request, answer_permission=answer)
     events = (await trial.prompted(trial.agent.permission, asking)).events
-    answered = [event for event in events if isinstance(event, PermissionAnswered)]
+    answered = events.of(PermissionAnswered)
     assert len(answered) == len(trial.asked) > 0, "it acted and did not ask"
+    assert (answered[0].answer, answered[0].answered_by) == (kind, f"{kind} by the suite")
     return answered[0], trial.asked[0]
 
 
 async def a_permission_given_is_an_event(trial: Trial) -> None:
     event, request = await _answered(trial, "allow_once")
-    assert (event.answer, event.answered_by) == ("allow_once", "allow_once by the suite")
     assert (event.call_id, event.title) == (request.call_id, request.title)
     assert event.upstream_session_id == request.upstream_session_id
 
 
 async def a_permission_refused_is_an_event(trial: Trial) -> None:
-    event, _ = await _answered(trial, "reject_once")
-    assert (event.answer, event.answered_by) == ("reject_once", "reject_once by the suite")
+    await _answered(trial, "reject_once")
 
 
 async def _answered_before_it_runs(
@@ -364,7 +352,7 @@ async def _answered_before_it_runs(
         session = await connection.new_session()
         result = await connection.prompt(session, trial.agent.permission, on_event=events)
     assert trial.asked == []
-    return result, told, [event for event in events if isinstance(event, PermissionAnswered)]
+    return result, told, events.of(PermissionAnswered)
 
 
 async def a_held_call_is_not_asked_about_and_ends_the_turn(trial: Trial) -> None:

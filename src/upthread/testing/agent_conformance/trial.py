@@ -29,10 +29,15 @@ PATIENCE_S = 30.0
 """How much longer than it may take something is waited for, until the promise is broken."""
 
 Returned = TypeVar("Returned")
+Event = TypeVar("Event", bound=AgentEvent)
 
 
 class AbsentError(Exception):
     """The agent cannot show this promise: it lacks the capability."""
+
+
+class OwnError(Exception):
+    """Raised by the caller while an agent runs."""
 
 
 class AgentUnderTest(Struct, frozen=True, kw_only=True):
@@ -86,7 +91,11 @@ class Recorded(list[AgentEvent]):
     @property
     def text(self) -> str:
         """All that the agent said, whoever it was."""
-        return "".join(event.text for event in self if isinstance(event, TextReceived))
+        return "".join(event.text for event in self.of(TextReceived))
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        """All of one kind, in order."""
+        return [event for event in self if isinstance(event, kind)]
 
 
 class Prompted(NamedTuple):
@@ -150,6 +159,12 @@ class Trial:
             for prompt in prompts:
                 await tell(connection, session, prompt)
         return session
+
+    async def goes_on(self, session: UpstreamSessionId) -> None:
+        """Assert that a session is there and answers, whatever happened in it."""
+        async with self.opened() as connection:
+            await attach(connection, session)
+            await tell(connection, session, self.agent.plain)
 
     def numbered(self, number: int) -> str:
         """Return a plain prompt that is no other."""

@@ -16,7 +16,6 @@ from upthread.core.types import (
     JsonValue,
     Message,
     Part,
-    ProjectId,
     ReasoningPart,
     Speaker,
     TextPart,
@@ -158,21 +157,6 @@ def an_attempt_ends_once_and_only_after_it_began(trial: Trial) -> None:
     assert store.once(PROJECT, "deploy") == step("done", receipt=1)
 
 
-@promise("S23")
-def actions_are_apart_by_project_and_key(trial: Trial) -> None:
-    keys = ("deploy", "Deploy", "", "\0", "\ud800", "'; DROP TABLE once_event; --")
-    for number, key in enumerate(keys):
-        trial.store.commit([step("intent", key=key), step("done", key=key, receipt=number)])
-    other = ProjectId("prj_two")
-    assert trial.store.once(other, "deploy") is None
-    theirs = step("intent", "att_\ud800", project_id=other)
-    trial.store.commit([theirs])
-    trial.reopen()
-    for number, key in enumerate(keys):
-        assert trial.store.once(PROJECT, key) == step("done", key=key, receipt=number)
-    assert trial.store.once(other, "deploy") == theirs
-
-
 # --- what was examined, and what persons made of briefings ----------------------------------------
 
 
@@ -242,10 +226,3 @@ def the_newest_edit_of_a_briefing_stands(trial: Trial) -> None:
     trial.store.commit([edit(1, "first")])  # the same again (S2)
     trial.reopen()
     assert trial.store.briefing_edit(CONVERSATION) == edit(2, "\ud800\0")
-
-
-@promise("S25")
-def of_two_who_edit_at_once_the_second_is_told(trial: Trial) -> None:
-    trial.store.commit([*samples.home(), edit(1, "mine")])
-    refuses(trial, ConflictError, (edit(1, "theirs"), edit(3, "a gap"), edit(0, "none")))
-    assert trial.store.briefing_edit(CONVERSATION) == edit(1, "mine")

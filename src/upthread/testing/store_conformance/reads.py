@@ -133,10 +133,12 @@ def every_part_comes_back_identical(trial: Trial) -> None:
     session = types.UpstreamSessionId("ses_\ud800")
     told = structs.replace(samples.said(1, *parts), upstream_session_id=session)
     trial.store.commit([*samples.home(), told])
-    trial.store.commit([structs.replace(samples.said(2), upstream_session_id=None)])
+    # One of which only the outline was ever given.
+    outline = types.ErasedPart(kind="text")
+    trial.store.commit([structs.replace(samples.said(2, outline), upstream_session_id=None)])
     for _ in range(2):
         first, second = trial.store.messages(CONVERSATION)
-        assert first.parts == tuple(parts)
+        assert (first.parts, second.parts) == (tuple(parts), (outline,))
         assert (first.upstream_session_id, second.upstream_session_id) == (session, None)
         trial.reopen()
     assert trial.store.verify(CONVERSATION) is None
@@ -187,6 +189,10 @@ def resolve_returns_the_newest_generation(trial: Trial) -> None:
         types.ConversationId("con_3"), generation=3
     )
     assert resolved.link is None
+    sibling = samples.conversation(types.ConversationId("con_two"), key=samples.sibling_key(2))
+    trial.store.commit([OpenConversation(conversation=sibling)])
+    assert samples.resolved(trial.store, sibling.key).conversation == sibling
+    assert samples.resolved(trial.store) == resolved
 
 
 @promise("S12")
@@ -210,14 +216,6 @@ def resolve_returns_the_newest_open_link(trial: Trial) -> None:
     assert trial.store.links(CONVERSATION)[2] == ended
     trial.reopen()
     assert upstream() is None
-
-
-@promise("S12")
-def siblings_resolve_apart(trial: Trial) -> None:
-    sibling = samples.conversation(types.ConversationId("con_two"), key=samples.sibling_key(2))
-    trial.store.commit([*samples.home(), OpenConversation(conversation=sibling)])
-    for key, expected in ((KEY, samples.conversation()), (sibling.key, sibling)):
-        assert samples.resolved(trial.store, key).conversation == expected
 
 
 @promise("S12")
@@ -299,6 +297,7 @@ def names_are_data_and_stay_apart(trial: Trial) -> None:
                 samples.workstream(name, base_name=new.base_name),
                 OpenConversation(conversation=new),
                 OpenLink(link=samples.link(upstream=name, owner=new.conversation_id)),
+                samples.step("intent", key=name),
             ]
         )
     trial.reopen()
@@ -310,6 +309,7 @@ def names_are_data_and_stay_apart(trial: Trial) -> None:
         assert resolved.link.upstream_session_id == name
         assert trial.store.conversations(PROJECT, name) == (new,)
         assert trial.store.owner(PROJECT, name) == new
+        assert trial.store.once(PROJECT, name) == samples.step("intent", key=name)
         assert trial.store.acquire_lease(name, samples.HOLDER) is not None
         lease = trial.store.lease(name)
         assert lease is not None

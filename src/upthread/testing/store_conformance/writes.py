@@ -11,7 +11,6 @@ from upthread.core.commands import OpenConversation, OpenTurn, RecordProject, Wr
 from upthread.core.types import (
     CHILD_SLOT,
     ConversationId,
-    ErasedPart,
     Fence,
     ProjectId,
     ProjectIdentity,
@@ -82,6 +81,8 @@ def other_content_under_the_same_key_is_a_conflict(trial: Trial) -> None:
     others: list[Write] = [
         samples.workstream(base_name="Lyra"),
         commands.OpenConversation(conversation=samples.conversation(generation=2)),
+        # One key and generation has one conversation (S10).
+        commands.OpenConversation(conversation=samples.conversation(ConversationId("con_other"))),
         commands.OpenLink(link=samples.link(1, "ses_other")),
         commands.OpenTurn(turn_id=TURN, conversation_id=CONVERSATION, opened_at_ms=1),
         samples.said(1, TextPart(text="do something else")),
@@ -91,6 +92,8 @@ def other_content_under_the_same_key_is_a_conflict(trial: Trial) -> None:
         samples.moved(1, samples.moved(7).event),
         commands.EnqueueTransition(run_id=RUN, run_seq=1, due_at_ms=11),
         samples.stray(0, {"x": 2}),
+        # Of two who edit a briefing at once the second is refused (S25).
+        samples.edit(1, "theirs"),
         structs.replace(step("intent"), recorded_at_ms=10),
         step("done", "att_2", receipt={"url": "another"}),
     ]
@@ -154,36 +157,16 @@ def parts_join_the_last_message_and_no_earlier_one(trial: Trial) -> None:
 
 
 @promise("S6")
-def a_gap_between_links_or_events_is_a_conflict(trial: Trial) -> None:
+def a_gap_between_links_events_or_edits_is_a_conflict(trial: Trial) -> None:
     trial.store.commit([*samples.home(), samples.run(), samples.moved(1), samples.happened(1)])
     gaps: list[Write] = [
         commands.OpenLink(link=samples.link(3, "ses_c")),
         samples.happened(3),
         samples.moved(3),
+        samples.edit(2),
         commands.EnqueueTransition(run_id=samples.RUN, run_seq=2, due_at_ms=1),
     ]
     _refuses_each(trial, ConflictError, gaps)
-
-
-@promise("S9")
-def what_was_written_verifies(trial: Trial) -> None:
-    """Also a part of which only the outline was ever given."""
-    trial.store.commit([*everything(), *map(samples.said, range(3, 40))])
-    trial.store.commit([samples.said(40, ErasedPart(kind="text"))])
-    assert trial.store.verify(CONVERSATION) is None
-    trial.reopen()
-    assert trial.store.verify(CONVERSATION) is None
-    assert trial.store.messages(CONVERSATION)[-1].parts == (ErasedPart(kind="text"),)
-    assert trial.store.verify(ConversationId("con_unknown")) is None
-
-
-@promise("S10")
-def one_key_and_generation_has_one_conversation(trial: Trial) -> None:
-    trial.store.commit(samples.home())
-    other = samples.conversation(ConversationId("con_other"))
-    with refused(ConflictError):
-        trial.store.commit([commands.OpenConversation(conversation=other)])
-    assert samples.resolved(trial.store).conversation == samples.conversation()
 
 
 @promise("S10")
@@ -222,8 +205,9 @@ def conversations_of_two_projects_never_meet(trial: Trial) -> None:
     assert trial.store.workstream(other, samples.WORKSTREAM) is None
     assert trial.store.workstreams(other) == ()
     assert trial.store.owner(other, "ses_a") is None
-    trial.store.commit([samples.run()])
+    trial.store.commit([samples.run(), step("intent")])
     assert trial.store.runs(other, samples.WORKSTREAM) == ()
+    assert trial.store.once(other, "deploy") is None
     theirs = samples.conversation(ConversationId("con_theirs"), key=key)
     trial.store.commit(
         [samples.workstream(project_id=other), commands.OpenConversation(conversation=theirs)]
