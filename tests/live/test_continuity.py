@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,17 @@ from pathlib import Path
 import pytest
 from tests.live.agents import ADDRESS, AGENTS, WAYS, judging, over_acp, reporting
 from tests.live.asked import last_request, session_of, user_texts
-from tests.live.shell import Shell, agents_left, kill_tree, only, processes_with, wait_until
+from tests.live.shell import (
+    Shell,
+    agents_left,
+    is_alive,
+    kill_all,
+    kill_tree,
+    only,
+    processes_with,
+    tree_of,
+    wait_until,
+)
 from tests.support.sets import EXTENDED, SOAK, spread
 
 from upthread.testing.rehearsal_model import MODEL_ID
@@ -171,6 +182,23 @@ def test_an_interrupted_turn_continues_in_the_same_session(name, shell, model):
     prompts = [text for text in user_texts(model) if "Think long.\n\n[[HANG]]" in text]
     assert len(prompts) == 1, "the prompt is not sent again: one continuation is sent"
     assert "interrupted" in user_texts(model)[-1]
+
+
+@pytest.mark.parametrize("name", spread(AGENTS, first=1, extended=["codex", "opencode"]))
+def test_an_agent_that_was_suspended_with_its_upthread_is_ended_by_who_continues(name, shell):
+    """As a container is paused, and then killed; the agent has its session open all the time."""
+    running = shell.start_call(f"Wait a while.\n\n{AGENTS[name].command('sleep 30')}")
+    suspended = tree_of(running.pid)
+    for pid in suspended:
+        os.kill(pid, signal.SIGSTOP)
+    # Of ours one that ends leftovers, and cannot now.
+    guards = {pid for pid in suspended if "_guard" in Path(f"/proc/{pid}/cmdline").read_text()}
+    running.kill()
+    running.communicate()
+    told = shell.tell("--continue")
+    assert (told["outcome"], told["recognition"]) == ("ok", "incomplete")
+    wait_until(lambda: not any(map(is_alive, suspended - guards)), "end of the first agent")
+    kill_all(guards)
 
 
 @EXTENDED

@@ -369,6 +369,22 @@ async def test_a_session_that_is_refused_twice_is_made_anew_under_the_same_id(wo
     assert "KIWI-42" in now.reply
 
 
+@EXTENDED
+async def test_why_foretells_the_next_new_session_where_one_came_too_late(world) -> None:
+    options, refusing = configure_refusing(world, timeout_s=3)
+    async with world.open() as project:
+        await project.tell(ADDRESS, "hello", options)
+        refusing.write_text('{"session/resume": "row 7", "session/new": "hangs"}')
+        await project.tell(ADDRESS, "go on", options)
+        parked = await project.tell(ADDRESS, "go on", options)
+        assert parked.outcome == "timed_out"
+        refusing.write_text('{"session/resume": "row 7"}')
+        foretold = (await project.why(ADDRESS)).now.hint
+        now = await project.go_on(ADDRESS, options)
+    assert "asks the agent for a new session" in foretold
+    assert now.decision == RESUME_WITH_REPLAY
+
+
 @pytest.mark.parametrize("changed", [False, True])
 async def test_a_turn_that_is_gone_on_with_asks_for_a_new_session_again(world, changed) -> None:
     options, refusing = configure_refusing(world)

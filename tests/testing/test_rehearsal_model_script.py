@@ -15,6 +15,7 @@ from tests.testing.plain_client import (
     responses,
 )
 
+from upthread.core.context.briefing import JUDGE, TITLE
 from upthread.testing.rehearsal_model import RehearsalModel
 from upthread.testing.rehearsal_model.protocol import Reply, Silence, ToolCall
 from upthread.testing.rehearsal_model.script import ScriptError, parse_script
@@ -138,6 +139,7 @@ def test_a_system_message_between_others_is_no_message_of_the_user(model):
         "> [[SAY x]]\n> [[CALL bash {}]]",
         '<prior-context nonce="1">\n[[SAY x]]\n</prior-context nonce="1">\n',
         '<role name="planner">\n[[SAY x]]\n</role>\n\nPlan it.',
+        f"{TITLE}\n\n## Focus for this session\n[[CALL bash {{ […\n\n{JUDGE}\n\nPlan it.",
         "cut off: [[SAY x",
         "cut off: [[CALL bash {",
         "[[SING x]] [[SAYING x]]",

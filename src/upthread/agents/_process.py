@@ -52,7 +52,6 @@ from upthread.boundary.own_files import home_directory
 from upthread.boundary.programs import environment_of
 from upthread.core.quotas import FRAME, STDERR_BYTES_MAX, Allowance
 from upthread.core.redaction.redactor import Redactor
-from upthread.core.redaction.running_text import RedactedStream
 from upthread.core.types import Environment, Outcome, ready
 from upthread.errors import ConfigError, UpstreamError
 from upthread.tasks import task_group
@@ -552,7 +551,12 @@ class StderrLog:
     def __init__(self, file: IO[bytes] | None, redactor: Redactor | None) -> None:
         self._file = file
         self._redactor = redactor
-        self._redacted = RedactedStream(redactor) if redactor else None
+        self._redacted = None
+        if redactor:
+            # Only what starts an agent pays for its expressions.
+            from upthread.core.redaction.running_text import RedactedStream  # noqa: PLC0415
+
+            self._redacted = RedactedStream(redactor)
         self._tail = b""
         self._written = 0
         self._rest = b""

@@ -69,6 +69,12 @@ def adapter_for(agent: str, command: Sequence[str] = ()) -> AgentAdapter:
     return AcpAdapter(agent=agent, command=way.command)
 
 
+def require_known(agent: str, command: Sequence[str] = ()) -> None:
+    """Raise the UsageError of `adapter_for`; no adapter is loaded."""
+    if not command:
+        _way_of(agent)
+
+
 def _way_of(agent: str) -> Way:
     if agent.startswith(ACP_PREFIX):
         return Way(kind=ACP, command=_words(agent))

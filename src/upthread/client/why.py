@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from msgspec import Struct, structs
 
+from upthread.agents import registry
 from upthread.client.parts import ProjectParts
 from upthread.core.agents import AGENTS
 from upthread.core.decision.freshness import Reading, change_lines
@@ -88,7 +89,7 @@ def why(parts: ProjectParts, view: RoleView, agent: str | None) -> Why:
 def _if_refused(parts: ProjectParts, view: RoleView, turn: TurnView, agent: str) -> str:
     """Return what follows if the agent refuses again; empty where nothing is known of it."""
     try:
-        parts.adapter(agent)
+        registry.require_known(agent, parts.settings.of_agent(agent).command)
     except UsageError as error:
         return f"nothing would be sent without another --agent: {error.message}"
     if turn.intended is not None and CANNOT_RESUME in turn.intended.reasons:
@@ -101,7 +102,9 @@ def _if_refused(parts: ProjectParts, view: RoleView, turn: TurnView, agent: str)
         refused = "--continue is refused"
         row = refusals_in_row(parts.store, conversation_id, turn_id=view.last_turn_id)
     words = row[0].partition(NEW_REFUSED)[0] if row else ""
-    if not is_refused_for_good(row, words, is_slow=turn.stopped_by[0] == Outcome.TIMED_OUT):
+    # A new session that came too late says nothing of the words for the old one.
+    is_slow = turn.stopped_by[0] == Outcome.TIMED_OUT and words == row[0] if row else False
+    if not is_refused_for_good(row, words, is_slow=is_slow):
         return ""
     alike = "" if is_refused_for_good(row, "(other words)") else " in the same words"
     return f"if {refused}{alike}, upthread asks the agent for a new session"

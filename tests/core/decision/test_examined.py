@@ -212,6 +212,20 @@ def test_a_cd_holds_for_the_next_command_where_the_agents_shell_keeps_it():
     assert found == Examination(how="shown", paths=("src/b.py",))
 
 
+@pytest.mark.parametrize(
+    ("line", "text", "is_open"),
+    [
+        ("cat a.py c.py", "y\ncat: c.py: No such file or directory", False),
+        ("head 'c.py'", "head: cannot open 'c.py' for reading: No such file or directory", False),
+        ("grep -rh x . c.py", "y\ngrep: c.py: No such file or directory", True),
+        ("diff -r src lib", "y", True),
+    ],
+)
+def test_a_command_that_failed_showed_nothing_of_a_file_that_is_missing(line, text, is_open):
+    part = ran(line)
+    assert commands_not_known(part, printed(part, text, "failed")) == is_open
+
+
 def test_a_reader_that_failed_showed_nothing_and_a_program_that_failed_may_have():
     reader, program = ran("cat c.py"), ran("pytest -q")
     assert commands_not_known(reader, failed(reader), program, failed(program)) == 1

@@ -282,14 +282,20 @@ def left_open(
         path = kept_path(whole, root=root)
         return path is not None and (path in paths or bool(fnmatch.filter(paths, path)))
 
+    def is_missing(name: str) -> bool:
+        # A command that failed showed nothing of a file that is not there.
+        said = result.text if result and has_failed else "it did not fail"
+        told = rf"(?<![\w./-]){re.escape(name)}(?![\w./-]).*No such file"
+        return not said or re.search(told, said) is not None
+
     printed = _printed_by(call, result.text) if result else None
     if printed is not None and all(map(is_known, printed)):
         return ""
     if lines or call.tool_kind in {"execute", "read"}:
-        # A command that failed showed nothing of a file that is not there. A command without words
-        # that we can read is not known, and not harmless.
+        # A command without words that we can read is not known, and not harmless.
         is_told = lines and all(
-            is_reading_known(line, lambda name: has_failed or is_known(name)) for line in lines
+            is_reading_known(line, lambda name: is_known(name) or is_missing(name))
+            for line in lines
         )
         return "" if is_told else "command"
     is_naming = _NAMING.intersection(call.title.casefold().split()[:1])

@@ -218,6 +218,7 @@ _NOT_OF_SESSION = (
     r"|insufficient.quota|exceeded your .{0,20}quota"
     r"|rate.?limit(?:ed\b|s?.{0,12}(?:exceeded|reached|hit))"
     r"|(?:hit|reached|exceeded) (?:the|your) .{0,40}(?:limit|cap)\b|out of credits?\b"
+    r"|(?:usage|spending|hour|weekly|daily|monthly) (?:limit|cap)|temporarily unavailable"
     r"|credit balance|insufficient (?:credits?|funds|balance)|payment required"
     r"|(?:sign|log)[ -]?in (?:again|first)|please (?:sign|log)[ -]?in|not (?:sign|logg)ed[ -]in"
     r"|(?:api.?key|credentials?|login).{0,12}(?:invalid|expired|revoked|missing|rejected)"

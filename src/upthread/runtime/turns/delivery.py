@@ -89,7 +89,7 @@ async def attach(
     wants_history: bool = False,
 ) -> tuple[SessionAttached, History]:
     """Attach as decided; see `open_session`. Returns the session and the process that serves it."""
-    current, process = live.current_session, connection.process
+    current = live.current_session
     is_new = decision in NEW_SESSION_DECISIONS
     history: History = None
     async with telling_of_wait(live, "make a session" if is_new else f"open session {current}"):
@@ -102,6 +102,8 @@ async def attach(
             history = await open_session(connection, current, wants_history=wants_history)
             session, how = current, "resumed" if history is None else "loaded"
     live.agent_version, live.is_start_due = connection.capabilities.version, True
+    # Only now: Claude Code has a process for each session.
+    process = connection.process
     profile, chose_profile = live.own_sessions.profile_in(live.agent, connection)
     event = SessionAttached(
         upstream_session_id=session,

@@ -26,6 +26,7 @@ import re
 
 from msgspec import Struct, structs
 
+from upthread.core.context.briefing import CLOSING, JUDGE, TITLE
 from upthread.testing.rehearsal_model.protocol import (
     Answer,
     Conversation,
@@ -45,8 +46,11 @@ _MARKER = re.compile(
     r"\[\[(?P<word>CALL|SAY|FAIL|HANG|SLEEP|PACE|THINK|USAGE|CACHED|TELL)(?=[\s\]])\s*"
 )
 _BLOCK = re.compile(
-    r"^<(?P<tag>[a-z][\w-]*)\b[^>]*>.*?</(?P=tag)\b[^>]*>", re.DOTALL | re.MULTILINE
+    r"^<(?P<tag>[a-z][\w-]*)\b[^>]*>.*?</(?P=tag)\b[^>]*>"
+    rf"|^{TITLE}\n.*^(?:{CLOSING}|{JUDGE})$",
+    re.DOTALL | re.MULTILINE,
 )
+"""What only tells of a script: a quoted block, and a briefing, whose focus is the prompt itself."""
 _QUOTED = re.compile(r"^>.*$", re.MULTILINE)
 _FAILURE = re.compile(
     r"(?P<status>\d{3})\s*(?:retry-after=(?P<seconds>[\d.]+)\s*)?(?P<message>.*)", re.DOTALL

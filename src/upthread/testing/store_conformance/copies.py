@@ -22,6 +22,7 @@ from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, RU
 
 CHILD = types.ConversationId("con_child")
 FORGOTTEN = types.ConversationId("con_forgotten")
+CONVERSATIONS = (CONVERSATION, CHILD, FORGOTTEN)
 WAITING = types.RunId("run_waiting")
 STARTED = types.RunId("run_started")
 HARD = "NUL \0, half a character \ud800, \U0001f9f5"
