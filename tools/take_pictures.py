@@ -24,7 +24,7 @@ from tests.support.decisions_told import decisions_told
 from tools.record_demo import drawn
 
 from upthread.core.decision.words import RESUME
-from upthread.surfaces.cli.verbs.demo import Stage
+from upthread.surfaces.cli.verbs.demo import set_up
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 WORKSTREAM = "spec-42"
@@ -55,11 +55,10 @@ class Place(NamedTuple):
 def played() -> Iterator[Place]:
     """Take the example through the pipeline, and return where."""
     with tempfile.TemporaryDirectory() as directory:
-        stage = Stage(directory=Path(directory) / "kept")
-        stage.set_up()
+        project, environment = set_up(Path(directory) / "kept")
         home = {"HOME": directory, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
-        ours = {name: text for name, text in stage.environment.items() if "UPTHREAD" in name}
-        place = Place(stage.project, {**home, **ours})
+        ours = {name: text for name, text in environment.items() if "UPTHREAD" in name}
+        place = Place(project, {**home, **ours})
         agent = ("--agent", "rehearsal")
         place.upthread("run", WORKSTREAM, "--spec", "spec.md", *agent, code=WAITING)
         place.upthread("answer", WORKSTREAM, "opening", "Good day", code=WAITING)

@@ -90,7 +90,7 @@ def _place(keep: Path | None) -> Generator[Path]:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def _set_up(directory: Path) -> tuple[Path, Mapping[str, str]]:
+def set_up(directory: Path) -> tuple[Path, Mapping[str, str]]:
     """Copy the example into a new repository below a directory.
 
     Returns the repository, and an environment in which every path of upthread and its agent is
@@ -124,7 +124,7 @@ def _play(directory: Path, say: Say) -> dict[str, str]:
 
     Raises UpthreadError for another end.
     """
-    stage = _set_up(directory)
+    stage = set_up(directory)
     say(f'$ upthread tell {ADDRESS} "Plan it. $(cat spec.md)"', "bold")
     text = (stage[0] / "spec.md").read_text(encoding="utf-8")
     specification = text.partition("\n")[2]
