@@ -92,9 +92,9 @@ class Shell:
             text=True,
         )
 
-    def start_call(self, prompt: str) -> subprocess.Popen[str]:
+    def start_call(self, prompt: str, *options: str) -> subprocess.Popen[str]:
         """Send a prompt; return once a tool call of its turn is on record."""
-        running = self.start("tell", ADDRESS, prompt)
+        running = self.start("tell", ADDRESS, prompt, *options)
         assert running.stdout is not None
         for line in running.stdout:
             if json.loads(line).get("kind") == "tool_call":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from statistics import median
 import pytest
 from tests.live.agents import ADDRESS, AGENTS
 from tests.live.asked import answered, tokens_in, tokens_out
-from tests.live.shell import Shell
+from tests.live.shell import Shell, kill_tree
 from tests.support.sets import SOAK, spread
 
 from upthread.testing.rehearsal_model import RehearsalModel
@@ -62,8 +63,8 @@ def delegations(
         is_fresh = number % 3 == 2
         now = shell.one("why", ADDRESS)["now"] if number else {}
         before = len(model.requests)
-        steps = [command(f"echo {number} {each} {'word ' * 40}") for each in range(number % 6)]
-        prompt = "\n".join(["Look at it.", "", *steps, f"[[SAY Done, {'as said ' * 20}.]]"])
+        steps = [command(f"echo {number} {each} {'word ' * 2}") for each in range(number % 6)]
+        prompt = "\n".join(["Look at it.", "", *steps, f"[[SAY Done, {'as said ' * 4}.]]"])
         told = shell.tell(prompt, *(["--fresh"] if is_fresh else []))
         assert told["outcome"] == "ok", told
         sent = answered(model.requests[before:])
@@ -93,6 +94,35 @@ def test_both_prices_and_what_was_spent_are_what_the_model_server_was_sent(name,
     assert [each.spent for each in done] == [each.all for each in done]
     assert not any(each.is_estimated for each in done)
     assert max(each.price_error for each in done[1:]) <= ERROR_MAX, done
+
+
+def told_and_read(shell: Shell, model: RehearsalModel, *options: str) -> tuple[int | None, int]:
+    """Return the price of the next prompt, and what its first request then read."""
+    now, before = shell.one("why", ADDRESS)["now"], len(model.requests)
+    shell.tell("And now?", *options)
+    sent = answered(model.requests[before:])
+    told = now["tokens_to_brief" if options else "tokens_to_resume"]
+    return told, tokens_in(next(each for each in sent if not each.is_side_request))
+
+
+@pytest.mark.parametrize(
+    "name", spread(AGENTS, first=["codex"], extended=["claude-code", "opencode"])
+)
+def test_a_turn_that_was_cut_leaves_both_prices_as_they_are(name, shell, model):
+    steps = f"Wait a while.\n\n{AGENTS[name].command('sleep 60')}"
+    running = shell.start_call(steps)
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=shell.patience_s)
+    cut = told_and_read(shell, model)
+    # OpenCode tells of no request before the turn's end: nothing is known, and no price is told.
+    assert (cut[0] is None) == (name == "opencode")
+    kill_tree(shell.start_call(steps, "--fresh"))
+    resumed = told_and_read(shell, model)
+    kill_tree(shell.start_call(steps))
+    briefed = told_and_read(shell, model, "--fresh")
+    for told, read in (cut, resumed, briefed):
+        assert told is None or abs(told - read) <= ERROR_MAX * read, (cut, resumed, briefed)
+    assert None not in {resumed[0], briefed[0]}
 
 
 @pytest.mark.parametrize("name", ONLY_CODEX)

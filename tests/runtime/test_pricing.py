@@ -45,6 +45,21 @@ async def test_what_a_session_holds_is_known_after_attempts_that_failed_and_told
     assert now.reasons == ("nearly_full",)
 
 
+@pytest.mark.parametrize("is_fresh", [False, True])
+@pytest.mark.parametrize("end", ["crash", "rate_limit 3600", "fail no such model"])
+async def test_a_turn_that_was_cut_takes_the_agents_own_part_from_no_price(world, end, is_fresh):
+    cut = upthread.TellOptions(agent="rehearsal", is_fresh=is_fresh)
+    limited = upthread.TellOptions(agent="rehearsal", tokens_max=19_000)
+    async with world.open() as project:
+        await project.tell("a/planner", "[[rehearse: usage 20000 200000]]", OPTIONS)
+        await project.tell("a/planner", f"[[rehearse: {end}]]", cut)
+        found = await price(project, "a/planner")
+        with pytest.raises(RefusedError, match="the turn would take ~20k or more"):
+            await project.tell("b/planner", "Look.", limited)
+    told = [found[name]["count"] for name in ("fixed", "resume", "briefing")]
+    assert all(19_000 < each < 21_000 for each in told), found
+
+
 @EXTENDED
 async def test_a_new_workstream_knows_it_from_another_and_is_refused_what_it_cannot_afford(world):
     limited = upthread.TellOptions(agent="rehearsal", tokens_max=19_000)

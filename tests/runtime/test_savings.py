@@ -32,7 +32,9 @@ def tokens(count: int) -> Tokens:
 
 
 def price(*, resume: int, briefing: int) -> Price:
-    return Price(resume=tokens(resume), briefing=tokens(briefing), cache="warm")
+    return Price(
+        resume=tokens(resume), briefing=tokens(briefing), fixed=tokens(briefing), cache="warm"
+    )
 
 
 def delegation(**told: object) -> Delegation:
@@ -114,6 +116,7 @@ def test_the_price_is_held_against_what_the_first_request_read():
     total = savings_of(each)
     assert [round(error, 3) for error in total.errors] == [-0.1, 0.05, 0.4]
     assert total.median_error == pytest.approx(0.05)
+    assert delegation(price=Price(resume=tokens(9), briefing=tokens(9))).expected is None
 
 
 def test_a_cost_is_of_each_kind_of_tokens_at_the_price_that_was_given():

@@ -11,7 +11,6 @@ from upthread.core.decision.words import (
     cache_state,
     estimated,
     fixed_part,
-    held,
     with_fixed,
 )
 
@@ -19,9 +18,8 @@ NOTHING_OWN = Tokens(count=0, is_estimate=False)
 
 
 def test_what_an_agent_reported_is_exact_and_all_else_is_marked():
-    assert held(reported=41_234, characters=9).in_words == "41k"
-    assert held(reported=None, characters=8_001).in_words == "~2k"
-    assert held(reported=0, characters=9) == Tokens(count=0, is_estimate=False)
+    assert Tokens(count=41_234, is_estimate=False).in_words == "41k"
+    assert estimated(8_001).in_words == "~2k"
     assert estimated(0) == Tokens(count=0, is_estimate=True)
     assert estimated(9).count == 3
     assert estimated(3_320).in_words == "~830"
@@ -95,16 +93,11 @@ def test_what_an_agent_reads_by_itself_is_in_both_figures():
     own = Tokens(count=20_000, is_estimate=False)
     assert with_fixed(estimated(400), own) == Tokens(count=20_100, is_estimate=True)
     assert with_fixed(estimated(400), None) == estimated(400)
-    assert held(reported=None, characters=400, fixed=own).count == 20_100
-    assert held(reported=20_629, characters=400, fixed=own).count == 20_629
 
 
 def test_an_agents_own_part_is_what_its_first_request_read_beyond_our_words():
-    assert fixed_part(first_read=20_100, held=20_500, characters=400) == Tokens(
-        count=20_000, is_estimate=False
-    )
-    assert fixed_part(first_read=None, held=20_100, characters=400) == Tokens(
-        count=20_000, is_estimate=True
-    )
-    assert fixed_part(first_read=5, held=None, characters=400) == NOTHING_OWN
-    assert fixed_part(first_read=None, held=None, characters=400) is None
+    own = Tokens(count=20_000, is_estimate=False)
+    assert fixed_part(20_100, characters=400) == own
+    held = fixed_part(20_100, characters=400, is_estimate=True)
+    assert held == Tokens(count=20_000, is_estimate=True)
+    assert fixed_part(5, characters=400) is None

@@ -71,13 +71,15 @@ def test_a_price_is_told_where_it_is_worth_a_place_in_the_line():
     def tokens(count: int) -> Tokens:
         return Tokens(count=count, is_estimate=True)
 
-    small = Price(resume=tokens(100), briefing=tokens(10), cache="cold")
+    unknown = Price(resume=tokens(41_000), briefing=tokens(10), cache="cold")
     own = Tokens(count=20_000, is_estimate=False)
     large = Price(resume=tokens(41_000), briefing=tokens(22_000), fixed=own)
+    small = Price(resume=tokens(100), briefing=tokens(110), fixed=tokens(90), cache="cold")
     assert price_in_words(small) == (
-        "~100 tokens to resume, cache cold; ~10 to brief, the agent's own prompt not measured yet"
+        "~100 tokens to resume, cache cold; ~110 to brief, ~90 of either the agent's own prompt"
     )
-    assert cost_in_words(small) == ""
+    assert cost_in_words(small) == cost_in_words(unknown) == price_in_words(unknown) == ""
+    assert (large.shown, unknown.shown) == (large, NOTHING_PRICED)
     assert cost_in_words(large) == (
         "~41k tokens to resume; ~22k to brief, 20k of either the agent's own prompt"
     )

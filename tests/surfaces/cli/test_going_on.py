@@ -80,7 +80,9 @@ def test_a_report_that_upthread_wrote_beside_the_work_takes_no_approval_away(up)
     git(up.directory, "commit", "-qm", "all of it")
     assert up("show", "v1", "--json").json["state"] == "approved"
     (up.directory / "report.html").write_text("another")
-    assert up("show", "v1", "--json").json["state"] == "outdated"
+    shown = up("show", "v1", "--json").json
+    assert (shown["state"], shown["status"]) == ("outdated", "approved")
+    assert [each["verdict"]["is_current"] for each in shown["roles"] if each["verdict"]] == [False]
 
 
 def reset(up, name: str) -> None:

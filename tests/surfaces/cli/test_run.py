@@ -137,10 +137,8 @@ spec-42/validator (Leda-validator): approved
 spec-42/validator (Leda-validator): approved
   state approved, and that still holds: R1: greeter/words.py has it; R2: greeter/greet.py has it; R3: greeter/greet.py has it; R4: greeter/__main__.py has it; R5: README.md has it; `python -I check.py` ended with exit code 0: all 3 greetings are right
   last  STARTED FRESH ses_1 with a briefing · 2nd turn: the role starts fresh every time
-        ~N tokens to resume; ~N to brief, the agent's own prompt not measured yet
   read  4 files; 1 command whose reading is not known
   next  it would start a fresh session with a briefing: the role starts fresh every time
-        ~N tokens to resume; ~N to brief, the agent's own prompt not measured yet
 """)
     assert timeless(up("ls").out) == snapshot("""\
 WORKSTREAM  NAME  STATE     SINCE  AGENT      OPEN  TURNS  ROLES

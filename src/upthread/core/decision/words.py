@@ -75,6 +75,11 @@ class Price(Struct, frozen=True, kw_only=True):
         return self.resume.count / self.window_tokens
 
     @property
+    def shown(self) -> Price:
+        """The price as people see it: nothing while nobody knows the agent's own part."""
+        return self if self.fixed is not None else NOTHING_PRICED
+
+    @property
     def times_cheaper(self) -> float | None:
         """How many times fewer tokens a briefing takes, None where a figure is unknown.
 
@@ -111,33 +116,24 @@ def estimated(characters: int) -> Tokens:
     return Tokens(count=-(-characters // CHARACTERS_PER_TOKEN), is_estimate=True)
 
 
-def held(*, reported: int | None, characters: int, fixed: Tokens | None = None) -> Tokens:
-    """Return the tokens a session holds: as the agent reported, else estimated, its own with it."""
-    if reported is not None:
-        # What an agent reports has its own part in it already.
-        return Tokens(count=reported, is_estimate=False)
-    # Either figure has the agent's own part, or one way would look cheaper by just that.
-    return with_fixed(estimated(characters), fixed)
-
-
 def with_fixed(words: Tokens, fixed: Tokens | None) -> Tokens:
-    """Return what a model reads of our words in a session that has the agent's own before them."""
+    """Return what a model reads of our words in a session that has the agent's own before them.
+
+    Both ways have that part, or one would look cheaper by just that.
+    """
     own = fixed.count if fixed else 0
     return Tokens(count=own + words.count, is_estimate=True)
 
 
-def fixed_part(*, first_read: int | None, held: int | None, characters: int) -> Tokens | None:
-    """Return what an agent reads before our words, of a session that is new; None if unknown.
+def fixed_part(read: int, *, characters: int, is_estimate: bool = False) -> Tokens | None:
+    """Return the part of what a session read that is the agent's own; None if it cannot be told.
 
-    `characters` are those of our words. Its first request tells; where the agent does not count its
-    requests, what the session holds is at least near, and is marked.
+    `characters` are those of our words. With `is_estimate`, `read` is what the session holds, of an
+    agent that does not count its requests.
     """
-    read = first_read if first_read is not None else held
-    if read is None:
-        return None
     # Our words are estimated, and may come out longer than all that was read.
-    own = max(0, read - estimated(characters).count)
-    return Tokens(count=own, is_estimate=first_read is None)
+    own = read - estimated(characters).count
+    return Tokens(count=own, is_estimate=is_estimate) if own > 0 else None
 
 
 def cache_of(agent: str) -> Cache:
@@ -328,17 +324,12 @@ def because_in_words(
 def price_in_words(price: Price) -> str:
     """`41k tokens to resume, cache cold; ~22k to brief, 20k of either the agent's own prompt`.
 
-    Empty where nothing is known. While nobody knows what the agent reads by itself, it says so: the
-    briefing's figure is that of our words alone.
+    Empty while nobody knows what the agent reads by itself: our words are the smaller part.
     """
-    if price.resume is None or price.briefing is None:
+    if price.resume is None or price.briefing is None or price.fixed is None:
         return ""
     cache = "" if price.cache == "unknown" else f", cache {price.cache}"
-    own = (
-        f"{price.fixed.in_words} of either the agent's own prompt"
-        if price.fixed
-        else "the agent's own prompt not measured yet"
-    )
+    own = f"{price.fixed.in_words} of either the agent's own prompt"
     brief = f"{price.briefing.in_words} to brief"
     return f"{price.resume.in_words} tokens to resume{cache}; {brief}, {own}"
 

@@ -94,7 +94,8 @@ class Delegation(Struct, frozen=True, kw_only=True):
     @property
     def expected(self) -> Tokens | None:
         """What its first request was expected to read, None where nobody knew."""
-        return self.price.resume if self.way == "resumed" else self.price.briefing
+        price = self.price.shown
+        return price.resume if self.way == "resumed" else price.briefing
 
     @property
     def first_read(self) -> int | None:

@@ -53,7 +53,6 @@ from upthread.core.decision.words import (
     cache_state,
     estimated,
     fixed_part,
-    held,
     with_fixed,
 )
 from upthread.core.events import PromptSent, SessionAttached, TurnEnded, TurnEvent, TurnIntended
@@ -89,12 +88,7 @@ from upthread.core.types import (
 )
 from upthread.errors import StoreError
 from upthread.runtime.record.briefing import briefing_inputs, keep_given
-from upthread.runtime.record.turn_views import (
-    last_attached,
-    totals_of,
-    turn_view,
-    views_newest_first,
-)
+from upthread.runtime.record.turn_views import last_attached, totals_of, views_newest_first
 from upthread.runtime.system import System
 from upthread.runtime.turns.delegation import Claim
 from upthread.runtime.turns.live_turn import LiveTurn
@@ -126,6 +120,9 @@ WORKSTREAMS_ASKED_MAX = 4
 
 CONVERSATIONS_ASKED_MAX = 16
 """How many others are asked what their agent reads before our words, the newest."""
+
+TURNS_ASKED_MAX = 8
+"""How many turns of each conversation are asked, the newest."""
 
 
 def attach_external(
@@ -455,11 +452,11 @@ def gathered(
     is_long_ago = inputs.turns % COUNTED_EVERY_TURNS == 0
     is_counted = is_counted or is_compared or inputs.is_fresh_asked or is_long_ago
     price = price_of(store, subject, found, worked, is_counted=is_counted)
-    chain = reversed(store.links(link.conversation_id))
+    links = reversed(store.links(link.conversation_id))
     return structs.replace(
         inputs,
         # The links at the chain's end that relayed the one before, which was nearly full.
-        relays=sum(1 for _ in takewhile(lambda each: each.opened_because == RELAYED, chain)),
+        relays=sum(1 for _ in takewhile(lambda each: each.opened_because == RELAYED, links)),
         freshness=found,
         surroundings=here,
         price=structs.replace(price, cache=cache),
@@ -531,19 +528,20 @@ def price_of(
     """
     link = subject.link
     assert link is not None
-    last = worked.ended if worked else None
     # A turn that parked, or that was read back, has filled the session since.
     reported, window = _reported(store, link)
-    is_same_agent = link.agent == subject.agent
-    kept = None if is_counted or not is_same_agent else _kept(worked)
+    kept = None if is_counted else _kept(worked)
     briefing = (kept and kept.briefing) or _words_of_briefing(store, subject, found)
-    fixed = _fixed(store, subject, link, found=found, last=last, kept=kept)
+    fixed = _fixed(store, subject, found)
+    if fixed is None and reported is not None and link.agent == subject.agent:
+        fixed = fixed_part(reported, characters=_characters_of(store, link), is_estimate=True)
+    if reported is None:
+        resume = with_fixed(estimated(_characters_held(store, link, worked, kept)), fixed)
+    else:
+        # What an agent reports has its own part in it already.
+        resume = Tokens(count=reported, is_estimate=False)
     return Price(
-        resume=held(
-            reported=reported,
-            characters=_characters_held(store, link, worked, kept) if reported is None else 0,
-            fixed=fixed if is_same_agent else None,
-        ),
+        resume=resume,
         briefing=with_fixed(briefing, fixed),
         fixed=fixed,
         window_tokens=window or subject.settings.window_tokens,
@@ -584,7 +582,7 @@ def _kept(worked: TurnView | None) -> Price | None:
 
 def price_without_session(store: Store, subject: Subject, *, turns: int) -> Price:
     """Return what a new session costs where none is open; nothing while nobody knows."""
-    fixed = _learned(store, subject)
+    fixed = _fixed(store, subject, NOTHING_KNOWN)
     if fixed is None:
         return NOTHING_PRICED
     words = (
@@ -598,52 +596,48 @@ def price_without_session(store: Store, subject: Subject, *, turns: int) -> Pric
 # --- the agent's own ---------------------------------------------------------------------------
 
 
-def _fixed(
-    store: Store,
-    subject: Subject,
-    link: Link,
-    *,
-    found: Freshness,
-    last: TurnEnded | None,
-    kept: Price | None,
-) -> Tokens | None:
-    """Return what the agent reads before our words; as seen in this very session if it was."""
-    if link.agent != subject.agent:
-        return _learned(store, subject)
-    has_moved = bool(found.is_configuration_changed or found.model or found.agent_version)
-    if (known := _kept_in(last)) is not None:
-        # Other instructions, another model or version: near what it reads now, and marked.
-        return structs.replace(known, is_estimate=known.is_estimate or has_moved)
-    if kept is not None:
-        return kept.fixed
-    if (known := _learned(store, subject)) is not None:
-        return known
-    reported = last.tokens_used if last else None
-    if reported is None:
-        return None
-    return fixed_part(first_read=None, held=reported, characters=_characters_of(store, link))
+def _fixed(store: Store, subject: Subject, found: Freshness) -> Tokens | None:
+    """Return what the agent reads before our words, None if no conversation of the project knows.
 
-
-def _kept_in(ended: TurnEnded | None) -> Tokens | None:
-    if ended is None or ended.tokens_fixed is None:
-        return None
-    return Tokens(count=ended.tokens_fixed, is_estimate=ended.is_fixed_estimated)
-
-
-def _learned(store: Store, subject: Subject) -> Tokens | None:
-    """Return what other sessions of this agent in the project read first, None if none tells.
-
-    Those of the same role before others: with another role's instructions it is near, and marked.
+    This conversation is asked first. Then others of the same role before others: with another
+    role's instructions it is near, and marked.
     """
-    nearest: Tokens | None = None
+    nearest = _known_in(store, subject.conversation, subject.agent, is_own=True)
+    if nearest:
+        # Other instructions, another model or version: near what it reads now, and marked.
+        moved = nearest.is_estimate or found.is_configuration_changed or found.agent_version
+        return structs.replace(nearest, is_estimate=bool(moved or found.model))
     for other in islice(_others(store, subject.conversation), CONVERSATIONS_ASKED_MAX):
-        known = _seen_by(store, other, subject.agent)
-        if known is None:
-            continue
-        if other.key.role == subject.role.name and not known.is_estimate:
+        known = _known_in(store, other, subject.agent)
+        if known and other.key.role == subject.role.name and not known.is_estimate:
             return known
-        nearest = nearest or structs.replace(known, is_estimate=True)
+        nearest = nearest or (known and structs.replace(known, is_estimate=True))
     return nearest
+
+
+def _known_in(store: Store, of: Conversation, agent: str, *, is_own: bool = False) -> Tokens | None:
+    """Return the agent's own part as the newest of a conversation's turns that knows it.
+
+    A turn that failed or was interrupted takes nothing away.
+    """
+    for _, view in islice(views_newest_first(store, of.conversation_id), TURNS_ASKED_MAX):
+        attached, intended, ended = view.attached, view.intended, view.ended
+        if attached is None or attached.agent != agent or intended is None:
+            continue
+        # A sub-agent that only hooks saw reads less: no process of ours ran it.
+        if not (is_own or attached.agent_pid):
+            continue
+        if ended and ended.tokens_fixed is not None:
+            return Tokens(count=ended.tokens_fixed, is_estimate=ended.is_fixed_estimated)
+        stop = (ended or view.parked) if attached.how == "new" and view.sends == 1 else None
+        if stop and stop.usage and stop.usage.first_read is not None:
+            # A turn that was interrupted in a new session: its first request tells all the same.
+            first = store.messages(of.conversation_id, after_seq=intended.prompt_seq - 1, first=1)
+            characters = sum(_characters(part) for prompt in first for part in prompt.parts)
+            return fixed_part(stop.usage.first_read, characters=characters)
+        if known := price_in(intended.inputs).fixed:
+            return known
+    return None
 
 
 def _others(store: Store, own: Conversation) -> Iterator[Conversation]:
@@ -654,19 +648,6 @@ def _others(store: Store, own: Conversation) -> Iterator[Conversation]:
         for other in reversed(store.conversations(project_id, workstream)):
             if other.key.slot != CHILD_SLOT:
                 yield other
-
-
-def _seen_by(store: Store, other: Conversation, agent: str) -> Tokens | None:
-    """Return what a conversation's last turn knows, None for another agent's.
-
-    Nor is a sub-agent's of any use, which hooks saw and no process of ours ran: it reads less.
-    """
-    for turn in store.turns(other.conversation_id, newest=1):
-        view = turn_view(store, other.conversation_id, turn.turn_id)
-        attached = view.attached
-        if attached and attached.agent == agent and attached.agent_pid is not None:
-            return _kept_in(view.ended)
-    return None
 
 
 # --- our words ---------------------------------------------------------------------------------

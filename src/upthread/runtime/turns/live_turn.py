@@ -662,12 +662,12 @@ def _fixed(live: LiveTurn) -> Tokens | None:
     is_new = view.attached is not None and view.attached.how == "new" and view.sends == 1
     if not is_new or recorder is None:
         return price_in(live.intended.inputs).fixed
-    first_read = recorder.counted.usage.first_read
+    sent = live.account.prompt_characters
+    held = recorder.own.tokens_used
+    if first_read := recorder.counted.usage.first_read:
+        return fixed_part(first_read, characters=sent)
+    # A summary is shorter than what was read at first, and tells nothing of it.
+    if held is None or recorder.own.was_compacted:
+        return None
     # What a session holds has its reply in it; what its first request read has not.
-    reply = 0 if first_read is not None else len(live.reply)
-    return fixed_part(
-        first_read=first_read,
-        # A summary is shorter than what was read at first, and tells nothing of it.
-        held=None if recorder.own.was_compacted else recorder.own.tokens_used,
-        characters=live.account.prompt_characters + reply,
-    )
+    return fixed_part(held, characters=sent + len(live.reply), is_estimate=True)

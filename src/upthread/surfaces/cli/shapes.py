@@ -234,7 +234,8 @@ def tokens(price: Price) -> Shape:
 
 
 def tokens_expected(price: Price) -> Shape:
-    """What each way would cost, null where nothing is known of it."""
+    """What each way would cost, null where the agent's own part is not known."""
+    price = price.shown
     return {
         "tokens_to_resume": price.resume.count if price.resume else None,
         "tokens_to_brief": price.briefing.count if price.briefing else None,
