@@ -345,3 +345,29 @@ def test_code_that_is_not_async_does_it_once_too(world, monkeypatch):
         with upthread.open_blocking(world.project) as (project, wait):
             assert wait(project.once, "release", action) == [1]
     assert action.calls == 1
+
+
+def test_what_a_signals_handler_interrupts_lets_go_of_its_key(world, monkeypatch):
+    """As a soft time limit of Celery does; its process lives on."""
+    monkeypatch.setenv("UPTHREAD_HOME", str(world.home))
+
+    def interrupt(*_: object) -> None:
+        raise TimeoutError("the soft limit")
+
+    async def slow() -> str:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        await anyio.sleep(30)
+        return "done"
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with upthread.open_blocking(world.project) as (project, wait):
+            with pytest.raises(TimeoutError, match="the soft limit"):
+                wait(project.once, "release", slow)
+            with pytest.raises(UsageError, match="is unknown") as unknown:
+                wait(project.once, "release", slow)
+            assert "forget" in str(unknown.value)
+            wait(project.once.forget, "release")
+            assert wait(project.once, "release", Action(returns=[1])) == [1]
+    finally:
+        signal.signal(signal.SIGALRM, before)

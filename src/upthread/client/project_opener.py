@@ -6,6 +6,7 @@ Or only looked at, by whatever reads no more than the agents' own stores: `surro
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -232,8 +233,16 @@ def _redactor_for(settings: Settings, key: bytes) -> Redactor:
     return Redactor(key, rules=rules_of(own.rules), allowed=own.allow)
 
 
+CANCEL_S_MAX = 10.0
+"""How long a call that is cancelled may take to end, before its caller goes on."""
+
+
 class Wait:
-    """Runs one async call to its end and returns what it returns."""
+    """Runs one async call to its end and returns what it returns.
+
+    Where waiting is interrupted, by Ctrl-C or by a signal's handler that raises as for Celery's
+    soft time limit, the call is cancelled.
+    """
 
     def __init__(self, portal: BlockingPortal) -> None:
         self._portal = portal
@@ -244,10 +253,22 @@ class Wait:
         *args: Parameters.args,
         **kwargs: Parameters.kwargs,
     ) -> Result:
-        async def awaited() -> Result:
-            return await call(*args, **kwargs)
+        ended = threading.Event()
 
-        return self._portal.call(awaited)
+        async def awaited() -> Result:
+            try:
+                return await call(*args, **kwargs)
+            finally:
+                ended.set()
+
+        called = self._portal.start_task_soon(awaited)
+        try:
+            return called.result()
+        except BaseException:
+            # While it runs it holds its lease, and the project must be open until it has ended.
+            if called.cancel():
+                ended.wait(CANCEL_S_MAX)
+            raise
 
 
 @contextmanager
