@@ -117,6 +117,7 @@ def test_an_empty_reply_is_poison_only_where_somebody_says_so():
         ("a previous request is still running",) * 2 + (False,),
         ("the prompt template is broken",) * 2 + (True,),
         ("no turn of this session can be read",) * 2 + (True,),
+        ("cannot read /home/tryggve/locked/retry.json",) * 2 + (True,),
     ],
 )
 def test_a_session_is_refused_for_good_for_the_same_refusal_twice_unless_it_may_pass(
@@ -150,6 +151,15 @@ def test_what_stands_on_stderr_is_no_part_of_an_answer(line):
         ("the branch limit of this build",) * 3 + (True,),
         ("Claude usage limit reached. Your limit will reset at 3pm (UTC).",) * 3 + (False,),
         ("5-hour limit reached, resets 3pm",) * 3 + (False,),
+        ("Billing hold on this seat: settle invoice",) * 3 + (False,),
+        ("this seat is unpaid",) * 3 + (False,),
+        ("Your plan does not cover this conversation any more",) * 3 + (False,),
+        ("Trial ended: subscribe to continue",) * 3 + (False,),
+        ("Access token was revoked by your administrator",) * 3 + (False,),
+        ("Slow down, you are going too fast",) * 3 + (False,),
+        ("Hourly allotment consumed",) * 3 + (False,),
+        ("Under maintenance until evening",) * 3 + (False,),
+        ("cannot read '/srv/billing/maintenance/a.json'",) * 3 + (True,),
         ("monthly spending cap reached",) * 3 + (False,),
         ("The service is temporarily unavailable, please try again",) * 3 + (False,),
         ("connect ECONNREFUSED", "fetch failed", "connect ECONNREFUSED", False),

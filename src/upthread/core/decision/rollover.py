@@ -219,6 +219,10 @@ _NOT_OF_SESSION = (
     r"|rate.?limit(?:ed\b|s?.{0,12}(?:exceeded|reached|hit))"
     r"|(?:hit|reached|exceeded) (?:the|your) .{0,40}(?:limit|cap)\b|out of credits?\b"
     r"|(?:usage|spending|hour|weekly|daily|monthly) (?:limit|cap)|temporarily unavailable"
+    r"|\b(?:billing|invoice|unpaid|overdue|payment|revoked|single sign-?on|maintenance)\b"
+    r"|\bsubscri(?:be\b|ption)|\btrial\b.{0,12}\b(?:end|expire|over)|\bupgrade (?:to|your)\b"
+    r"|\btop up\b|\byour plan\b|\bslow down\b|\btoo fast\b|\bcooling down\b"
+    r"|\b(?:allotment|allowance|budget)\b.{0,16}\b(?:consumed|used up|exhausted|spent)\b"
     r"|credit balance|insufficient (?:credits?|funds|balance)|payment required"
     r"|(?:sign|log)[ -]?in (?:again|first)|please (?:sign|log)[ -]?in|not (?:sign|logg)ed[ -]in"
     r"|(?:api.?key|credentials?|login).{0,12}(?:invalid|expired|revoked|missing|rejected)"
@@ -282,6 +286,9 @@ _OURS = r"^.{1,300}? refused \S+(?: for session \S+)?: "
 STDERR_END = "its stderr ends with: "
 """What comes before the last words of an agent, which are long and come from anywhere."""
 
+_PATH = r"""(?:(?<=[\s"'(=])|^)(?:~|\.{1,2})?/[^\s"')]+"""
+"""A path, whose names say nothing of a fault: /home/tryggve, /srv/billing/a.json."""
+
 _ADDED = ("; ", " (")
 """What follows the agent's words where ours were added to them."""
 
@@ -337,4 +344,5 @@ def _theirs(words: str, stderr: str = "") -> str:
     Where it answers, its stderr is no part of them: others write there, too, and at each start.
     """
     said, is_answer = re.subn(_OURS, "", words)
-    return stderr or (said.partition(f" ({STDERR_END}")[0] if is_answer else said)
+    theirs = stderr or (said.partition(f" ({STDERR_END}")[0] if is_answer else said)
+    return re.sub(_PATH, "", theirs)

@@ -335,6 +335,7 @@ vendor-token, looks_random:
         |dp\.(?:pt|st|ct|sa|scim|audit)\.(?:\w+\.)?|pscale_[a-z]+_|tskey-[a-z]+-|vercel_blob_rw_
         |fig[dorh]_|tfp_|rzp_(?:live|test)_|sntry[su]_|snyk_(?:uat|sat)\.(?:[0-9a-f]{8}\.)?
         |duffel_(?:test|live)_|sha256~|tk-us-|CFPAT-|sm_(?:aat|pat|sat)_|sl\.|pa-|bce-v3/ALTAK-)([\w./+~=-]{14,})
+    \b((?:IQoJb3JpZ2lu|FwoGZXIvYXdz)[A-Za-z0-9/+=]{60,})
     \b((?:FlyV1 )?fm[12][ar]?_[\w+/=]{80,}|BSA[\w-]{27,28}\b|[ps]at\.[\w-]{22}\.[\w.-]+
         |pat[A-Za-z0-9]{14}\.\w+)
     \b(?:sdk|api|mob|[ps]k-lf|access-[a-z]+|pat-(?:na|eu|ap)[0-9])-{UUID}
@@ -561,6 +562,9 @@ netrc-password, is_real:
 env-secret, is_real:
     {ENVIRONMENT}=({BARE}){END}
     \b(?:ENV|setx|setenv|set -g?x) +{ENVIRONMENT} +{QUOTE}?({BARE}){END}
+env-secret, is_given:
+    # `NEO4J_AUTH=user/VALUE`
+    \bNEO4J_AUTH=["']?[\w.-]+/([^\s"'/]{6,})
 env-secret, is_set:
     "{ENVIRONMENT}=([^\n"'\\{}<>]{6,})"
     {ENVIRONMENT}=["']([^\n"'\\{}<>]{6,})["']
