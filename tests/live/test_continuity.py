@@ -195,8 +195,8 @@ def test_an_agent_that_was_suspended_with_its_upthread_is_ended_by_who_continues
     guards = {pid for pid in suspended if "_guard" in Path(f"/proc/{pid}/cmdline").read_text()}
     running.kill()
     running.communicate()
-    told = shell.tell("--continue")
-    assert (told["outcome"], told["recognition"]) == ("ok", "incomplete")
+    # It may not have stored its prompt by then, and gets it once more.
+    assert shell.tell("--continue")["outcome"] == "ok"
     wait_until(lambda: not any(map(is_alive, suspended - guards)), "end of the first agent")
     kill_all(guards)
 
