@@ -184,7 +184,8 @@ def test_an_interrupted_turn_continues_in_the_same_session(name, shell, model):
     assert "interrupted" in user_texts(model)[-1]
 
 
-@pytest.mark.parametrize("name", spread(AGENTS, first=1, extended=["codex", "opencode"]))
+@pytest.mark.soak
+@pytest.mark.parametrize("name", AGENTS)
 def test_an_agent_that_was_suspended_with_its_upthread_is_ended_by_who_continues(name, shell):
     """As a container is paused, and then killed; the agent has its session open all the time."""
     running = shell.start_call(f"Wait a while.\n\n{AGENTS[name].command('sleep 30')}")
