@@ -103,7 +103,7 @@ def _if_refused(parts: ProjectParts, view: RoleView, turn: TurnView, agent: str)
         row = refusals_in_row(parts.store, conversation_id, turn_id=view.last_turn_id)
     words = row[0].partition(NEW_REFUSED)[0] if row else ""
     # A new session that came too late says nothing of the words for the old one.
-    is_slow = turn.stopped_by[0] == Outcome.TIMED_OUT and words == row[0] if row else False
+    is_slow = turn.stopped_by[0] == Outcome.TIMED_OUT and words in row[:1]
     if not is_refused_for_good(row, words, is_slow=is_slow):
         return ""
     alike = "" if is_refused_for_good(row, "(other words)") else " in the same words"

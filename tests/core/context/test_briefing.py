@@ -143,6 +143,9 @@ def test_a_given_briefing_has_the_sections_that_it_names_and_leaves_the_others(h
     assert "confirmed\n*Given, not generated.*\nThe API is slow.\n- The CLI has no tests" in told
     assert "## Goal\nGreet people\n" in told
     assert "## Note\n*Given, not generated.*\nMind the cat.\n" in told
+    later = given_edit("## Goal\nAnother", made=sections_of(inputs), before=edit)
+    assert later.note == "Mind the cat."
+    assert later.sections.keys() == {"Findings already confirmed", "Goal"}
 
 
 def test_the_summary_of_the_last_report_stands_whole_and_in_place_of_the_reply():

@@ -147,7 +147,7 @@ def _made(inputs: BriefingInputs) -> Iterable[Section]:
         f"read {code(path)}" for path in inputs.files_read if path not in inputs.files_edited
     )
     # A prompt that was sent again, after a failure say, is one prompt.
-    asked = dict.fromkeys(one_line(each.strip()) for each in inputs.asked)
+    asked = dict.fromkeys(map(one_line, inputs.asked))
     wanted = [f"{one_line(shortened(each, ASKED_CHARACTERS_MAX))} (asked)" for each in asked]
     decided = _stated((each, text) for each in reports for text in each.report.decisions)
     found = _stated((each, text) for each in reports for text in each.report.findings)
@@ -474,7 +474,8 @@ def given_edit(text: str, *, made: Sequence[Section], before: BriefingEdit) -> B
         if heading != NOTE
     }
     note = "\n\n".join(filter(None, (found.get(NOTE, ""), loose)))
-    return BriefingEdit(sections={**before.sections, **given}, note=note)
+    # Whoever gives this one has not seen an earlier note: it is not theirs to take out.
+    return BriefingEdit(sections={**before.sections, **given}, note=note or before.note)
 
 
 def _split(edited: str, headings: set[str]) -> tuple[str, dict[str, str], list[str]]:
