@@ -162,6 +162,14 @@ def test_a_run_with_a_tool_goes_on_in_another_process(place):
     assert done == ["deployed"]
 
 
+async def ran(kind, model, session):
+    """One turn. Its client is closed here: left to the collector, it closes in another test's loop."""
+    url = model.openai_base_url
+    async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+        agent = Agent(name="a", model=kind("rehearsal-1", client))
+        return await Runner.run(agent, "second [[SAY fine]]", session=session)
+
+
 @pytest.mark.parametrize("kind", [OpenAIResponsesModel, OpenAIChatCompletionsModel])
 def test_a_result_without_its_call_is_told_to_the_model_and_named_by_doctor(sqlite_place, kind):
     question = {"role": "user", "content": "first"}
@@ -174,9 +182,7 @@ def test_a_result_without_its_call_is_told_to_the_model_and_named_by_doctor(sqli
         asyncio.run(session.add_items([question, call]))
         assert asyncio.run(session.pop_item()) == call
         asyncio.run(session.add_items([result, other]))
-        client = AsyncOpenAI(base_url=model.openai_base_url, api_key="none", max_retries=0)
-        agent = Agent(name="a", model=kind("rehearsal-1", client))
-        told = asyncio.run(Runner.run(agent, "second [[SAY fine]]", session=session))
+        told = asyncio.run(ran(kind, model, session))
         assert (told.final_output, model.violations) == ("fine", [])
         texts = [str(each["content"]) for each in asyncio.run(session.get_items(4))]
         assert "it was deployed" in texts[0]
