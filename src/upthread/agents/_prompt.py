@@ -35,6 +35,7 @@ from upthread.agents.base import (
     OpenRequest,
     PermissionAnswer,
     PermissionRequest,
+    told_by,
 )
 from upthread.core.codec import AnyJson, object_at, text_at
 from upthread.core.events import (
@@ -207,14 +208,7 @@ class RunningPrompt:
 
     def _note(self, event: AgentEvent) -> None:
         if isinstance(event, ToolCallAnnounced | ToolCallUpdated):
-            told = Told(
-                title=event.title,
-                tool_kind=event.tool_kind,
-                arguments=event.arguments,
-                locations=event.locations,
-                implied_kinds=frozenset(event.implied_kinds),
-            )
-            self._told.note(event.call_id, told)
+            self._told.note(event.call_id, told_by(event))
         # How a turn ended is told by its own session, not by a sub-agent's tokens and words.
         if event.upstream_session_id not in {self.session, None}:
             return

@@ -63,7 +63,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from upthread.core.events import AgentEvent, Events
+from upthread.core.events import AgentEvent, Events, ToolCallAnnounced, ToolCallUpdated
 from upthread.core.roles.limits import NO_LIMITS, RoleLimits
 from upthread.core.shell.expected_call import Foreseen, Told, foreseen
 from upthread.core.types import Environment, JsonValue, Outcome, UpstreamSessionId
@@ -131,13 +131,18 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     @property
     def told(self) -> Told:
         """What the request itself says."""
-        return Told(
-            title=self.title,
-            tool_kind=self.tool_kind,
-            arguments=self.arguments,
-            locations=self.locations,
-            implied_kinds=self.implied_kinds,
-        )
+        return told_by(self)
+
+
+def told_by(said: PermissionRequest | ToolCallAnnounced | ToolCallUpdated) -> Told:
+    """Return what a request or an event says of its call."""
+    return Told(
+        title=said.title,
+        tool_kind=said.tool_kind,
+        arguments=said.arguments,
+        locations=said.locations,
+        implied_kinds=frozenset(said.implied_kinds),
+    )
 
 
 class PermissionAnswer(Struct, frozen=True, kw_only=True):

@@ -183,7 +183,7 @@ class Project:
         return await self._system.in_thread(lambda: self._parts.parsed(text))
 
     async def workstreams(self) -> tuple[WorkstreamView, ...]:
-        """Return all workstreams, oldest first."""
+        """Return all workstreams, the one that moved last first."""
         return await self.read(lambda: self._overview.workstreams(self.project_id))
 
     async def names(self) -> list[str]:

@@ -153,6 +153,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
         self._stale: set[str] = set()
         self._settled_at = 0.0
         self._providers: object = None
+        self._has_providers = anyio.Event()
         self._capabilities = Capabilities(
             agent=server.agent,
             version="",
@@ -180,6 +181,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
             self._tasks = tasks
             tasks.start_soon(self._drain_output)
             tasks.start_soon(self._read_events)
+            tasks.start_soon(self._learn_providers)
             try:
                 # What happens before the stream of events is open is not told.
                 with anyio.move_on_after(self._request.start_timeout_s):
@@ -229,6 +231,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
         try:
             async for event in self._server.client.events():
                 self._is_listening.set()
+                await self._has_providers.wait()
                 await self._take(event)
         except QuotaExceededError as violation:
             self._server.violation = violation
@@ -361,13 +364,18 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
         """Let an earlier prompt's last words pass; False when this one was ended meanwhile."""
         with prompt.preparing:
             await anyio.sleep_until(self._settled_at)
-            # How large the models' windows are. A server that is gone ends the prompt.
-            if self._providers is None:
-                with suppress(UpstreamError):
-                    self._providers = await self._server.get("/config/providers")
             # Not before: what is told until now is an earlier prompt's, and its messages are stale.
             self._prompt = prompt
         return self._prompt is prompt
+
+    async def _learn_providers(self) -> None:
+        """Learn how large the models' windows are. It takes a second, so only events wait for it.
+
+        A server that is gone ends the prompt.
+        """
+        with suppress(UpstreamError):
+            self._providers = await self._server.get("/config/providers")
+        self._has_providers.set()
 
     async def _send(self, prompt: _Prompt, text: str) -> None:
         session = prompt.running.session

@@ -373,14 +373,7 @@ def calls_open(writes: Iterable[Write]) -> int:
 
 
 def _as_update(event: ToolCallAnnounced) -> ToolCallUpdated:
-    return ToolCallUpdated(
-        upstream_session_id=event.upstream_session_id,
-        call_id=event.call_id,
-        title=event.title,
-        tool_kind=event.tool_kind,
-        arguments=event.arguments,
-        locations=event.locations or None,
-    )
+    return ToolCallUpdated(**structs.asdict(event) | {"locations": event.locations or None})
 
 
 def _merged(part: ToolCallPart, event: ToolCallUpdated) -> ToolCallPart:

@@ -142,12 +142,12 @@ class Overview(Struct, frozen=True):
     log_of: LogOf = lambda _agent, _at_ms: ""
 
     def workstreams(self, project_id: ProjectId) -> tuple[WorkstreamView, ...]:
-        """Return a project's workstreams, oldest first."""
-        return tuple(
-            view
+        """Return a project's workstreams, the one that moved last first."""
+        views = (
+            self.workstream(project_id, known.workstream)
             for known in self.store.workstreams(project_id)
-            if (view := self.workstream(project_id, known.workstream)) is not None
         )
+        return tuple(sorted(filter(None, views), key=lambda view: -(view.standing.since_ms or 0)))
 
     def workstream(self, project_id: ProjectId, workstream: str) -> WorkstreamView | None:
         """Return one workstream, None if nothing was ever opened in it."""

@@ -40,18 +40,18 @@ def main(call: Call, *, workstream: str | None, is_watching: bool, shows_workers
     async def use(project: Project) -> None:
         shown: object = None
         while True:
-            if workstream is not None:
-                views: tuple[WorkstreamView, ...] = (await project.show(workstream),)
-            else:
-                views = await project.workstreams()
+            views = (
+                await project.workstreams()
+                if workstream is None
+                else (await project.show(workstream),)
+            )
             # Only what changed is written again: in a log each read would else be a table.
             if views != shown:
                 shown = views
                 if call.output.is_json:
                     call.output.json({"workstreams": await shapes.workstreams(project, views)})
                 else:
-                    is_one = workstream is not None
-                    _write_list(call.output, views, is_one=is_one, is_again=is_watching)
+                    _write_list(call.output, views, is_one=bool(workstream), is_again=is_watching)
             if not is_watching:
                 return
             await anyio.sleep(WATCH_S)
