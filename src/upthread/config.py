@@ -305,18 +305,15 @@ def _agents(files: Sequence[ConfigFile]) -> Mapping[str, AgentSettings]:
     agents: dict[str, AgentSettings] = {}
     for config in files:
         for name, table in config.agents.items():
-            said = structs.replace(table, environment=_with_home(table.environment))
+            # With the person's home for a `~/` at the beginning, as a shell has it.
+            environment = {
+                variable: str(Path(value).expanduser()) if value.startswith("~/") else value
+                for variable, value in table.environment.items()
+            }
+            said = structs.replace(table, environment=environment)
             stands = agents.get(name)
             agents[name] = said if stands is None or said.command else _added(stands, said)
     return agents
-
-
-def _with_home(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return variables with the person's home for a `~/` at their beginning, as a shell has it."""
-    return {
-        name: str(Path(value).expanduser()) if value.startswith("~/") else value
-        for name, value in environment.items()
-    }
 
 
 def _added(stands: AgentSettings, said: AgentSettings) -> AgentSettings:

@@ -122,15 +122,43 @@ def test_an_activity_of_the_same_id_scheduled_later_is_another_one(home):
     assert turns(home) == 3
 
 
-def test_an_activity_begun_by_an_older_version_keeps_its_key(home):
+OLDER = "temporal:{0.namespace}:{0.workflow_id}:{0.workflow_run_id}:{0.activity_id}"
+OLDEST = "temporal:{0.workflow_id}:{0.activity_id}"
+
+
+@pytest.mark.parametrize("key", [OLDER, OLDEST])
+def test_an_activity_begun_by_an_older_version_keeps_its_key(home, key):
     text = "[[rehearse: say next]]"
     info = ActivityEnvironment().info
-    run = f"{info.workflow_id}:{info.workflow_run_id}:{info.activity_id}"
     begun = datetime.fromtimestamp(now_ms() / 1000, UTC)
-    before = told_in(home, f"temporal:{info.namespace}:{run}", text)
+    before = told_in(home, key.format(info), text)
     assert run_as(tell_of(home, text), scheduled_time=begun) == before
     later = run_as(tell_of(home, text), scheduled_time=begun + timedelta(hours=1))
     assert later["turn_id"] != before["turn_id"]
+
+
+@pytest.mark.parametrize("key", [OLDER, OLDEST])
+def test_an_activity_that_was_killed_under_an_older_version_is_continued(home, key, monkeypatch):
+    log, text = home.directory / "agents.jsonl", "[[rehearse: slow 2 60000]]"
+    monkeypatch.setenv("UPTHREAD_REHEARSAL_LOG", str(log))
+    begun = datetime.fromtimestamp(now_ms() / 1000, UTC)
+    program = home.directory / "step.py"
+    # No turn had the key of its step then.
+    told = 'up.tell("spec/planner", text, TellOptions(agent="rehearsal"))'
+    step = f"await up.once({key.format(ActivityEnvironment().info)!r}, lambda: {told})"
+    program.write_text(STEP.replace(STEP.strip().splitlines()[7].strip(), step))
+    words = [program, home.repository, home.database, text]
+    victim = subprocess.Popen([sys.executable, *map(str, words)], start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not (log.exists() and '"prompt"' in log.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(victim.pid, signal.SIGKILL)
+    victim.wait()
+    assert run_as(tell_of(home, text), scheduled_time=begun)["outcome"] == "ok"
+    told = [each for each in map(json.loads, log.read_text().splitlines()) if "text" in each]
+    prompts = [each["text"] for each in told if each["event"] == "prompt"]
+    assert ["Go on from where you stopped" in each for each in prompts] == [False, True]
 
 
 def test_a_workflow_id_of_any_length_can_be_told(home):
@@ -495,7 +523,7 @@ def test_a_parked_turn_of_a_step_waits_for_a_person_at_each_attempt(home):
 def allow_all(home, monkeypatch):
     """Let agents act, log their prompts, and be overloaded at the end of each."""
     monkeypatch.setattr(runtime_turns, "RETRY_AFTER_S", 0)
-    monkeypatch.setenv("UPTHREAD_REHEARSAL_ALWAYS", "[[rehearse: overloaded]]")
+    monkeypatch.setenv("UPTHREAD_REHEARSAL_ALWAYS", "[[rehearse: fail_as overloaded Busy]]")
     monkeypatch.setenv("UPTHREAD_REHEARSAL_LOG", str(home.directory / "agents.jsonl"))
     (home.directory / "home").mkdir(mode=0o700)
     allowed = '[permissions]\nedit = "allow"\nexecute = "allow"\n'
@@ -700,13 +728,13 @@ def test_of_two_steps_that_were_killed_in_the_wait_for_a_limit_each_gets_its_rep
     [
         ("auth", "the agent is not signed in", "sign in with the agent's own command"),
         ("write a.txt x", "it needs a permission", "allow it at the terminal"),
-        ("context_full", "the session's context is full", "start fresh with --fresh"),
+        ("fail_as context_full x", "the session's context is full", "start fresh with --fresh"),
     ],
 )
 def test_the_error_of_a_step_says_what_helps_at_each_attempt(home, directive, cause, cure):
     # A continuation only quotes the text, and what is quoted is not carried out.
     text = f"[[rehearse: {directive}]]"
-    for _ in range(1 if directive == "context_full" else 2):
+    for _ in range(1 if "context_full" in directive else 2):
         with pytest.raises(NotToldError, match=cause) as error:
             told_in(home, "key", text)
         assert f"({cure}" in str(error.value)

@@ -83,7 +83,8 @@ async def test_a_failure_parks_the_run_with_its_reason_and_running_again_goes_on
 
 @SOAK
 @pytest.mark.parametrize(
-    "directive", spread(["crash", "overloaded", "crash_in_tool notes.txt x", "lose_session"])
+    "directive",
+    spread(["crash", "fail_as overloaded Busy", "crash_in_tool notes.txt x", "lose_session"]),
 )
 async def test_a_failure_that_can_be_cured_without_a_person_never_stops_the_run(world, directive):
     guard = "" if directive == "lose_session" else "once "

@@ -58,10 +58,10 @@ ONCE_FAILING = {
     Outcome.MISSING: "if_resumed lose_session",
     Outcome.EXPIRED: "if_resumed fail_as session_expired it is too old",
     Outcome.CORRUPTED: "if_resumed fail_as invalid_request tool_result blocks none match tool_use",
-    Outcome.CONTEXT_FULL: "if_resumed context_full",
+    Outcome.CONTEXT_FULL: "if_resumed fail_as context_full Prompt is too long",
     Outcome.RATE_LIMITED: "once rate_limit 3600",
     Outcome.CREDIT_EXHAUSTED: "once fail_as billing_error your credit balance is too low",
-    Outcome.TRANSIENT: "once overloaded",
+    Outcome.TRANSIENT: "once fail_as overloaded Busy",
     Outcome.PROCESS_DIED: "once crash",
     Outcome.BUSY: "once fail_as session_busy somebody is at work in it",
     Outcome.AUTH: "once auth",
@@ -138,7 +138,7 @@ async def test_an_agent_that_fails_for_the_moment_is_asked_once_more_in_the_same
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("directive", "outcome", "is_parked"),
-    [("overloaded", "transient", False), ("crash", "process_died", True)],
+    [("fail_as overloaded Busy", "transient", False), ("crash", "process_died", True)],
 )
 async def test_an_agent_that_keeps_failing_is_asked_twice_and_no_more(
     world: World, directive: str, outcome: str, is_parked: bool

@@ -365,7 +365,10 @@ def _spawn(start: ChildStart) -> ChildProcess:
         stderr.close()
         if guard is not None:
             guard.release()
-        raise _cannot_start(start.command, error) from error
+        raise ConfigError(
+            f"the command {start.command[0]!r} cannot be started: {error.strerror}",
+            hint="run it once by hand; it must be an executable for this machine",
+        ) from error
     for pipe in (popen.stdin, popen.stdout, popen.stderr):
         assert pipe is not None
         # One agent that does not read, or says nothing, must not hold up the whole event loop.
@@ -395,13 +398,6 @@ def whole_command(start: ChildStart) -> list[str]:
 def _outside(start: ChildStart) -> tuple[str, str]:
     # Ours too: upthread is mostly started in the repository, and the agent may work elsewhere.
     return start.working_directory, os.curdir
-
-
-def _cannot_start(command: Sequence[str], error: OSError) -> ConfigError:
-    return ConfigError(
-        f"the command {command[0]!r} cannot be started: {error.strerror}",
-        hint="run it once by hand; it must be an executable for this machine",
-    )
 
 
 def _parent_death_wrapper(outside: Sequence[str]) -> tuple[str, ...]:

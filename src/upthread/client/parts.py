@@ -25,7 +25,7 @@ from upthread.boundary.own_files import installed_path
 from upthread.client.file_permissions import log_path
 from upthread.client.stores import conversations_in
 from upthread.config import Settings, instructions_in
-from upthread.core.agents import ACP, AGENTS, Actor, name_of, one_of
+from upthread.core.agents import ACP, AGENTS, Actor, in_profile, name_of, one_of
 from upthread.core.context.briefing import EDIT_CHARACTERS_MAX
 from upthread.core.decision.words import UNDECIDED_LINE
 from upthread.core.events import AgentsCall
@@ -499,5 +499,5 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         where = agent_environment(self.environment)
         profile = last_attached(self.store, link).agent_profile
         without = stored.profile_without(where, link.upstream_session_id, profile)
-        # For example `env CODEX_HOME=/home/ada/work`, unless the session is here as well.
-        return ("env", profile, *command) if without else command
+        # Unless the session is here as well.
+        return (*in_profile(profile), *command) if without else command

@@ -309,6 +309,15 @@ def name_of(word: str) -> str:
     return word if word in AGENTS else next(others, word)
 
 
+def in_profile(profile: str) -> tuple[str, ...]:
+    """Return what stands before a command of an agent whose profile is `VARIABLE=place`.
+
+    For example `("env", "-uOPENCODE_DB", "XDG_DATA_HOME=/x")`: a variable that wins is taken away.
+    """
+    homes = (row.home for row in AGENTS.values() if row.home and row.home.variable in profile)
+    return ("env", *(f"-u{each.file}" for each in homes if each.file), profile)
+
+
 def provider_of(agent: str) -> str:
     """Return who an agent's models are from; its own name where that may be anybody."""
     row = AGENTS.get(agent)

@@ -342,7 +342,14 @@ def _on_conversation(write: Write, writes: Sequence[Write]) -> Iterator[RecordAc
     """Yield the act that a write is, without who, and without when where the write has no time."""
     match write:
         case OpenTurn(run_id=None):  # a step of a run was begun by whoever set the run going
-            what: ActKind = "forked" if _is_fork(write.turn_id, writes) else "told"
+            is_fork = any(
+                isinstance(each, RecordTurnEvent)
+                and each.turn_id == write.turn_id
+                and isinstance(each.event, TurnIntended)
+                and each.event.decision == FORKED
+                for each in writes
+            )
+            what: ActKind = "forked" if is_fork else "told"
             yield _act(write, what, write.opened_at_ms, write.turn_id)
         case RecordTurnEvent(event=RecoveryStarted(refused_as=None)):
             yield _act(write, "went_on", write.recorded_at_ms, write.turn_id)
@@ -381,16 +388,6 @@ def _act(about: object, what: ActKind, at_ms: int, detail: str = "") -> RecordAc
         by_user="",
         detail=detail,
         recorded_at_ms=at_ms,
-    )
-
-
-def _is_fork(turn_id: TurnId, writes: Sequence[Write]) -> bool:
-    return any(
-        isinstance(write, RecordTurnEvent)
-        and write.turn_id == turn_id
-        and isinstance(write.event, TurnIntended)
-        and write.event.decision == FORKED
-        for write in writes
     )
 
 

@@ -371,11 +371,11 @@ def of_workstream(
     later = (*(each for each in roles if each.state is State.RUNNING), *after)
     standings = [*later, *((_with_agent(run, roles),) if run else ())]
     # The newest of those that are as urgent; where nothing tells them apart, what the run says.
-    return min(reversed(standings), key=_by_urgency, default=NOTHING_ASKED)
-
-
-def _by_urgency(standing: Standing) -> tuple[int, int]:
-    return _URGENCY[standing.state], -(standing.since_ms or 0)
+    return min(
+        reversed(standings),
+        key=lambda each: (_URGENCY[each.state], -(each.since_ms or 0)),
+        default=NOTHING_ASKED,
+    )
 
 
 def _with_agent(run: Standing, roles: tuple[Standing, ...]) -> Standing:

@@ -156,7 +156,7 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
     """Return the reply to an attempt that was interrupted, and continue it where it has none."""
     is_taken = False
     while True:
-        attempts = await _attempts(up, address, options.key)
+        attempts = await _attempts(up, address, text, options.key)
         found = attempts[0] if attempts else None
         if found is not None and _is_answered(found, text, options):
             decided = found.view.intended
@@ -179,7 +179,7 @@ async def _recovered(up: Project, address: str, text: str, options: TellOptions)
         except NoOpenTurnError:
             # The process that was taken over may have ended the turn, and while this one waited
             # for a limit, another step may have taken the role.
-            is_taken = await _attempts(up, address, options.key) == attempts
+            is_taken = await _attempts(up, address, text, options.key) == attempts
         else:
             # All of its text is here, though the record has not kept it.
             if not (is_open and result.detail == NOT_KEPT):
@@ -227,8 +227,11 @@ async def _asked(up: Project, text: str, attempts: Sequence[_Attempt]) -> str:
     return continuation(text, done, is_last=heard[0].is_last)
 
 
-async def _attempts(up: Project, address: str, key: str) -> list[_Attempt]:
-    """Return the turns of a step in any conversation of its role, the last one first."""
+async def _attempts(up: Project, address: str, text: str, key: str) -> list[_Attempt]:
+    """Return the turns of a step in any conversation of its role, the last one first.
+
+    An earlier version recorded no key: an open turn with the step's text is one.
+    """
     asked = await up.parse(address)
 
     def of_step() -> list[_Attempt]:
@@ -243,8 +246,10 @@ async def _attempts(up: Project, address: str, key: str) -> list[_Attempt]:
             said = up.store.messages(own)
             for turn_id in dict.fromkeys(message.turn_id for message in reversed(said)):
                 view = turn_view(up.store, own, turn_id)
-                if view.intended and view.intended.key == key:
+                if view.intended and view.intended.key in ({key} if view.ended else {key, ""}):
                     its = tuple(message for message in said if message.turn_id == turn_id)
+                    if not view.intended.key and its[0].text != text:
+                        continue
                     is_current = newest[role] == own
                     is_last = is_current and turn_id == said[-1].turn_id
                     found.append(_Attempt(role, turn_id, view, its, is_current, is_last))
@@ -263,7 +268,7 @@ async def _told(up: Project, address: str, text: str, result: TurnResult, key: s
     error = _not_told(role, *how, is_open=result.is_interrupted)
     error.message += _in_words(result.reply)
     if error.is_retried and result.parked is None:
-        sends = [each.view.sends for each in await _attempts(up, address, key)]
+        sends = [each.view.sends for each in await _attempts(up, address, text, key)]
         # An attempt sends once more by itself. What fails as often as a prompt may leave is for a
         # person to mend.
         made = sum(max(1, each - 1) for each in sends)

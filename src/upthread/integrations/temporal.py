@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import anyio
 from temporalio import activity
@@ -96,10 +97,14 @@ async def _key(up: Project, info: activity.Info) -> str:
     named = f"temporal:{info.namespace}:{info.workflow_id}:{run}:{info.activity_id}"
     # A local activity is scheduled at another time once its worker was killed.
     at_ms = 0 if info.is_local else int(info.scheduled_time.timestamp() * 1_000)
-    # Keys had no time once. What was done before the activity was scheduled is another one's.
-    begun = await up.read(lambda: up.store.once(up.project_id, named))
-    if begun and (begun.state != "done" or begun.recorded_at_ms >= at_ms):
-        return named
+    # Keys had no time once, and at first no run either. What was done before the activity was
+    # scheduled is another one's.
+    first = f"temporal:{info.workflow_id}:{info.activity_id}"
+    for key in (named,) if info.is_local else (named, first):
+        begun = await up.read(partial(up.store.once, up.project_id, key))
+        is_open = key is named and begun and begun.state != "done"
+        if is_open or (begun and begun.recorded_at_ms >= at_ms):
+            return key
     # A digest, because a workflow's id alone may be as long as a key. Its beginning is for people.
     return f"temporal:{str(info.workflow_id)[:100]}:{digest(f'{named}:{at_ms}')}"
 

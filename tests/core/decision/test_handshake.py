@@ -163,6 +163,19 @@ def inputs(**changes: object) -> HandshakeInputs:
 
 
 @pytest.mark.parametrize(
+    ("profile", "before"),
+    [
+        ("CODEX_HOME=/work", "env CODEX_HOME=/work"),
+        ("XDG_DATA_HOME=/x", "env -uOPENCODE_DB XDG_DATA_HOME=/x"),
+        ("OPENCODE_DB=/x/a.db", "env OPENCODE_DB=/x/a.db"),
+    ],
+)
+def test_the_cure_for_another_profile_takes_away_the_variable_that_would_win(profile, before):
+    hint = decide(inputs(other_profile=profile)).hint
+    assert f"with {before} before the command" in hint
+
+
+@pytest.mark.parametrize(
     ("changes", "decision", "reason"),
     [
         ({}, RESUME, "unchanged"),

@@ -185,6 +185,14 @@ def test_what_stands_on_stderr_is_no_part_of_an_answer(line):
         ("unexpected status 400 Bad Request: Konto",) * 3 + (True,),
         ("You've hit your limit: resets 3pm",) * 3 + (False,),
         ("the file credit-limits/overload.md is not there",) * 3 + (True,),
+        ("Please run /login to continue.",) * 3 + (False,),
+        ("cannot read '/login/a.json'",) * 3 + (True,),
+        ("You have used up your monthly budget for this seat.",) * 3 + (False,),
+        ("Budget exceeded.",) * 3 + (False,),
+        ("We are experiencing high demand right now.",) * 3 + (False,),
+        ("Your organization has disabled access for this user.",) * 3 + (False,),
+        ("Your token is no longer valid.",) * 3 + (False,),
+        ("the table of tokens is torn",) * 3 + (True,),
     ],
 )
 def test_a_session_is_refused_for_good_at_the_third_refusal_also_in_other_words(

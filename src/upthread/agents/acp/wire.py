@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from pathlib import PurePath
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -244,10 +245,6 @@ def _text(
     return (of(upstream_session_id=session, text=text, message_id=message_id),)
 
 
-def _user_text(update: object, session: UpstreamSessionId | None) -> _Events:
-    return _text(update, session, of=events.UserTextReplayed)
-
-
 def _reasoning(update: object, session: UpstreamSessionId | None) -> _Events:
     text, _ = _text_of(update)
     if text is None:
@@ -375,9 +372,9 @@ def _session_info(update: object, session: UpstreamSessionId | None) -> _Events:
     )
 
 
-_READERS = {
+_READERS: dict[str, Callable[..., _Events]] = {
     "agent_message_chunk": _text,
-    "user_message_chunk": _user_text,
+    "user_message_chunk": partial(_text, of=events.UserTextReplayed),
     "agent_thought_chunk": _reasoning,
     "tool_call": _tool_call,
     "tool_call_update": _tool_call_update,

@@ -420,7 +420,10 @@ def freshness(
         directory=moved.get("working_directory"),
         agent_version=moved.get("agent_version"),
         model=moved.get("model"),
-        is_directory_missing=was is not None and _is_worktree_gone(was, places_gone),
+        # A renamed directory takes its repository along; a removed worktree leaves it behind.
+        is_directory_missing=was is not None
+        and was.working_directory in places_gone
+        and was.repository not in {None, *places_gone},
         is_configuration_changed="configuration" in moved,
         git_fault=here.git_fault,
     )
@@ -479,11 +482,6 @@ def _is_known_to_differ(name: str, shift: Shift) -> bool:
     """A version, a model or a digest nobody told before is no change."""
     is_told = name in _COMPARED_IN_GIT or bool(shift.was and shift.now)
     return is_told and shift.was != shift.now
-
-
-def _is_worktree_gone(was: Surroundings, places_gone: frozenset[str]) -> bool:
-    """A renamed directory takes its repository along; a removed worktree leaves it behind."""
-    return was.working_directory in places_gone and was.repository not in {None, *places_gone}
 
 
 # --- critical files ----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from upthread.core.agents import in_profile
 from upthread.core.decision import words
 from upthread.core.decision.freshness import Freshness
 from upthread.core.decision.model import HandshakeInputs, worth_keeping
@@ -46,7 +47,7 @@ def decide(inputs: HandshakeInputs) -> Decision:
     return Decision(
         decision=deciding.decision,
         reasons=(deciding.reason, *also),
-        hint=deciding.hint.replace(PROFILE, command("env", inputs.other_profile)),
+        hint=deciding.hint.replace(PROFILE, command(*in_profile(inputs.other_profile))),
         inputs=worth_keeping(inputs),
     )
 

@@ -286,11 +286,6 @@ def _enters(words: Words) -> Iterable[Word]:
     return words
 
 
-def _compiles(words: Words) -> Iterable[Word]:
-    """A compiler, a checker or `tree`: the word after `-o` is a file that is written."""
-    return _after("-o", words)
-
-
 _TARGETS = """
 bench build check checks clean compile cov coverage doc docs fmt format integration
 lint package py spec test tests type typecheck types unit validate verify
@@ -464,7 +459,8 @@ _PROGRAMS = rows_by_name(
     ("cp uniq", lambda words: [*_changes(words)][-1:]),
     ("cd", _enters),
     ("printf read test", _plain),
-    (f"{_CHECKERS} tree", _compiles),
+    # A compiler, a checker or `tree`: the word after `-o` is a file that is written.
+    (f"{_CHECKERS} tree", lambda words: _after("-o", words)),
     ("git", _git),
     ("gmake gradle gradlew inv invoke just make mvn mvnw ninja rake task", _runs_targets),
     ("nox tox", lambda words: _runs_targets([word for word in words if word != "-e"])),

@@ -247,7 +247,8 @@ class Stream:
     def announce(self, event: ToolCallAnnounced) -> None:
         """Open a call; it is recorded when it runs, since some agents learn its arguments late."""
         if event.call_id in self._calls:  # announced twice: the second one says more
-            self.update(_as_update(event))
+            said = structs.asdict(event) | {"locations": event.locations or None}
+            self.update(ToolCallUpdated(**said))
             return
         self.close_text()
         part = ToolCallPart(
@@ -370,10 +371,6 @@ def calls_open(writes: Iterable[Write]) -> int:
     """Return how many calls these writes close without knowing what they came to."""
     parts = (part for write in writes if isinstance(write, RecordParts) for part in write.parts)
     return sum(isinstance(part, ToolResultPart) and part.status == CALL_UNKNOWN for part in parts)
-
-
-def _as_update(event: ToolCallAnnounced) -> ToolCallUpdated:
-    return ToolCallUpdated(**structs.asdict(event) | {"locations": event.locations or None})
 
 
 def _merged(part: ToolCallPart, event: ToolCallUpdated) -> ToolCallPart:

@@ -123,7 +123,13 @@ class Move(Struct, frozen=True):
         # The last entry there covers all before it.
         last = self.source.entries(Span(head.row, after=twin.last - 1, first=1))
         if not last or last[0].hash != twin.hash:
-            raise _other_content(head)
+            raise ConflictError(
+                f"the target holds what the source does not: {head.kind} {head.name}. Nothing was "
+                "overwritten",
+                hint="it was worked on there, or comes from elsewhere: name an empty database, or "
+                "continue with that one",
+                stream=head.name,
+            )
         return twin.last
 
     def _missing(self, head: Head) -> list[ProjectIdentity]:
@@ -219,16 +225,6 @@ def due_runs(store: Store, project_id: ProjectId, *, before_ms: int) -> list[Run
 
 def _due(head: Head) -> tuple[int, int, str] | None:
     return head.state.due if isinstance(head.state, RunState) else None
-
-
-def _other_content(head: Head) -> ConflictError:
-    return ConflictError(
-        f"the target holds what the source does not: {head.kind} {head.name}. Nothing was "
-        "overwritten",
-        hint="it was worked on there, or comes from elsewhere: name an empty database, or continue "
-        "with that one",
-        stream=head.name,
-    )
 
 
 def _not_equal(what: str) -> StoreError:

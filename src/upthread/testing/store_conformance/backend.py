@@ -154,7 +154,8 @@ def refused(error: type[UpthreadError]) -> Generator[None]:
 def matrix(verdicts: Mapping[tuple[str, str], str]) -> str:
     """Return a table, promise by subject, of (promise name, subject name) → verdict."""
     subjects = sorted({subject for _, subject in verdicts})
-    names = sorted({promise for promise, _ in verdicts}, key=_by_number)
+    promises = {promise for promise, _ in verdicts}
+    names = sorted(promises, key=lambda name: (int(name[1:].partition("_")[0]), name))
     width = max(map(len, names), default=0)
     columns = [max(len(subject), 8) for subject in subjects]
     head = " ".join([" " * width, *(f"{a:>{w}}" for a, w in zip(subjects, columns, strict=True))])
@@ -171,7 +172,3 @@ def matrix(verdicts: Mapping[tuple[str, str], str]) -> str:
         for name in names
     )
     return "\n".join([head, *rows])
-
-
-def _by_number(name: str) -> tuple[int, str]:
-    return int(name[1:].partition("_")[0]), name
