@@ -414,8 +414,8 @@ NEED = (?i)passw|pass[ _-]?(?:phrase|code|in|out)|(?:\b|[a-z_-])pass\b|pwd|pw\b|
         |admin|app|client)-key|config host|alias set|altool|(?:put|get)-param|attach|obscure|--show
         |hashcat|crack|--user|/(?:t|key|hooks?)/|impacket|\b(?:bw|rbw|op|gopass|lpass|sops
         |pulumi)\x20|snmp|hmac|login|ogin|assword
-        |redential|ftp> *user|radius|tacacs|recovery|backup|scratch|emergency|kinit|http-basic
-        |htpasswd|passphrase-fd
+        |redential|ftp> *user|radius|tacacs|(?:recovery|backup|scratch|emergency)[ _-]*(?:code
+        |key|token)|kinit|http-basic|htpasswd|passphrase-fd
 
 # --- addresses and headers ----------------------------------------------------------------------
 url-password, looks_random:

@@ -292,9 +292,8 @@ def is_a_pair(value: bytes) -> bool:
 
 def entropy_bits(value: bytes) -> float:
     """Return the Shannon entropy of a value, in bits a character; 0 for an empty one."""
-    return -sum(
-        count / len(value) * math.log2(count / len(value)) for count in Counter(value).values()
-    )
+    shares = (count / len(value) for count in Counter(value).values())
+    return -sum(share * math.log2(share) for share in shares)
 
 
 # --- placeholders ---------------------------------------------------------------------------------

@@ -277,16 +277,15 @@ def _expression(pattern: str) -> re.Pattern[str]:
 def _glob(pattern: str) -> str:
     # Atomic groups, each up to the first place where its words fit: of `*a*a*a*b` on a long text
     # an ordinary expression tries every way there is, and a role file of a clone may hold that.
-    first, *between = (_literal(piece) for piece in re.split(r"\*+", pattern))
+    # As words: it is a repository's text, and `*` and `?` are all that it may mean.
+    first, *between = (
+        "".join("." if each == "?" else re.escape(each) for each in piece)
+        for piece in re.split(r"\*+", pattern)
+    )
     if not between:
         return first
     last = between.pop()
     return f"{first}{''.join(f'(?>.*?{piece})' for piece in between)}.*{last}"
-
-
-def _literal(piece: str) -> str:
-    # As words: it is a repository's text, and `*` and `?` are all that it may mean.
-    return "".join("." if each == "?" else re.escape(each) for each in piece)
 
 
 # --- in words ------------------------------------------------------------------------------------
