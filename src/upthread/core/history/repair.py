@@ -71,7 +71,16 @@ _Items: TypeAlias = list[_Item]
 def repair(history: History) -> Repaired:
     """Return the history made valid, with the list of changes."""
     work = _Work()
-    items = _items_of(history)
+    items: _Items = [
+        _Item(
+            speaker=_speaker_of(message.speaker, part),
+            part=part,
+            message=index,
+            place=message.place,
+        )
+        for index, message in enumerate(history)
+        for part in message.parts
+    ]
     for rule in RULES.values():
         items = rule(items, work)
     return Repaired(history=_assembled(items), changes=tuple(work.changes))
@@ -247,19 +256,6 @@ _TOLD = frozenset(RULES) - {"results_stand_after_their_calls"}
 
 
 # --- items -------------------------------------------------------------------------------------
-
-
-def _items_of(history: History) -> _Items:
-    return [
-        _Item(
-            speaker=_speaker_of(message.speaker, part),
-            part=part,
-            message=index,
-            place=message.place,
-        )
-        for index, message in enumerate(history)
-        for part in message.parts
-    ]
 
 
 def _speaker_of(speaker: types.Speaker, part: types.Part) -> types.Speaker:

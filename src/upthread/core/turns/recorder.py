@@ -247,7 +247,8 @@ class Stream:
     def announce(self, event: ToolCallAnnounced) -> None:
         """Open a call; it is recorded when it runs, since some agents learn its arguments late."""
         if event.call_id in self._calls:  # announced twice: the second one says more
-            said = structs.asdict(event) | {"locations": event.locations or None}
+            said = structs.asdict(event)
+            said["locations"] = event.locations or None
             self.update(ToolCallUpdated(**said))
             return
         self.close_text()
