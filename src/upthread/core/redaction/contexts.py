@@ -33,8 +33,8 @@ named-secret, looks_random:
     (?i){WORD} *[*_`"']{1,3}([0-9a-f]{32,64})\b
     (?i)credentials\w*\([^)\n]*?{TEXT}([0-9a-f]{40,64}){TEXT}
     (?i)_salt{QUOTE}?{IS}{TEXT}([^\s"'\\]{8,}){TEXT}
-    (?i)(?:key|auth|(?:\b|_)pat|license|hmac|signing|ntlm)(?:[_-]\w{1,12})?{QUOTE}?(?:{IS}
-        | +){QUOTE}?([0-9a-z]{32,}){END}
+    (?i)(?:key|auth|openweather|(?:\b|_)pat|license|hmac|signing|ntlm)(?:[_-]\w{1,12})?{QUOTE}?
+        (?:{IS}| +){QUOTE}?([0-9a-z]{32,}){END}
 named-secret, is_said:
     (?i)\b{NAMED}=({BARE}),
     (?i)\bx-[\w-]*(?:auth|key|token|secret)\w* +{QUOTE}({BARE}){QUOTE}
@@ -91,6 +91,7 @@ named-secret, is_chosen:
 named-secret, is_assigned:
     (?i)(?:{WORD}|(?:\b|[a-z_])pw){SET}{QUOTE}?({BARE}){END}
     (?i){STRONG}{SET}({BARE}){END}
+    \b[A-Z][A-Z0-9_]*(?:PASSWORD|PASSWD|PASS|PWD)=([^\s"'`$<>{}();|]{6,64}) *(?:{LINE}|$)
     (?i){STRONG}{QUOTE} *, *{QUOTE}([^\s"'`\\/(){}:]{6,64}?){QUOTE}
     (?i)(?:{WORD}|(?:\b|_)(?:pass|pw)\b)(?:\[\])? +=? *"([^"\s]{6,64})"
     # A default: `password || "VALUE"`
@@ -142,8 +143,9 @@ named-secret, is_set:
         [^\s"'`,;(){}\[\]<>:.]{3,})) *(?:{LINE}|$)
     (?i){PASSWORD}[^\n=(){}\[\];<>|\\"]{0,40} (?:is|ist|est|es) +"([^"\n]{6,64})"
     (?i)\b(?:pin|puk)\b(?: code| number)?(?: is|:|=)? *([0-9]{4,8})\b
-    (?i)\b(?:pin|(?:door|alarm|gate|access|safe|unlock|entry|pairing|pass)[ -]?code)\b
-        (?:[^\n0-9=(){}]{0,40}?(?:\b(?:is|to|ist|es|est)|:|=))? +{QUOTE}?([0-9]{4,8})\b
+    (?i)\b(?:pin|(?:door|alarm|gate|access|safe|unlock|entry|pairing|pass|toegangs|deur
+        |t\xc3\xbcr|zugangs)[ -]?code)\b(?:[^\n0-9=(){}]{0,40}?(?:\b(?:is|to|ist|es|est)(?: now| nu
+        | jetzt| ahora| maintenant)?|:|=))? +{QUOTE}?([0-9]{4,8})\b
     # `const PASSWORD: &str = "VALUE"`, `Dim password As String = "VALUE"`, `password <- "VALUE"`
     (?i){PASSWORD}{NUMBERED}(?:: *[^"'=\n,(){}]{1,30}| As \w+)? *= *(?:[\w:]+\()?{TEXT}
         ([^\s"'\\/]{6,64}){TEXT}
@@ -153,7 +155,8 @@ named-secret, is_set:
     (?i){PASSWORD}s{QUOTE}?{IS}\[\s*{TEXT}([^\s"'\\]{6,}){TEXT}
     (?i){PASSWORD}{QUOTE}?{IS}{TEXT}[^"\n]*{TEXT} *-> *{TEXT}([^\s"\n\\]{6,}){TEXT}
     # Arguments of a login
-    (?:[Cc]redentials?|[Bb]asic_?[Aa]uth|\bauth{QUOTE}? *[:=] *|\.auth|authenticate)[(\[] *{TEXT}
+    (?:[Cc]redentials?|[Bb]asic_?[Aa]uth|\bauth{QUOTE}? *[:=] *|\.auth|authenticate
+        |[Pp]assword_?[Aa]uthentication|UsernamePassword\w*)[(\[] *{TEXT}
         [^\n"'\\]+{TEXT} *, *{TEXT}([^\s"'\\{}<>]{6,64}){TEXT} *[,)\]]
     # A block of YAML with one word
     (?i){PASSWORD}{NUMBERED}{QUOTE}? *: *[|>][+-]?[0-9]? *{LINE}[^A-Za-z\n]{0,24}({BARE}) *(?:{LINE}
@@ -196,6 +199,8 @@ named-secret, is_real:
     \bACL SETUSER\b[^\n]* >(\S{4,})
     \{PLAIN\}([^\s:"']{4,})
     (?i)\b(?:secret|userPassword|rootpw|passwd|remotepass) +"([^"\n]{6,})";
+    (?i){PASSWORD}{SET}(?:'{3}|"{3})((?s:.{4,64}?))(?:'{3}|"{3})
+    (?i)\b(?:nickserv|ns)\W{1,3}identify(?: +[\w|-]+)? +(\S{4,}) *(?:{LINE}|$)
     # A wireless network of Windows
     (?i)\bKey Content +: *(\S{6,})
     # Several words: `password = "four words and 2022"`
@@ -415,7 +420,7 @@ NEED = (?i)passw|pass[ _-]?(?:phrase|code|in|out)|(?:\b|[a-z_-])pass\b|pwd|pw\b|
         |hashcat|crack|--user|/(?:t|key|hooks?)/|impacket|\b(?:bw|rbw|op|gopass|lpass|sops
         |pulumi)\x20|snmp|hmac|login|ogin|assword
         |redential|ftp> *user|radius|tacacs|(?:recovery|backup|scratch|emergency)[ _-]*(?:code
-        |key|token)|kinit|http-basic|htpasswd|passphrase-fd
+        |key|token)|kinit|http-basic|htpasswd|passphrase-fd|openweather|code\b
 
 # --- addresses and headers ----------------------------------------------------------------------
 url-password, looks_random:
@@ -628,6 +633,7 @@ recovery-code, anything:
         [^0-9]{0,160}?((?:(?:[0-9]{1,2}[.):] +)?
         (?:[0-9]{4,6}[ -]?[0-9]{4,6}|[0-9a-f]{5}-[0-9a-f]{5})
         [\s,;|*"-]*){2,})
+    (?i)\b(?:backup|recovery)[\x20_-]code\b[^\n]{0,120}\s+([0-9a-f]{5}-[0-9a-f]{5})\b
     (?i)\b(?:verification|one-time|otp|2fa|mfa|login|security|confirmation)[\x20-](?:code|passcode
         |pin)(?: is|:)? *([0-9]{6,8})\b
     (?i)\b(?:license|product|activation|serial)[\x20_-]?(?:key|code|number)?\W{1,4}
