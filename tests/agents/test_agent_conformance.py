@@ -54,9 +54,9 @@ REHEARSAL = AgentUnderTest(
     outcomes={
         Outcome.OK: rehearse("say", "done"),
         Outcome.RATE_LIMITED: rehearse("rate_limit", "30"),
-        Outcome.TRANSIENT: rehearse("overloaded"),
+        Outcome.TRANSIENT: rehearse("fail_as overloaded Busy"),
         Outcome.AUTH: rehearse("auth"),
-        Outcome.CONTEXT_FULL: rehearse("context_full"),
+        Outcome.CONTEXT_FULL: rehearse("fail_as context_full Full"),
         Outcome.MISSING: rehearse("lose_session"),
         Outcome.PROCESS_DIED: rehearse("crash"),
         Outcome.UNKNOWN: rehearse("stop", "on_strike"),
