@@ -505,19 +505,19 @@ flag-secret, is_given:
         |pwgen|\brand\b|SecretString)[^\n]*\n{GUTTER}([^\s"'`\\|&;:()<>\[\]{}$,]{6,}) *(?:\r?\n|$)
     \s--(?:(?:proxy-)?user(?:name)?|creds?|login|(?:basic-?|http-?)?auth)[ =]+\\*["']?
         [^\s:"'/]+:\\*["']?({GIVEN})
-    # Of a cracker: `hash:plain`
     (?:--show\b|hashcat|crack)[^\n]*\n(?:[^\n]*\n){0,4}?[^\s:]+:([^\s:/][^\s:]{5,})(?:[\s:]|$)
     \b[\w.-]+/[\w.-]+:'([^'\n]{4,})'@
     {PRINTS}[^\n]*\n([^\s"'`\[{</-]\S{5,}) *(?:\r?\n|$)
     (?i)\b(?:config|configure|secrets?|env|variable) +(?:set|add|put|create)(?: +-\S+)* +{QUOTE}?\S*
         (?:{WORD}|authtoken|_auth|pass)[\w-]*{QUOTE}?[ \t=]+{QUOTE}?({GIVEN})
     (?i){WORD}(?: ID)? *\[[^\]\n]*\]: *({BARE})
-    \b(?:echo|printf) +(?:-n +)?{QUOTE}?([A-Za-z0-9+/]{8,}={0,2}){QUOTE}? *\| *base64 +(?:-d|-D
-        |--decode)
+    \b(?:echo|printf) +(?:-n +)?{QUOTE}?([A-Za-z0-9+/]{8,}={0,2}){QUOTE}? *\| *base64 +-{1,2}[dD]
     # A session of redis-cli, and the protocol of Redis
     \bAUTH(?:\s|\\r\\n)+\$[0-9]+(?:\s|\\r\\n)+({GIVEN})
     [>\n] *AUTH +(?:[\w.-]+ +)?({BARE}){END}
 flag-secret, is_real:
+    \bget secrets?\b[^\n]*\bbase64 +-{1,2}[dD][^\n]*\n(\S{6,}) *(?:\r?\n|$)
+    ://\{\w*\}:\{\w*\}@[^\n]*?\.format\( *{TEXT}[^"'\n]*{TEXT} *, *{TEXT}([^"'\n]{4,}){TEXT}
     (?i)[ /](?:p|pass|password|pw|rp|pwd)[:=]{QUOTE}?([^\s"'`\\|&;()<>\[\]{}$,/]{6,}){QUOTE}?(?: +/
         |{LINE}|$)
     \bgh secret set +\S+[^\n]* (?:-b|--body)[\x20=]*{ARGUMENT}
