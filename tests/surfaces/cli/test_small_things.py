@@ -128,3 +128,10 @@ def test_status_says_how_the_work_stands(begun):
 )
 def test_of_an_error_in_json_a_person_reads_the_message(said, told):
     assert message_in(said) == told
+
+
+def test_what_moved_last_is_listed_first(up):
+    for workstream in ("a", "b", "c", "b"):
+        up("tell", f"{workstream}/planner", "hi", "--agent", "rehearsal")
+    listed = up("ls", "--json").json["workstreams"]
+    assert [each["workstream"] for each in listed] == ["b", "c", "a"]
