@@ -146,7 +146,7 @@ def test_an_activity_that_was_killed_under_an_older_version_is_continued(home, k
     # No turn had the key of its step then.
     told = 'up.tell("spec/planner", text, TellOptions(agent="rehearsal"))'
     step = f"await up.once({key.format(ActivityEnvironment().info)!r}, lambda: {told})"
-    program.write_text(STEP.replace(STEP.strip().splitlines()[7].strip(), step))
+    program.write_text(re.sub(r"await tell_once\(.*\)", lambda _: step, STEP))
     words = [program, home.repository, home.database, text]
     victim = subprocess.Popen([sys.executable, *map(str, words)], start_new_session=True)
     deadline = time.monotonic() + 60

@@ -499,5 +499,5 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         where = agent_environment(self.environment)
         profile = last_attached(self.store, link).agent_profile
         without = stored.profile_without(where, link.upstream_session_id, profile)
-        # Unless the session is here as well.
+        # Where the session is here as well, the command alone opens it.
         return (*in_profile(profile), *command) if without else command

@@ -314,7 +314,9 @@ def in_profile(profile: str) -> tuple[str, ...]:
 
     For example `("env", "-uOPENCODE_DB", "XDG_DATA_HOME=/x")`: a variable that wins is taken away.
     """
-    homes = (row.home for row in AGENTS.values() if row.home and row.home.variable in profile)
+    homes = (
+        row.home for row in AGENTS.values() if row.home and profile.startswith(row.home.variable)
+    )
     return ("env", *(f"-u{each.file}" for each in homes if each.file), profile)
 
 

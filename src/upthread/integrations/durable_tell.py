@@ -248,11 +248,10 @@ async def _attempts(up: Project, address: str, text: str, key: str) -> list[_Att
                 view = turn_view(up.store, own, turn_id)
                 if view.intended and view.intended.key in ({key} if view.ended else {key, ""}):
                     its = tuple(message for message in said if message.turn_id == turn_id)
-                    if not view.intended.key and its[0].text != text:
-                        continue
                     is_current = newest[role] == own
                     is_last = is_current and turn_id == said[-1].turn_id
-                    found.append(_Attempt(role, turn_id, view, its, is_current, is_last))
+                    if view.intended.key or its[0].text == text:
+                        found.append(_Attempt(role, turn_id, view, its, is_current, is_last))
         return found
 
     return await up.read(of_step)

@@ -60,12 +60,12 @@ DELTA_COUNTERS = "counters_since_delta_snapshot"
 
 
 def _waited_for(
-    call: Callable[Concatenate[Any, Given], Value],
+    write: Callable[Concatenate[Any, Given], Value],
 ) -> Callable[Concatenate[Any, Given], Coroutine[Any, Any, Value]]:
-    """Return a method's coroutine, which ends only when its call has."""
+    """Return a method's coroutine, which ends only when its write has."""
 
     async def waited(self: Any, /, *given: Given.args, **named: Given.kwargs) -> Value:
-        return await settled(call, self, *given, **named)
+        return await settled(write, self, *given, **named)
 
     return waited
 
@@ -281,6 +281,10 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
 
     # --- the same, async: each on a thread of its own, as LangGraph's own savers have it ----------
 
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """See `get_tuple`."""
+        return await asyncio.to_thread(self.get_tuple, config)
+
     async def alist(
         self,
         config: RunnableConfig | None,
@@ -294,7 +298,6 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         while (each := await asyncio.to_thread(next, found, None)) is not None:
             yield each
 
-    aget_tuple = _waited_for(get_tuple)
     aput = _waited_for(put)
     aput_writes = _waited_for(put_writes)
     adelete_thread = _waited_for(delete_thread)

@@ -102,8 +102,7 @@ async def _key(up: Project, info: activity.Info) -> str:
     first = f"temporal:{info.workflow_id}:{info.activity_id}"
     for key in (named,) if info.is_local else (named, first):
         begun = await up.read(partial(up.store.once, up.project_id, key))
-        is_open = key is named and begun and begun.state != "done"
-        if is_open or (begun and begun.recorded_at_ms >= at_ms):
+        if begun and (begun.recorded_at_ms >= at_ms or (key is named and begun.state != "done")):
             return key
     # A digest, because a workflow's id alone may be as long as a key. Its beginning is for people.
     return f"temporal:{str(info.workflow_id)[:100]}:{digest(f'{named}:{at_ms}')}"

@@ -15,7 +15,15 @@ GONE = "upthread does not answer, so this is not run"
 def main() -> None:
     """Ask about the call on standard input; print a hook's answer where it must not run."""
     try:
-        held = _asked(_question(json.load(sys.stdin)))
+        told = json.load(sys.stdin)
+        question = {
+            # A sub-agent's call names its own thread beside the main one's.
+            "session": told.get("agent_id") or told.get("session_id"),
+            "call": told.get("tool_use_id"),
+            "tool": told.get("tool_name"),
+            "arguments": told.get("tool_input"),
+        }
+        held = _asked(question)
     except Exception as error:  # noqa: BLE001  # Codex lets run what a failing hook was asked about
         held = f"{GONE}: {error!r}"
     # Silence, and no `allow`, for what may run: what Codex's own settings ask about, it still asks.
@@ -26,16 +34,6 @@ def main() -> None:
             "permissionDecisionReason": held,
         }
         sys.stdout.write(json.dumps({"hookSpecificOutput": decision}))
-
-
-def _question(told: dict[str, object]) -> dict[str, object]:
-    return {
-        # A sub-agent's call names its own thread beside the main one's.
-        "session": told.get("agent_id") or told.get("session_id"),
-        "call": told.get("tool_use_id"),
-        "tool": told.get("tool_name"),
-        "arguments": told.get("tool_input"),
-    }
 
 
 def _asked(question: dict[str, object]) -> str:

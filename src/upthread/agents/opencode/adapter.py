@@ -326,6 +326,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
             self._server.client.allowance.renew(TURN)
             if await self._prepare(prompt):
                 await self._send(prompt, text)
+                await self._has_providers.wait()  # no word of it is taken before
                 has_ended = await prompt.ended_within(IS_AT_WORK_WITHIN_S)
                 is_silent = not (has_ended or prompt.turn.is_answered)
                 if is_silent and not await self._is_at_work(session):

@@ -155,9 +155,8 @@ named-secret, is_set:
     (?i){PASSWORD}s{QUOTE}?{IS}\[\s*{TEXT}([^\s"'\\]{6,}){TEXT}
     (?i){PASSWORD}{QUOTE}?{IS}{TEXT}[^"\n]*{TEXT} *-> *{TEXT}([^\s"\n\\]{6,}){TEXT}
     # Arguments of a login
-    (?:[Cc]redentials?|[Bb]asic_?[Aa]uth|\bauth{QUOTE}? *[:=] *|\.auth|authenticate
-        |[Pp]assword_?[Aa]uthentication|UsernamePassword\w*)[(\[] *{TEXT}
-        [^\n"'\\]+{TEXT} *, *{TEXT}([^\s"'\\{}<>]{6,64}){TEXT} *[,)\]]
+    (?:[Cc]redentials?|[Bb]asic_?[Aa]uth|\bauth{QUOTE}? *[:=] *|\.auth|[Aa]uthenticat\w+)[(\[] *
+        {TEXT}[^\n"'\\]+{TEXT} *, *{TEXT}([^\s"'\\{}<>]{6,64}){TEXT} *[,)\]]
     # A block of YAML with one word
     (?i){PASSWORD}{NUMBERED}{QUOTE}? *: *[|>][+-]?[0-9]? *{LINE}[^A-Za-z\n]{0,24}({BARE}) *(?:{LINE}
         |$)
@@ -420,7 +419,7 @@ NEED = (?i)passw|pass[ _-]?(?:phrase|code|in|out)|(?:\b|[a-z_-])pass\b|pwd|pw\b|
         |hashcat|crack|--user|/(?:t|key|hooks?)/|impacket|\b(?:bw|rbw|op|gopass|lpass|sops
         |pulumi)\x20|snmp|hmac|login|ogin|assword
         |redential|ftp> *user|radius|tacacs|(?:recovery|backup|scratch|emergency)[ _-]*(?:code
-        |key|token)|kinit|http-basic|htpasswd|passphrase-fd|openweather|code\b
+        |key|token)|kinit|http-basic|htpasswd|passphrase-fd|openweather
 
 # --- addresses and headers ----------------------------------------------------------------------
 url-password, looks_random:

@@ -125,18 +125,7 @@ _DUMMIES = frozenset(
     b"default optional username options option flag argument parameter value values required "
     b"prompt input number boolean object incomplete different invalid incorrect asks".split()
 )
-_TEMPLATE_STARTS = (
-    b"$",
-    b"{",
-    b"<",
-    b"%",
-    b"*",
-    b"(",
-    b"...",
-    b"xxx",
-    b"XXX",
-    b"your",
-)
+_TEMPLATE_STARTS = tuple(b"$ { < % * ( ... xxx XXX your".split())
 
 _CAPITALS = rb"[A-Z_]+"
 _ADDRESS = (
