@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
+from upthread.agent_stores.homes import settings_of
 from upthread.boundary import files as opener
 from upthread.boundary.consents import (
     Consents,
@@ -27,7 +28,7 @@ from upthread.boundary.consents import (
     is_trusted_in,
     trusted_agents,
 )
-from upthread.boundary.own_files import agents_home, configuration_path, home_directory
+from upthread.boundary.own_files import configuration_path, home_directory
 from upthread.core.agents import AGENTS
 from upthread.core.decision.model import USUAL_LIMITS, Limits
 from upthread.core.names import did_you_mean, shown
@@ -595,17 +596,9 @@ def _role_files(
         with suppress(ConfigError):  # upthread uses none of these roles, and says so elsewhere
             paths = role_file_paths(tree, folder) if tree else []
             yield from ((path, tree) for path in paths if path.suffix == ending)
-    for place in _personal_folders(agent, environment):
-        yield from ((path, None) for path in sorted(place.glob(f"*{ending}"))[:FOLDER_NAMES_MAX])
-
-
-def _personal_folders(agent: str, environment: Mapping[str, str]) -> list[Path]:
-    home = agents_home(environment)
-    if agent == OPENCODE:
-        folder = Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "opencode"
-        return [folder / "agent", folder / "agents"]
-    own = AGENTS[agent].home if agent in PERSONAL_FILES else None
-    return [Path(environment.get(own.variable) or home / own.below) / "agents"] if own else []
+    for name in ("agents", "agent")[: 1 + (agent == OPENCODE)] if ending else ():
+        found = sorted((settings_of(agent, environment) / name).glob(f"*{ending}"))
+        yield from ((path, None) for path in found[:FOLDER_NAMES_MAX])
 
 
 def instructions_in(place: str, agent: str) -> tuple[str, str]:

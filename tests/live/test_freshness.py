@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ def test_a_stale_planner_is_told_which_files_changed_and_a_staler_planner_is_bri
 
 @pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))
 def test_instructions_that_the_agent_read_by_itself_are_files_that_it_read(name, shell, model):
-    file = CORE_AGENTS[name].project_instructions[-1]
+    file = [each for each in CORE_AGENTS[name].project_instructions if "*" not in each][-1]
     write(shell.project, file, text="Use tabs.\n")
     shell.tell("Begin.")
     assert shell.one("why", ADDRESS)["now"]["stale_files"] == []
@@ -87,6 +88,44 @@ def test_instructions_that_the_agent_read_by_itself_are_files_that_it_read(name,
     assert (told["decision"], told["reasons"]) == ("resume_with_update", ["files_changed"])
     assert f"`{file}`: changed" in last_request(model)
     assert shell.one("why", ADDRESS)["now"]["stale_files"] == []
+
+
+OF_CLAUDE = (
+    *("CLAUDE.md", "docs/style.md", "docs/more/deep.md", ".claude/rules/a.md", "sub/CLAUDE.md"),
+    *("../home/.claude/CLAUDE.md", "../home/.claude/rules/z.md"),
+)
+INSTRUCTIONS = {
+    "claude-code": OF_CLAUDE,
+    "codex": ("AGENTS.md", "../home/.codex/AGENTS.md"),
+    "opencode": ("AGENTS.md", "sub/AGENTS.md", "../home/.config/opencode/AGENTS.md"),
+}
+"""By agent, what of `ALL` it reads by itself when it works in a project and reads `sub/f.txt`."""
+IMPORTING = {"CLAUDE.md": "@docs/style.md and `@docs/code.md`", "docs/style.md": "@more/deep.md"}
+ALL = {
+    *IMPORTING,
+    "docs/code.md",
+    "side/CLAUDE.md",
+    "side/AGENTS.md",
+    *sum(INSTRUCTIONS.values(), ()),
+}
+
+
+@pytest.mark.parametrize("name", spread(AGENTS, first=2, extended=list(INSTRUCTIONS)))
+def test_instructions_of_the_person_of_subdirectories_and_imported_are_files_that_it_read(
+    name, shell, model
+):
+    own = set(INSTRUCTIONS[name])
+    files = own | {each for each in ALL if not each.endswith("CLAUDE.md") or name != "opencode"}
+    for each in {*files, "sub/f.txt"}:
+        (shell.project / each).parent.mkdir(parents=True, exist_ok=True)
+        write(shell.project, each, text=f"Rule of {each}. {IMPORTING.get(each, '')}\n")
+    shell.lines("trust", "--yes")
+    shell.tell(AGENTS[name].read(shell.project / "sub/f.txt"))
+    seen = {each for each in files if f"Rule of {each}." in str(model.requests)}
+    assert seen == own, "the table is the agent's"
+    write(shell.project, *files, text="Other rules.\n")
+    stale = shell.one("why", ADDRESS)["now"]["stale_files"]
+    assert {os.path.relpath(shell.project / each, shell.project) for each in stale} == own
 
 
 @pytest.mark.parametrize("name", spread(AGENTS, first=1, extended=["claude-code", "codex"]))

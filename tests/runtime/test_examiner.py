@@ -43,11 +43,11 @@ class Session:
         self.sends += 1
         self.examiner = Examiner(
             root=str(self.root),
-            conversation_id=OWN,
+            link=samples.link(),
             turn_id=turn_id,
-            upstream_session_id=UpstreamSessionId("ses_a"),
             known=self.store.examined(OWN, upstream_session_id="ses_a"),
             first_ordinal=first_file_after(self.sends),
+            environment={},
         )
         return self.examiner
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from upthread.boundary.files import within
 from upthread.boundary.own_files import agents_home
-from upthread.core.agents import AGENTS, WITH_A_STORE, name_of
+from upthread.core.agents import AGENTS, WITH_A_STORE, Home, name_of
 from upthread.core.names import did_you_mean, shown
 from upthread.core.types import Environment
 from upthread.errors import StoreError, UsageError
@@ -61,9 +61,20 @@ def home_of(agent: str, environment: Environment) -> Path:
     """
     own = AGENTS[agent].home
     assert own is not None, "nobody reads a store of an agent without one"
-    home = Path(environment.get(own.variable) or agents_home(environment) / own.below)
+    home = _place(own, environment)
     file = environment.get(own.file) if own.file else None
     return home / own.folder / file if file else home
+
+
+def settings_of(agent: str, environment: Environment) -> Path:
+    """Return where an agent has a person's own settings, for example `~/.claude`."""
+    own = AGENTS[agent].settings or AGENTS[agent].home
+    assert own is not None, "an agent without a home has no files of a person's that are read"
+    return _place(own, environment) / own.folder
+
+
+def _place(own: Home, environment: Environment) -> Path:
+    return Path(environment.get(own.variable) or agents_home(environment) / own.below)
 
 
 def store_of(word: str) -> str:

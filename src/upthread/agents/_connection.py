@@ -28,6 +28,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct, field, structs
 
+from upthread.agent_stores.homes import settings_of
 from upthread.agents._json_lines import Unreadable, read_json, write_frame
 from upthread.agents._process import ChildProcess, ChildStart
 from upthread.agents._prompt import Action, RunningPrompt, ask_to_hold
@@ -385,7 +386,7 @@ _NAME = re.compile(r"""---\s*\n(?:(?!---).*\n)*?name:[ \t]*["']?([\w-]+)""")
 def unusable_names(working_directory: str, environment: Environment) -> Iterator[str]:
     """Yield each file or key that OpenCode (1.18.33) fails with by its name. Blocking."""
     home, here = Path(environment.get("HOME") or "/"), Path(os.path.realpath(working_directory))
-    own = Path(environment.get("XDG_CONFIG_HOME") or home / ".config", "opencode")
+    own = settings_of("opencode", environment)
     up = [here, *here.parents]
     # Up to the root of the repository; without one to that of the disk.
     up = up[: 1 + next((n for n, place in enumerate(up) if (place / ".git").exists()), len(up))]

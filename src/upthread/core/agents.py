@@ -106,11 +106,14 @@ class Agent(Struct, frozen=True, kw_only=True):
     word; empty where that may be anybody. `project_settings` are the names of files with which a
     project can make the agent run a program. In a directory that the person has not trusted, the
     agent is started without them and without its `project_instructions`, of which the first that
-    exists is quoted. Of these it reads the first one in each directory, or all that exist if it
-    `reads_all_instructions`. An agent with `heeds_trust` does this itself. One that
-    `goes_by_settings_below` reads those of a subdirectory when it works there. `other_majors` are
-    the major versions that something is known of beside the tested one. With `keeps_directory` a
-    `cd` of one command holds for the next one of the turn.
+    exists is quoted. Of these it reads the first one in each directory, or if it
+    `reads_all_instructions` all that exist, with the files that they name, for example
+    `@docs/style.md`. An agent with `heeds_trust` does this itself. One that
+    `goes_by_settings_below` reads those of a subdirectory when it works there. With
+    `instructions_below` it reads the instructions beside each file that it reads. A person's own
+    settings and instructions are in `settings`, in `home` if that is None. `other_majors` are the
+    major versions that something is known of beside the tested one. With `keeps_directory` a `cd`
+    of one command holds for the next one of the turn.
     """
 
     name: str
@@ -119,6 +122,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     folder: str = ""
     bundled_in: str = ""
     home: Home | None = None
+    settings: Home | None = None
     cache: Cache | None = None
     marks: tuple[str, ...] = ()
     passed_on: tuple[str, ...] = ()
@@ -129,6 +133,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     project_settings: tuple[str, ...] = ()
     project_instructions: tuple[str, ...] = ()
     reads_all_instructions: bool = False
+    instructions_below: bool = False
     heeds_trust: bool = False
     goes_by_settings_below: bool = False
     keeps_directory: bool = False
@@ -198,8 +203,12 @@ _CLAUDE_CODE = Agent(
     reached_from_main="ask it to go on with {session} by SendMessage",
     project_settings=(".claude", ".mcp.json"),
     goes_by_settings_below=True,
-    project_instructions=("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"),
+    project_instructions=(
+        *("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"),
+        *(".claude/rules/*.md", ".claude/rules/*/*.md"),
+    ),
     reads_all_instructions=True,
+    instructions_below=True,
     keeps_directory=True,
     provider="anthropic",
     resumed_by=("claude", "--resume"),
@@ -230,6 +239,8 @@ _OPENCODE = Agent(
         *(".claude/skills", ".agents/skills"),
     ),
     project_instructions=("AGENTS.md", "CLAUDE.md", "CONTEXT.md"),
+    instructions_below=True,
+    settings=Home(variable="XDG_CONFIG_HOME", below=".config", folder="opencode"),
     resumed_by=("opencode", "--session"),
     other_majors=(
         OtherMajor(

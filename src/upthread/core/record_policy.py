@@ -47,7 +47,7 @@ def strictest(*modes: types.RecordMode) -> types.RecordMode:
 
 def kept(write: commands.Write, mode: types.RecordMode, redactor: Redactor) -> commands.Write:
     """Return a write as it is to be stored; the same object when nothing of it changes."""
-    keep = _KEEPERS.get(type(write))
+    keep = _KEEPERS.get(type(write), _keep_record if type(write) in _OURS else None)
     return write if keep is None or mode == "full" else keep(write, mode, redactor)
 
 
@@ -68,7 +68,7 @@ def stays_as_it_is(writes: Sequence[commands.Write], redactor: Redactor) -> bool
                     return False
         elif isinstance(write, commands.RecordAct):
             texts += (write.by_user, write.detail)
-        elif type(write) in _KEEPERS:
+        elif type(write) in _KEEPERS or type(write) in _OURS:
             return False
     return not texts or redactor.finds_nothing_in(texts)
 
@@ -298,11 +298,8 @@ FIELDS_WITH_TEXT: Texts = {
 }
 """Where events hold what somebody said."""
 
-_CONFIGURED: Texts = {events.RunStarted: ("pipeline",)}
-"""Where they hold configuration: no secret belongs there, and nothing that is to be forgotten.
-"""
-
 _GIVEN: Texts = {
+    events.RunStarted: ("pipeline",),
     events.TurnIntended: ("inputs", "call"),
     events.SessionAttached: ("upstream_session_id",),
     events.AttachFailed: ("upstream_session_id",),
@@ -310,11 +307,11 @@ _GIVEN: Texts = {
     events.QuestionAnswered: ("answered_by",),
     events.AnswerSuggested: ("by",),
 }
-"""Where they hold what an agent, or a client of MCP, calls itself and its sessions."""
+"""Where they hold configuration, and names that agents and clients of MCP gave. They are kept."""
 
 _NAMES_OF_TEXTS: Texts = {
-    kind: (*FIELDS_WITH_TEXT.get(kind, ()), *_CONFIGURED.get(kind, ()), *_GIVEN.get(kind, ()))
-    for kind in (*FIELDS_WITH_TEXT, *_CONFIGURED, *_GIVEN)
+    kind: (*FIELDS_WITH_TEXT.get(kind, ()), *_GIVEN.get(kind, ()))
+    for kind in (*FIELDS_WITH_TEXT, *_GIVEN)
 }
 
 
@@ -357,13 +354,6 @@ _KEEPERS: Mapping[type[Any], Callable[[Any, types.RecordMode, Redactor], command
     commands.RecordParts: _keep_parts,
     commands.RecordTurnEvent: _keep_event,
     commands.RecordRunEvent: _keep_event,
-    commands.RecordQuarantine: _keep_record,
-    commands.RecordDecision: _keep_record,
-    commands.RecordExamined: _keep_record,
-    commands.RecordBriefingEdit: _keep_record,
-    commands.RecordOnce: _keep_record,
     commands.OpenConversation: _keep_conversation,
-    commands.OpenLink: _keep_record,
-    commands.EndLink: _keep_record,
-    commands.RecordAct: _keep_record,
 }
+"""Writes that are more than their fields. Any other of `_OURS` is kept by `_keep_record`."""

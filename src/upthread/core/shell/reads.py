@@ -243,15 +243,11 @@ def _by_git(words: Words) -> list[Word]:
     return [*after] if verb in {"grep", "diff"} else []
 
 
-def _by_dd(words: Words) -> list[Word]:
-    return [word[3:] for word in words[1:] if word and word.startswith("if=")]
-
-
-def _by_source(words: Words) -> list[Word]:
-    return [*words[1:2]]
-
-
-_NAMED_BY = {"git": _by_git, "dd": _by_dd, "source": _by_source, ".": _by_source}
+_NAMED_BY: Mapping[str, Callable[[Words], list[Word]]] = {
+    "git": _by_git,
+    "dd": lambda words: [word[3:] for word in words[1:] if word and word.startswith("if=")],
+    **dict.fromkeys(("source", "."), lambda words: [*words[1:2]]),
+}
 """The programs that name what they read in a way of their own."""
 
 

@@ -713,12 +713,11 @@ def read_back(store: Store, system: System, claim: Claim, found: Lacked) -> tupl
             recorder.record(event, at_ms=at_ms)
         examiner = Examiner(
             root=link.working_directory,
-            conversation_id=conversation_id,
+            link=link,
             turn_id=turn_id,
-            upstream_session_id=session,
             known=known,
             unseen_after_ns=found.written_at_ns,
-            agent=link.agent,
+            environment={},
         )
         prompt = RecordParts(
             conversation_id=conversation_id,

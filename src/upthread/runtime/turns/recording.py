@@ -19,8 +19,10 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,9 +30,10 @@ from typing import Any, TypeVar
 import anyio
 from msgspec import Struct, structs
 
+from upthread.agent_stores.homes import settings_of
 from upthread.agents.base import PermissionRequest, PromptResult
-from upthread.boundary.files import OPEN_FLAGS, is_ordinary
-from upthread.core.agents import AGENTS
+from upthread.boundary.files import OPEN_FLAGS, is_ordinary, read_start
+from upthread.core.agents import AGENTS, Agent
 from upthread.core.commands import RecordExamined, RecordParts, Write
 from upthread.core.decision.freshness import (
     FAILED,
@@ -65,9 +68,10 @@ from upthread.core.turns.spent_tokens import (
     usage_of_prompt,
 )
 from upthread.core.types import (
-    ConversationId,
     Durability,
+    Environment,
     Fence,
+    Link,
     Outcome,
     Part,
     ToolCallPart,
@@ -99,6 +103,11 @@ _WILD = frozenset("*?[")
 ENTRIES_MAX = 10_000
 MATCHED_MAX = 64
 """How many names of a directory a pattern is held against, and how many it may mean."""
+
+IMPORTED_MAX = 512
+IMPORTING_BYTES_MAX = 1024 * 1024
+_IMPORT = re.compile(r"(?<![\w`])@(?![~/])(\S+)")
+"""Claude Code (2.1.332) follows `@docs/style.md`, outside of code and in the project."""
 
 
 _NOT_SEEN: Mapping[str, Any] = {"state": "unreadable", "digest": None, "mtime_ns": None}
@@ -153,21 +162,33 @@ def meant_by(root: str, word: str) -> tuple[str, ...]:
     return tuple(prefix + name for name in islice(found, MATCHED_MAX))
 
 
-def instruction_files(agent: str, root: str) -> tuple[str, ...]:
-    """Return the instructions that an agent reads by itself before a prompt: those of the tree.
+def instruction_files(row: Agent, directory: Path, environment: Environment) -> Iterable[Path]:
+    """Return the instructions that an agent reads by itself when it works in a directory.
 
-    They are looked for from the directory up to the top of its repository. Blocking.
+    They are looked for from the directory up to the top of its repository, and then among the
+    person's own. Those that they import are among them. Blocking.
     """
-    row = AGENTS.get(agent)
-    if row is None:
-        return ()
-    above = [Path(root), *Path(root).parents]
+    above = [directory, *directory.parents]
     tops = (number for number, each in enumerate(above, 1) if os.path.lexists(each / ".git"))
-    found: list[str] = []
-    for place in above[: next(tops, 1)]:
-        there = [str(place / name) for name in row.project_instructions if (place / name).is_file()]
-        found += there if row.reads_all_instructions else there[:1]
-    return tuple(path for each in found if (path := kept_path(each, root=root)))
+    places = [(each, "") for each in above[: next(tops, 1)]]
+    if row.home is not None:
+        places.append((settings_of(row.name, environment), f"{row.home.below}/"))
+    found = list[Path]()
+    for place, own in places:
+        names = (name.removeprefix(own) for name in row.project_instructions)
+        there = (path for name in names for path in sorted(place.glob(name)) if path.is_file())
+        found += islice(there, MATCHED_MAX if row.reads_all_instructions else 1)
+    for each in found:  # and each that is imported, in its turn
+        if row.reads_all_instructions and len(found) < IMPORTED_MAX:
+            found += [new for new in _imported_by(each) if new not in found]
+    return found
+
+
+def _imported_by(file: Path) -> Iterator[Path]:
+    with suppress(OSError):  # whatever cannot be read is looked at, and is a state
+        text = read_start(str(file), IMPORTING_BYTES_MAX).decode(errors="replace")
+        paths = (file.parent / name for name in _IMPORT.findall(text)[:MATCHED_MAX])
+        yield from (path for path in paths if path.is_file())
 
 
 def look_again(root: str, known: Iterable[ExaminedFile]) -> Iterator[ExaminedFile]:
@@ -285,31 +306,32 @@ class Examiner:
     `first_ordinal` is `first_file_after` the turn's events, for a turn that is continued. What
     is looked at later than it happened may have changed meanwhile: a file that was touched after
     `unseen_after_ns`, in epoch nanoseconds, is kept as one whose content the session does not know.
-    `agent` reads instructions by itself, and its shell may keep the directory between calls.
+    The agent of `link` reads instructions by itself, those of a person where `environment` says,
+    and its shell may keep the directory between calls.
     """
 
     def __init__(
         self,
         *,
         root: str,
-        conversation_id: ConversationId,
+        link: Link,
         turn_id: TurnId,
-        upstream_session_id: UpstreamSessionId,
         known: Iterable[ExaminedFile] = (),
         first_ordinal: int = 0,
         unseen_after_ns: int | None = None,
-        agent: str = "",
+        environment: Environment,
     ) -> None:
         self._root = self._directory = root
-        self._keeps_directory = agent in AGENTS and AGENTS[agent].keeps_directory
+        self._agent = AGENTS.get(link.agent)
         self._unseen_after_ns = unseen_after_ns
-        self._conversation_id = conversation_id
+        self._link = link
         self._turn_id = turn_id
-        self._upstream_session_id = upstream_session_id
         self._known = {each.path: each for each in known}
         self._ordinal = first_ordinal
         self._calls: dict[str, tuple[ToolCallPart, int]] = {}
-        self._due = [Examination(how="read", paths=instruction_files(agent, root))]
+        self._due = list[Examination]()
+        self._environment = environment
+        self._instructed = set[Path]()
         self._answered: list[tuple[ToolCallPart, ToolResultPart, str]] = []
         self._ran: list[tuple[int, int]] = []
         self._seen_at_ns = now_ns()
@@ -317,7 +339,10 @@ class Examiner:
     def notice(self, writes: Sequence[Write]) -> None:
         """Take what was just recorded. Cheap: no file is looked at."""
         for write in writes:
-            if isinstance(write, RecordParts) and write.conversation_id == self._conversation_id:
+            if (
+                isinstance(write, RecordParts)
+                and write.conversation_id == self._link.conversation_id
+            ):
                 for part in write.parts:
                     self._notice(part)
         self._seen_at_ns = now_ns()
@@ -343,6 +368,8 @@ class Examiner:
             meant = (meant_by(self._root, each) for each in due.paths)
             paths = chain.from_iterable(meant) if due.how == "shown" else due.paths
             found.update((path, self._examined(path, due.how)) for path in paths)
+        for path in self._instructions(found):
+            found.setdefault(path, self._examined(path, "read"))
         there = {each.path for each in found.values() if each.state != "no_file"}
         seen = self._known.keys() | there
         if UNNAMED.path not in seen and any(
@@ -367,7 +394,7 @@ class Examiner:
                 call, root=self._root, directory=self._directory, printed=part.text
             )
             self._answered.append((call, part, self._directory))
-            if self._keeps_directory and part.status != FAILED:
+            if self._agent and self._agent.keeps_directory and part.status != FAILED:
                 self._directory = left_in(call, self._directory, root=self._root)
             is_command = examination is None or examination.how == "shown"
             # A command that failed may have shown files before, and written all the same (ADR 79).
@@ -375,6 +402,19 @@ class Examiner:
                 self._due.append(examination)
             if (is_command or part.status == FAILED) and call.tool_kind in RUNNING_KINDS:
                 self._ran.append((started_at_ns, now_ns()))
+
+    def _instructions(self, read: Iterable[str]) -> Iterator[str]:
+        """Yield the instructions that belong to the working directory, and to files read now."""
+        if self._agent is None:
+            return
+        below = read if self._agent.instructions_below else ()
+        inside = (Path(self._root, path) for path in below if not path.startswith(("/", "../")))
+        places = {Path(self._root), *(path.parent for path in inside)}
+        for place in places - self._instructed:
+            for each in instruction_files(self._agent, place, self._environment):
+                if path := kept_path(str(each), root=self._root):
+                    yield path
+        self._instructed |= places
 
     def _examined(self, path: str, how: How) -> ExaminedFile:
         now = examine(self._root, path, how=how)
@@ -404,10 +444,10 @@ class Examiner:
         if not kept:
             return ()
         write = RecordExamined(
-            conversation_id=self._conversation_id,
+            conversation_id=self._link.conversation_id,
             turn_id=self._turn_id,
             first_ordinal=self._ordinal,
-            upstream_session_id=self._upstream_session_id,
+            upstream_session_id=self._link.upstream_session_id,
             files=tuple(kept),
             recorded_at_ms=at_ms,
         )

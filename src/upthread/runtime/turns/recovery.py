@@ -611,17 +611,16 @@ def sent_event(prompt_seq: int, prior: PriorContext, *, is_injected: bool) -> Pr
 
 def examiner_of(live: LiveTurn, *, unseen_after_ns: int | None = None) -> Examiner:
     """Return who keeps what the session reads, knowing what it read before."""
-    conversation_id, turn_id = live.conversation_id, live.turn_id
-    session = live.require_link().upstream_session_id
+    link = live.require_link()
+    session = link.upstream_session_id
     return Examiner(
         root=live.working_directory,
-        conversation_id=conversation_id,
-        turn_id=turn_id,
-        upstream_session_id=session,
-        known=live.store.examined(conversation_id, upstream_session_id=session),
+        link=link,
+        turn_id=live.turn_id,
+        known=live.store.examined(live.conversation_id, upstream_session_id=session),
         first_ordinal=first_file_after(live.view.events),
         unseen_after_ns=unseen_after_ns,
-        agent=live.require_link().agent,
+        environment=live.environment(),
     )
 
 

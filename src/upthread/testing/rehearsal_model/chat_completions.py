@@ -133,7 +133,7 @@ def arguments_are_json_text(body: JsonObject) -> Findings:
             yield Found(
                 index,
                 f"Invalid type for '{where}': expected a string, but got "
-                f"{_kind(arguments)} instead.",
+                f"{type(arguments).__name__} instead.",
             )
         elif not holds_json_object(arguments):
             yield Found(index, f"Invalid '{where}': not a JSON object.")
@@ -214,18 +214,6 @@ def _answers_after(messages: list[JsonObject], index: int) -> Iterator[str]:
         if message.get("role") != "tool":
             return
         yield as_text(message.get("tool_call_id"))
-
-
-def _kind(value: JsonValue) -> str:
-    match value:
-        case dict():
-            return "an object"
-        case list():
-            return "an array"
-        case None:
-            return "null"
-        case _:
-            return "a number" if not isinstance(value, bool) else "a boolean"
 
 
 # --- bodies in, objects and events out ------------------------------------------------------------

@@ -6,7 +6,7 @@ import json
 from importlib import resources
 from pathlib import Path
 
-from upthread.boundary.own_files import agents_home
+from upthread.agent_stores.homes import settings_of
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Change, Changes, Environment, Target, read_file
 
@@ -17,9 +17,7 @@ PLACEHOLDER = "__COMMAND__"
 
 def changes(environment: Environment, home: Path) -> Changes:
     """Return what setting OpenCode up changes; its plug-in calls the launcher in `home`."""
-    # As OpenCode itself looks for it, by the XDG variables.
-    base = environment.get("XDG_CONFIG_HOME") or agents_home(environment) / ".config"
-    path = Path(base, "opencode", "plugin", PLUGIN)
+    path = settings_of(AGENT, environment) / "plugin" / PLUGIN
     after = plugin(launcher.command(home, AGENT))
     return (Change(path=path, before=read_file(path), after=after, what="the plug-in"),)
 
