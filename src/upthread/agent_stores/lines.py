@@ -6,7 +6,7 @@ where a reader asks. The last line of the head and the first of the tail may be 
 ones: they are left out.
 
 A file may be Zstandard: it is read piece by piece, with no more memory than a window, however far
-it expands. The library is the standard one of Python 3.14 and its backport before (ADR 107), loaded
+it expands. The library is the standard one of Python 3.14 and its backport before (ADR 30), loaded
 when the first such file is met.
 """
 

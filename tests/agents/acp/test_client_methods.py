@@ -1,4 +1,4 @@
-"""Files and terminals are not ours to give: not announced, and refused to an agent (ADR 50)."""
+"""Files and terminals are not ours to give: not announced, and refused to an agent (ADR 97)."""
 
 from __future__ import annotations
 

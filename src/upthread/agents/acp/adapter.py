@@ -591,7 +591,7 @@ class AcpConnection(Connection):
         await self._deliver((event,), None if is_stale else self._running)
 
     async def _on_request(self, method: str, params: object) -> AnyJson:
-        # OpenCode 1.18.33 asks for its edits all the same, and writes by itself (ADR 50).
+        # OpenCode 1.18.33 asks for its edits all the same, and writes by itself (ADR 97).
         if method != "session/request_permission":
             raise RpcError(CODE_METHOD_NOT_FOUND, "Method not found", {"method": method})
         if self._running is None:
@@ -608,7 +608,7 @@ class AcpConnection(Connection):
 
 def _introduction(quirk: Quirk) -> AnyJson:
     capabilities: dict[str, Any] = {
-        # Each agent reads, writes and runs by itself (ADR 50).
+        # Each agent reads, writes and runs by itself (ADR 97).
         "fs": {"readTextFile": False, "writeTextFile": False},
         "terminal": False,
         # A compaction is then told apart from a call (claude-agent-acp 0.101.0, codex-acp 2.6.0).

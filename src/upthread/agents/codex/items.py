@@ -94,7 +94,7 @@ def updated(item: AnyJson) -> events.ToolCallUpdated:
         status=_STATUSES.get(text_at(item, "status"), "completed"),
         locations=_locations(item) or None,
         text=_result(item),
-        # Not for `declined`, which is told as failed too: what was refused did not run (ADR 85).
+        # Not for `declined`, which is told as failed too: what was refused did not run (ADR 88).
         did_run=text_at(item, "status") == "failed" and did_run(item.get("exitCode")),
         child_upstream_session_id=children[0] if children else None,
     )

@@ -42,7 +42,7 @@ def main() -> None:
     log = EventLog(settings.log_path)
     methods = Methods(Agent(store=store, connection=connection, log=log, settings=settings))
     if outlives_client:
-        # upthread's end sends it, and what is rehearsed is an agent that outlives it (ADR 47).
+        # upthread's end sends it, and what is rehearsed is an agent that outlives it (ADR 88).
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         connection.serve(methods.requests(), methods.cancel)

@@ -44,7 +44,7 @@ NOT_COMPARED = "not_compared"
 
 def _is_nearly_full(inputs: HandshakeInputs) -> bool:
     share = inputs.price.window_share
-    # A window that nobody told the size of is never full: no rule rests on a guess (ADR 24).
+    # A window that nobody told the size of is never full: no rule rests on a guess (ADR 82).
     return share is not None and share >= inputs.limits.window_share_max
 
 
@@ -148,7 +148,7 @@ RULES: tuple[Rule, ...] = (
         says="the agent refused the session again and again",
     ),
     Rule(
-        # Replayed and not briefed, here and below: the conversation goes on (ADR 13).
+        # Replayed and not briefed, here and below: the conversation goes on (ADR 81).
         reason="other_agent",
         decision=RESUME_WITH_REPLAY,
         applies=lambda i: i.current_agent is not None and i.current_agent != i.agent,
@@ -223,7 +223,7 @@ RULES: tuple[Rule, ...] = (
         says="the session's context is nearly full",
     ),
     Rule(
-        # Off unless configured, as the next one is: figures of tokens may be estimates (ADR 24).
+        # Off unless configured, as the next one is: figures of tokens may be estimates (ADR 82).
         reason="too_big",
         decision=START_FRESH,
         applies=_is_too_big,
@@ -236,7 +236,7 @@ RULES: tuple[Rule, ...] = (
         says="the session's cache is cold, and a briefing is much cheaper",
     ),
     Rule(
-        # Replayed and not briefed: the conversation was in the middle of something (ADR 13).
+        # Replayed and not briefed: the conversation was in the middle of something (ADR 81).
         reason="cut_off_elsewhere",
         decision=RESUME_WITH_REPLAY,
         applies=lambda i: i.takes_no_session and i.was_interrupted,

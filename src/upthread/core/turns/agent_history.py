@@ -279,7 +279,7 @@ def _judge_reply(tail: Sequence[AgentEvent], attended: Collection[str]) -> Recog
     is_open = any(status not in CALL_ENDED for _, status in calls.values())
     failed = {call_id for call_id, (_, status) in calls.items() if status == CALL_FAILED}
     # Refused for want of a person and failed on its own
-    # look alike, but for a call that ran (ADR 85).
+    # look alike, but for a call that ran (ADR 88).
     was_unattended = not failed <= {*attended, *_ran(tail)}
     reply = _reply(tail)
     is_settled = not is_open and not was_unattended

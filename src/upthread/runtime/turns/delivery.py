@@ -418,7 +418,7 @@ def _begun(live: LiveTurn) -> tuple[str, bool] | None:
     # Without what redaction took from it, it would be another prompt than the person's.
     if not live.has_whole_prompt():
         return None
-    # Also where it is not told: what a session could have been told is on record (ADR 13).
+    # Also where it is not told: what a session could have been told is on record (ADR 81).
     prior = prior_of(live)
     past = past_of(live, prior)
     message = _prompt_message(live, context_of(live, past))

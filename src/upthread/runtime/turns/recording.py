@@ -397,7 +397,7 @@ class Examiner:
             if self._agent and self._agent.keeps_directory and part.status != FAILED:
                 self._directory = left_in(call, self._directory, root=self._root)
             is_command = examination is None or examination.how == "shown"
-            # A command that failed may have shown files before, and written all the same (ADR 79).
+            # A command that failed may have shown files before, and written all the same (ADR 23).
             if examination is not None and (is_command or part.status != FAILED):
                 self._due.append(examination)
             if (is_command or part.status == FAILED) and call.tool_kind in RUNNING_KINDS:
@@ -437,7 +437,7 @@ class Examiner:
         kept = [
             known
             for each in found
-            # A directory, or a word of a command that is no file, was not read (ADR 79).
+            # A directory, or a word of a command that is no file, was not read (ADR 23).
             if each.state != "no_file"
             and (known := known_after(each, before=self._known.get(each.path))) is not None
         ]
@@ -584,7 +584,7 @@ class Recording:
         self._take_in(recorder.finish(at_ms=now_ms) if is_whole else recorder.flush(is_end=True))
         left = tuple(self._pending)
         self._pending.clear()
-        # Handed over and not committed: one synced commit has them and the turn's end (ADR 4).
+        # Handed over and not committed: one synced commit has them and the turn's end (ADR 140).
         return left
 
     def examined(self) -> Sequence[Write]:
