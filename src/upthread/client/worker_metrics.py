@@ -2,20 +2,15 @@
 
 What is counted is this worker's own, from its start on. What is measured is the whole database's,
 looked up for each reading. No project, workstream or role is a label: a name is somebody's word,
-and each new one would be a series for ever. `/healthz` answers 200 while the database answers.
+and each new one would be a series for ever.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager
-from socketserver import ThreadingMixIn
-from threading import Thread
-from typing import TYPE_CHECKING, TypeAlias
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, generate_latest
+from prometheus_client import CollectorRegistry, Counter, start_http_server
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -23,16 +18,8 @@ import upthread
 from upthread.errors import StoreError, UsageError
 from upthread.store.postgres.workers import Backlog, KnownWorker, WorkerTable
 
-if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIEnvironment
-
-    Answer: TypeAlias = Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]
-
 HOST = "127.0.0.1"
 """Loopback alone: who watches from another machine has an agent on this one, or a tunnel."""
-
-HEALTH = "/healthz"
-METRICS = "/metrics"
 
 
 class Metrics(Collector):
@@ -105,55 +92,15 @@ def served(metrics: Metrics, port: int) -> Generator[str]:
     Raises UsageError for a port that cannot be had.
     """
     try:
-        server = make_server(HOST, port, _answering(metrics), _Server, _Quiet)
+        server, thread = start_http_server(port, HOST, metrics.registry)
     except OSError as error:
         raise UsageError(
             f"metrics cannot be served on port {port}: {error.strerror}",
             hint="name another port, or 0 for any free one",
         ) from error
-    thread = Thread(target=server.serve_forever, name="metrics", daemon=True)
-    thread.start()
     try:
-        yield f"http://{HOST}:{server.server_port}{METRICS}"
+        yield f"http://{HOST}:{server.server_port}/metrics"
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def _answering(metrics: Metrics) -> Answer:
-    def answer(environment: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        path = environment.get("PATH_INFO", "")
-        if path == METRICS:
-            measured = generate_latest(metrics.registry)
-            start("200 OK", [("Content-Type", CONTENT_TYPE_LATEST)])
-            return [measured]
-        text = [("Content-Type", "text/plain; charset=utf-8")]
-        if path != HEALTH:
-            start("404 Not Found", text)
-            return [f"{METRICS} and {HEALTH} are here\n".encode()]
-        began_s = time.monotonic()
-        try:
-            metrics.looked_up()
-        except StoreError as error:
-            start("503 Service Unavailable", text)
-            return [f"{error}\n".encode()]
-        start("200 OK", text)
-        return [f"the database answered in {time.monotonic() - began_s:.3f} s\n".encode()]
-
-    return answer
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    # A reader that holds its connection must not hold up the end of a worker.
-    daemon_threads = True
-
-
-class _Quiet(WSGIRequestHandler):
-    """Writes no line for each request: that output is for what the worker does."""
-
-    # Else a client that sends nothing keeps a thread for ever.
-    timeout = 10
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its author's name
-        del format, args
