@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from upthread.errors import ConfigError
 
-SET_CHARACTERS_MAX = 2200
+SET_CHARACTERS_MAX = 4000
 """Characters of the expressions in one automaton, because their states multiply.
 
 On code, fewer and larger automata take longer; on plain text, more and smaller ones do.
@@ -102,10 +102,15 @@ class ExpressionSet:
 
 
 def _near(needed: Expression, text: bytes) -> bytes:
-    """Return the lines of a text with a need, and the lines that a rule may reach from there."""
+    """Return the lines of a text with a need, and the lines that a rule may reach from there.
+
+    A text with many needs is returned whole.
+    """
     lines: list[bytes] = []
     end = 0
-    for start, stop in needed.spans(text):
+    for number, (start, stop) in enumerate(needed.spans(text)):
+        if number > len(text) // REACH_BYTES:
+            return text
         if stop + REACH_BYTES > end:
             begin = text.rfind(b"\n", 0, max(0, start - REACH_BYTES)) + 1
             lines.append(b"\n" if begin > end else b"")
