@@ -22,12 +22,14 @@ from upthread.agent_stores.base import Look, SessionOutline, VendorHistory
 from upthread.agent_stores.lines import (
     LINE_BYTES_MAX,
     SUFFIX,
+    TIMED_BYTES,
     CompressedError,
     Line,
     damage_of,
     decoded,
     expanded_ends,
     read_lines,
+    used_at_ms,
 )
 from upthread.agent_stores.lines import expanded as expanded_stream
 from upthread.boundary.directories import MORE_NAMES, Directory, FileEnds, open_below, walked
@@ -117,12 +119,14 @@ class Said(Struct, frozen=True, kw_only=True):
 class Searched(Struct, frozen=True, kw_only=True):
     """A session that is known by its place alone until something of it is asked for.
 
-    `outline` returns None where it holds no session. `said` yields what may have the words, the
-    newest last, each to be looked at again as it will be shown.
+    `used_at_ms` is the latest time that it can have been used; `last_at_ms` reads that of its last
+    entry, None where they are the same. `outline` returns None where it holds no session. `said`
+    yields what may have the words, the newest last, each to be looked at again as it will be shown.
     """
 
     agent: str
     used_at_ms: int
+    last_at_ms: Callable[[], int] | None = None
     outline: Callable[[], SessionOutline | None]
     said: Callable[[Words], Iterator[Said]]
 
@@ -274,6 +278,15 @@ class LineFile(Struct, frozen=True):
         """Where it is."""
         return f"{self.directory.path}/{self.name}"
 
+    def ends(self, *, head_bytes: int, tail_bytes: int) -> FileEnds:
+        """Return both ends of what it holds. Raises OSError."""
+        ends = self.directory.ends(self.name, head_bytes=head_bytes, tail_bytes=tail_bytes)
+        if not self.name.endswith(SUFFIX):
+            return ends
+        with self.directory.streamed(self.name) as stream:
+            expanded = expanded_ends(stream, head_bytes=head_bytes, tail_bytes=tail_bytes)
+        return FileEnds(ends.size_bytes, ends.written_at_ms, *expanded)
+
 
 class FileWalk(Struct, frozen=True):
     """A walk through one agent's files, which counts what it passes over, each place once."""
@@ -298,12 +311,7 @@ class FileWalk(Struct, frozen=True):
     def ends(self, file: LineFile, *, head_bytes: int, tail_bytes: int) -> FileEnds | None:
         """Return both ends of what a file holds, None where it cannot be read, which is counted."""
         try:
-            ends = file.directory.ends(file.name, head_bytes=head_bytes, tail_bytes=tail_bytes)
-            if not file.name.endswith(SUFFIX):
-                return ends
-            with file.directory.streamed(file.name) as stream:
-                expanded = expanded_ends(stream, head_bytes=head_bytes, tail_bytes=tail_bytes)
-            return FileEnds(ends.size_bytes, ends.written_at_ms, *expanded)
+            return file.ends(head_bytes=head_bytes, tail_bytes=tail_bytes)
         except OSError as error:
             self.pass_over(error)
             return None
@@ -369,11 +377,19 @@ def searched(
         except OSError as error:  # what was said before it was told
             walk.pass_over(error)
 
+    def last_at_ms(place: str, name: str) -> int:
+        try:
+            with open_below(str(top), place) as directory:
+                return used_at_ms(LineFile(directory, name).ends(head_bytes=0, tail_bytes=TIMED_BYTES))
+        except OSError:
+            return 0  # it is counted where it is read
+
     for file in files:
         place = file.directory.path
         yield Searched(
             agent=walk.agent,
             used_at_ms=file.directory.written_at_ms(file.name),
+            last_at_ms=partial(last_at_ms, place, file.name),
             outline=partial(outline, place, file.name),
             said=partial(said, place, file.name),
         )

@@ -24,8 +24,14 @@ from sys import maxsize
 from msgspec import Struct
 
 from upthread.agent_stores.base import Unreadable, look, outlined
-from upthread.agent_stores.homes import size_of
-from upthread.agent_stores.lines import Line, decoded, lines_from_end, read_lines, read_object
+from upthread.agent_stores.lines import (
+    Line,
+    decoded,
+    lines_from_end,
+    newest_copy,
+    read_lines,
+    read_object,
+)
 from upthread.agent_stores.reader import FileWalk, LineFile, text_of_blocks
 from upthread.agents.claude_code.translation import SUBAGENTS, file_of
 from upthread.boundary.files import read_all, through_links
@@ -102,9 +108,7 @@ def find_subagent(main: Path, agent_id: str) -> Path | None:
 def _found(home: Path, name: str, pattern: str) -> Path | None:
     if not _is_name(name):
         return None
-    # A session only grows: of two copies the longer one is the newer.
-    paths = (home / "projects").glob(pattern.format(glob.escape(name)))
-    return max(paths, key=size_of, default=None)
+    return newest_copy((home / "projects").glob(pattern.format(glob.escape(name))))
 
 
 def _is_name(name: str) -> bool:
