@@ -262,6 +262,9 @@ ROLE_ASKED_AGAIN_S = 0.05
 SOURCES = ("cli", "vscode", "exec", "appServer")
 """Threads that people or programs have begun; those of sub-agents are left out."""
 
+_LEGACY = "legacy"
+"""The history of a thread that an older Codex began: its items are listed by turns alone (0.171)."""
+
 _AS_NARROW = {
     "read-only": frozenset({"readOnly"}),
     "workspace-write": frozenset({"readOnly", "workspaceWrite"}),
@@ -500,6 +503,9 @@ class CodexConnection(ServerConnection[Prompt]):
 
     async def resume_session(self, session: UpstreamSessionId) -> None:
         """Load exactly this thread, to work in our own directory (A4)."""
+        await self._resumed(session)
+
+    async def _resumed(self, session: UpstreamSessionId) -> AnyJson:
         if not is_uuid(session):
             raise UpstreamError(
                 f"{self._server.agent} has no session {session}",
@@ -513,16 +519,22 @@ class CodexConnection(ServerConnection[Prompt]):
         returned = self._named("thread/resume", answer)
         if returned != session:
             raise self._server.opened_another(returned, session)
+        return object_at(answer, "thread")
 
     async def load_session(self, session: UpstreamSessionId) -> Events:
         """Return a thread's history. A call that was cut off is not in it (0.169.0)."""
-        await self.resume_session(session)
+        thread = await self._resumed(session)
         # Each history has a quota of its own: what came before counts in neither (ADR 63).
         self._server.child.allowance.renew(HISTORY)
         asked = {"threadId": session, "sortDirection": "asc"}
-        stored = await self._pages("thread/items/list", asked, session=session)
-        told = (event for each in stored for event in history_of(object_at(each, "item")))
-        return of_session(session, told)
+        if thread.get("historyMode") == _LEGACY:
+            asked["itemsView"] = "full"
+            turns = await self._pages("thread/turns/list", asked, session=session)
+            stored = [item for turn in turns for item in objects_at(turn, "items")]
+        else:
+            pages = await self._pages("thread/items/list", asked, session=session)
+            stored = [object_at(each, "item") for each in pages]
+        return of_session(session, (event for each in stored for event in history_of(each)))
 
     async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
         """Return the threads of this machine, newest first, those of sub-agents left out."""
