@@ -271,9 +271,9 @@ _AS_NARROW = {
 }
 """The policies a thread answers with, as narrow as each mode or narrower (0.169.0)."""
 
-RETRY_WAIT_MAX_S = 10.0
-"""How long a silence after a provider's limit is left to Codex, which waits as long as it is told
-to and says neither that nor until when (0.169.0); then the turn is ended as rate limited."""
+RETRY_WAIT_MAX_S = {Outcome.RATE_LIMITED: 10.0, Outcome.TRANSIENT: 120.0}
+"""How long a silence after a provider's limit, or without a network, is left to Codex, which waits
+for ever (0.171.0); then the turn is ended with that outcome."""
 INTERRUPT_AGAIN_S = 0.1
 """An interrupt that comes before the turn has begun has nothing to end: it is repeated."""
 
@@ -465,16 +465,15 @@ class CodexConnection(ServerConnection[Prompt]):
         roles = {child: await self._role_of(child) for child in newcomers}
         await self._deliver(turn.take(method, params, roles=roles), prompt.running)
         limit = turn.retrying
-        is_limited = limit is not None and limit.outcome is Outcome.RATE_LIMITED
         # Once for each: what comes meanwhile of other threads tells of the same one again.
-        if limit is not None and is_limited and limit is not self._waited_out:
+        if limit and limit.outcome in RETRY_WAIT_MAX_S and limit is not self._waited_out:
             self._waited_out = limit
             self._begin(self._lose_patience, prompt, limit)
         prompt.end_if_over()
 
     async def _lose_patience(self, prompt: Prompt, limit: PromptResult) -> None:
-        """End a turn in which Codex has waited out a limit in silence for too long."""
-        has_ended = await prompt.ended_within(RETRY_WAIT_MAX_S)
+        """End a turn in which Codex has waited for its provider in silence for too long."""
+        has_ended = await prompt.ended_within(RETRY_WAIT_MAX_S[limit.outcome])
         # The very same one: each error that Codex tells of has a patience of its own.
         if prompt.turn.retrying is limit and not has_ended:
             prompt.turn.given_up = limit
