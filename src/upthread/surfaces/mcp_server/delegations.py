@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, TypeAlias, cast
@@ -56,6 +57,16 @@ ANSWERED = (
 
 REFUSAL_CHARACTERS_MAX = 2_000
 
+TIMED_OUT = re.compile(r"timed?[ -]?out|deadline exceeded|-32001", re.IGNORECASE)
+"""A client's reason for a cancel once its own patience is over, as the SDKs write it: `Request timed
+out` (TypeScript), `request timeout` (Rust), `timed out after 5s` (Python)."""
+
+REASON_WAIT_S = 1.0
+"""How long the reason of a cancel is waited for. There is none where a client closed its stream."""
+
+CallKey: TypeAlias = tuple[str | None, str]
+"""A client's HTTP session, and the id of its request."""
+
 WAITING = "waiting"
 """The status of a delegation whose role has asked a person something."""
 
@@ -87,6 +98,10 @@ class Delegated(BaseModel):
 
 class _Delegation(Struct):
     address: str
+    prompt: str
+    is_fresh: bool
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    is_unheard: bool = False
     started: TurnStarted | None = None
     result: TurnResult | None = None
     error: UpthreadError | None = None
@@ -95,17 +110,27 @@ class _Delegation(Struct):
 
 
 class Delegations(Struct):
-    """Runs turns in a task group of the server's, so that none ends with the call that began it."""
+    """Runs turns in a task group of the server's, so that none ends with the call that began it.
+
+    A call that is cancelled stops its turn, unless the client's patience was over: the client's
+    next call with the same prompt then gets the result. `calls` has the reasons by call.
+    """
 
     current: CurrentProject
     tasks: TaskGroup
     answer_s_max: float = ANSWER_S_MAX
     known: dict[str, _Delegation] = {}
+    calls: dict[CallKey, str | None] = {}
 
     async def begin(
-        self, address: str, prompt: str, *, is_fresh: bool, when_busy: WhenBusy
+        self, call: CallKey, address: str, prompt: str, *, is_fresh: bool, when_busy: WhenBusy
     ) -> Delegated:
         """Delegate, and return how it stands when it is over or the time for an answer is."""
+        for handle, each in self.known.items():
+            asked = (each.address, each.prompt, each.is_fresh)
+            if each.is_unheard and asked == (address, prompt, is_fresh):
+                each.is_unheard = False
+                return await self.wait(handle, call)
         # Each is a process of its agent; a model that delegates in a loop must be told to stop.
         underway = sum(not each.over.is_set() for each in self.known.values())
         if underway >= UNDERWAY_MAX:
@@ -116,14 +141,14 @@ class Delegations(Struct):
         # Never one that is under way: its client would have nothing left to ask by.
         for oldest in over[: max(0, len(self.known) - KEPT_MAX)]:
             del self.known[oldest]
-        return await self.wait(handle)
+        return await self.wait(handle, call)
 
-    async def answer(self, handle: str, answers: Mapping[str, str]) -> Delegated:
+    async def answer(self, handle: str, call: CallKey, answers: Mapping[str, str]) -> Delegated:
         """Tell a role what the client has brought as answers, in the session it asked in.
 
         Raises NotFoundError. One that does not wait for answers stands as it stands.
         """
-        stands = await self.wait(handle)
+        stands = await self.wait(handle, call)
         if stands.status != WAITING:
             return stands
         told = [
@@ -132,7 +157,7 @@ class Delegations(Struct):
         ]
         prompt = "\n".join((ANSWERED, "", *told))
         self._start(handle, self.address(handle), prompt, is_fresh=False, when_busy="wait")
-        return await self.wait(handle)
+        return await self.wait(handle, call)
 
     def address(self, handle: str) -> str:
         """Return the address a delegation works at: the one asked for, or its sibling's.
@@ -146,13 +171,11 @@ class Delegations(Struct):
     def _start(
         self, handle: str, address: str, prompt: str, *, is_fresh: bool, when_busy: WhenBusy
     ) -> None:
-        delegation = _Delegation(address)
+        delegation = _Delegation(address, prompt, is_fresh)
         self.known[handle] = delegation
-        listener = Listener(started=lambda started: setattr(delegation, "started", started))
-        options = TellOptions(is_fresh=is_fresh, when_busy=when_busy, listener=listener)
-        self.tasks.start_soon(self._run, delegation, address, prompt, options)
+        self.tasks.start_soon(self._run, delegation, when_busy)
 
-    async def wait(self, handle: str) -> Delegated:
+    async def wait(self, handle: str, call: CallKey) -> Delegated:
         """Return how a delegation stands, after waiting for its end. Raises NotFoundError."""
         delegation = self.known.get(handle)
         if delegation is None:
@@ -160,21 +183,52 @@ class Delegations(Struct):
                 f"there is no delegation {handle[:60]!r} in this server",
                 hint="its conversation is kept all the same: see `status`",
             )
-        # Only the wait ends: the turn belongs to the server's task group, and goes on.
-        with anyio.move_on_after(self.answer_s_max):
-            await delegation.over.wait()
+        self.calls[call] = None
+        try:
+            # Only the wait ends: the turn belongs to the server's task group, and goes on.
+            with anyio.move_on_after(self.answer_s_max):
+                await delegation.over.wait()
+        except anyio.get_cancelled_exc_class():
+            self.tasks.start_soon(self._leave, delegation, call)
+            raise
+        self.calls.pop(call, None)
         return _stands(handle, delegation)
 
-    async def _run(
-        self, delegation: _Delegation, address: str, prompt: str, options: TellOptions
-    ) -> None:
+    def note_reason(self, call: CallKey, reason: str) -> None:
+        """Keep why a client cancels a call that is open."""
+        if call in self.calls:
+            self.calls[call] = reason
+
+    async def _leave(self, delegation: _Delegation, call: CallKey) -> None:
+        # The SDK cancels the call first, and hands the notification on afterwards (mcp 2.3).
+        with anyio.move_on_after(REASON_WAIT_S):
+            while self.calls.get(call) is None:
+                await anyio.sleep(0.01)
+        if TIMED_OUT.search(self.calls.pop(call, None) or ""):
+            delegation.is_unheard = True
+        else:
+            delegation.scope.cancel()
+
+    async def _run(self, delegation: _Delegation, when_busy: WhenBusy) -> None:
+        results: list[TurnResult] = []
+        listener = Listener(
+            started=lambda started: setattr(delegation, "started", started),
+            cancelled=results.append,
+        )
+        options = TellOptions(
+            is_fresh=delegation.is_fresh, when_busy=when_busy, listener=listener
+        )
         try:
             project = await self.current.now()
-            result = await project.tell(address, without_mentions(prompt), options)
-            workstream = result.conversation.key.workstream
+            with delegation.scope:
+                prompt = without_mentions(delegation.prompt)
+                results.append(await project.tell(delegation.address, prompt, options))
+            if not results:
+                raise UsageError("it was cancelled before its turn began", hint="delegate it again")
+            workstream = results[0].conversation.key.workstream
             # Before the result is set, so that nobody is told of a result without what is in doubt.
             delegation.in_doubt = await project.effects_in_doubt(workstream)
-            delegation.result = result
+            delegation.result = results[0]
         except UpthreadError as error:
             delegation.error = error
         finally:
@@ -263,7 +317,7 @@ async def with_answers(
         answers = _answers(told)
         if answers is None:
             return stands
-        stands = await delegations.answer(stands.handle, answers)
+        stands = await delegations.answer(stands.handle, call_key(context), answers)
         if stands.status != WAITING:
             break
     return stands
@@ -276,8 +330,18 @@ async def resumed(context: AnyContext, delegations: Delegations) -> Delegated | 
         return None
     answers = _brought(context)
     if answers is None:
-        return await delegations.wait(handle)
-    return await delegations.answer(handle, answers)
+        return await delegations.wait(handle, call_key(context))
+    return await delegations.answer(handle, call_key(context), answers)
+
+
+def call_key(context: AnyContext) -> CallKey:
+    """Return what a call is known by to a later cancel."""
+    return key_of_request(context.request_context.request, context.request_id)
+
+
+def key_of_request(request: Any, request_id: object) -> CallKey:
+    """Return what a call is known by. `request` is the HTTP request, None over stdio."""
+    return (request.headers.get("mcp-session-id") if request else None, str(request_id))
 
 
 def client_name(context: AnyContext) -> str:
