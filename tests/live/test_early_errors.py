@@ -67,7 +67,9 @@ WITHOUT_A_NETWORK = {
 }
 
 
-@pytest.mark.parametrize("name", spread(WITHOUT_A_NETWORK, first=0, extended=["codex", "claude-code"]))
+@pytest.mark.parametrize(
+    "name", spread(WITHOUT_A_NETWORK, first=0, extended=["codex", "claude-code"])
+)
 def test_an_agent_without_a_network_tells_meanwhile_that_it_tries_again(name, shell, model) -> None:
     address, nobody_listens = model.openai_base_url.removesuffix("/v1"), "http://127.0.0.1:9"
     shell.environment["CLAUDE_CODE_MAX_RETRIES"] = "10"

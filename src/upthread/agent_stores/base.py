@@ -146,12 +146,11 @@ class SessionOutline(Struct, frozen=True, kw_only=True):
 
 def newest_of(outlines: Iterable[SessionOutline]) -> Collection[SessionOutline]:
     """Return each session once: of its copies, the copy with the last entry."""
-    newest: dict[tuple[str, ...], SessionOutline] = {}
+    newest: dict[tuple[str | bool, ...], SessionOutline] = {}
     for each in outlines:
         # A file of an unknown form is counted as a file.
-        key = (each.agent, each.parent_session_id, each.path if each.is_foreign else each.session_id)
-        if each.used_at_ms > newest.setdefault(key, each).used_at_ms:
-            newest[key] = each
+        key = (each.agent, each.parent_session_id, each.session_id, each.is_foreign and each.path)
+        newest[key] = max(newest.get(key, each), each, key=lambda one: one.used_at_ms)
     return newest.values()
 
 

@@ -17,7 +17,6 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -170,32 +169,13 @@ def lines_from_end(path: Path, bytes_max: int) -> Iterator[bytes]:
     yield from filter(None, reversed(tail.split(b"\n")))
 
 
-# A copied or restored store has new times of files, so a session's time is its last entry's.
-
-NS_PER_MS = 1_000_000
-TIMED_BYTES = 256 * 1024
-"""How much of a file's end is searched for an entry with a time."""
-
-
 def last_time_ms(backward: Iterable[bytes]) -> int | None:
-    """Return the time of the last entry that has one. `backward` has the last line first."""
+    """Return the time of the last entry that has one. `backward` has the last line first.
+
+    A copied or restored store has new times of files.
+    """
     timed = (decoded(line) for line in backward if b'"timestamp"' in line)
     return next(filter(None, (epoch_ms(text_at(value, "timestamp")) for value in timed)), None)
-
-
-def written_at_ns(path: Path) -> int:
-    """Return when a session's last entry was written, in epoch nanoseconds."""
-    with suppress(OSError):  # what cannot be read is refused where it is opened
-        at_ms = last_time_ms(lines_from_end(path, TIMED_BYTES))
-        if at_ms is not None:  # it counts in milliseconds: the whole of the last one is its own
-            return (at_ms + 1) * NS_PER_MS
-    return path.lstat().st_mtime_ns
-
-
-def newest_copy(copies: Iterable[Path]) -> Path | None:
-    """Return the copy of a session with the last entry."""
-    found = list(copies)
-    return max(found, key=written_at_ns) if len(found) > 1 else next(iter(found), None)
 
 
 def _lines(file: BinaryIO) -> Iterator[Line]:
@@ -287,8 +267,8 @@ def lines_backward(ends: FileEnds) -> Iterator[bytes]:
 
 def used_at_ms(ends: FileEnds) -> int:
     """Return the time of the last entry in the ends that has one, otherwise the file's."""
-    forward = [*lines_forward(ends)]
-    return last_time_ms((*lines_backward(ends), *reversed(forward))) or ends.written_at_ms
+    lines = (*lines_forward(ends), *reversed([*lines_backward(ends)]))
+    return last_time_ms(reversed(lines)) or ends.written_at_ms
 
 
 def decoded(line: bytes) -> dict[str, Any]:

@@ -7,10 +7,11 @@ its place and leaves where it is. `home` is the directory that `agent_stores/hom
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -22,14 +23,14 @@ from upthread.agent_stores.base import Look, SessionOutline, VendorHistory
 from upthread.agent_stores.lines import (
     LINE_BYTES_MAX,
     SUFFIX,
-    TIMED_BYTES,
     CompressedError,
     Line,
     damage_of,
     decoded,
     expanded_ends,
+    last_time_ms,
+    lines_from_end,
     read_lines,
-    used_at_ms,
 )
 from upthread.agent_stores.lines import expanded as expanded_stream
 from upthread.boundary.directories import MORE_NAMES, Directory, FileEnds, open_below, walked
@@ -107,6 +108,9 @@ WORDS_MAX = 20
 WORD_CHARACTERS_MAX = 200
 PIECE_BYTES = 1024 * 1024
 
+TIMED_BYTES = 256 * 1024
+"""How much of a file's end is searched for an entry with a time."""
+
 
 class Said(Struct, frozen=True, kw_only=True):
     """One thing that was said in a session: by whom, and what. `at_ms` is None where unknown."""
@@ -119,14 +123,15 @@ class Said(Struct, frozen=True, kw_only=True):
 class Searched(Struct, frozen=True, kw_only=True):
     """A session that is known by its place alone until something of it is asked for.
 
-    `used_at_ms` is the latest time that it can have been used; `last_at_ms` reads that of its last
-    entry, None where they are the same. `outline` returns None where it holds no session. `said`
-    yields what may have the words, the newest last, each to be looked at again as it will be shown.
+    `used_at_ms` is the latest time that it can have been used; `written_at_ns` reads that of its
+    last entry, None where they are the same. `outline` returns None where it holds no session.
+    `said` yields what may have the words, the newest last, each to be looked at again as it will be
+    shown.
     """
 
     agent: str
     used_at_ms: int
-    last_at_ms: Callable[[], int] | None = None
+    written_at_ns: Callable[[], int] | None = None
     outline: Callable[[], SessionOutline | None]
     said: Callable[[Words], Iterator[Said]]
 
@@ -278,15 +283,6 @@ class LineFile(Struct, frozen=True):
         """Where it is."""
         return f"{self.directory.path}/{self.name}"
 
-    def ends(self, *, head_bytes: int, tail_bytes: int) -> FileEnds:
-        """Return both ends of what it holds. Raises OSError."""
-        ends = self.directory.ends(self.name, head_bytes=head_bytes, tail_bytes=tail_bytes)
-        if not self.name.endswith(SUFFIX):
-            return ends
-        with self.directory.streamed(self.name) as stream:
-            expanded = expanded_ends(stream, head_bytes=head_bytes, tail_bytes=tail_bytes)
-        return FileEnds(ends.size_bytes, ends.written_at_ms, *expanded)
-
 
 class FileWalk(Struct, frozen=True):
     """A walk through one agent's files, which counts what it passes over, each place once."""
@@ -311,7 +307,12 @@ class FileWalk(Struct, frozen=True):
     def ends(self, file: LineFile, *, head_bytes: int, tail_bytes: int) -> FileEnds | None:
         """Return both ends of what a file holds, None where it cannot be read, which is counted."""
         try:
-            return file.ends(head_bytes=head_bytes, tail_bytes=tail_bytes)
+            ends = file.directory.ends(file.name, head_bytes=head_bytes, tail_bytes=tail_bytes)
+            if not file.name.endswith(SUFFIX):
+                return ends
+            with file.directory.streamed(file.name) as stream:
+                expanded = expanded_ends(stream, head_bytes=head_bytes, tail_bytes=tail_bytes)
+            return FileEnds(ends.size_bytes, ends.written_at_ms, *expanded)
         except OSError as error:
             self.pass_over(error)
             return None
@@ -326,6 +327,15 @@ class FileWalk(Struct, frozen=True):
         """Count what cannot be read."""
         why = "not Zstandard" if isinstance(error, CompressedError) else str(error.strerror)
         self.look.pass_over(self.agent, why)
+
+
+def written_at_ns(path: Path) -> int:
+    """Return when a session's last entry was written, in epoch nanoseconds; 0 without a file."""
+    with suppress(OSError):  # what cannot be read is refused where it is opened
+        at_ms = last_time_ms(lines_from_end(path, TIMED_BYTES))
+        if at_ms is not None:  # it counts in milliseconds: the whole of the last one is its own
+            return (at_ms + 1) * 1_000_000
+    return path.lstat().st_mtime_ns if os.path.lexists(path) else 0
 
 
 def facts_in(
@@ -377,19 +387,12 @@ def searched(
         except OSError as error:  # what was said before it was told
             walk.pass_over(error)
 
-    def last_at_ms(place: str, name: str) -> int:
-        try:
-            with open_below(str(top), place) as directory:
-                return used_at_ms(LineFile(directory, name).ends(head_bytes=0, tail_bytes=TIMED_BYTES))
-        except OSError:
-            return 0  # it is counted where it is read
-
     for file in files:
         place = file.directory.path
         yield Searched(
             agent=walk.agent,
             used_at_ms=file.directory.written_at_ms(file.name),
-            last_at_ms=partial(last_at_ms, place, file.name),
+            written_at_ns=partial(written_at_ns, Path(file.path)),
             outline=partial(outline, place, file.name),
             said=partial(said, place, file.name),
         )

@@ -17,7 +17,7 @@ from upthread.core import events
 from upthread.core.codec import AnyJson, object_at
 from upthread.core.events import AgentEvent, Events
 from upthread.core.quotas import require_sound_frame, whole_number
-from upthread.core.types import PROGRESS, RETRY, JsonValue, UpstreamSessionId
+from upthread.core.types import RETRY, JsonValue, UpstreamSessionId
 
 
 class Unreadable(Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ def unknown(
 
 def tries_again(raw: AnyJson, words: str) -> events.UnknownReceived:
     """Return that an agent waits for its provider and tries again by itself, in its own words."""
-    return structs.replace(unknown(RETRY, {**raw, PROGRESS: words}), progress=words)
+    return structs.replace(unknown(RETRY, {**raw, "progress": words}), progress=words)
 
 
 def of_session(session: UpstreamSessionId | None, told: Iterable[AgentEvent]) -> Events:

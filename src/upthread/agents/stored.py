@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -272,15 +272,15 @@ def searched_sessions(
 
 def _newest_first(found: Iterable[Searched]) -> Iterator[Searched]:
     # Only of what may be the newest the end is read, so that the first hit does not wait for all.
-    waiting = [(-each.used_at_ms, number, each) for number, each in enumerate(found)]
-    heapify(waiting)
+    waiting = sorted((-each.used_at_ms, number, each) for number, each in enumerate(found))
     while waiting:
         _, number, newest = heappop(waiting)
-        if newest.last_at_ms is None:
+        if newest.written_at_ns is None:
             yield newest
             continue
-        timed = structs.replace(newest, used_at_ms=newest.last_at_ms(), last_at_ms=None)
-        heappush(waiting, (-timed.used_at_ms, number, timed))
+        at_ms = newest.written_at_ns() // 1_000_000
+        timed = structs.replace(newest, used_at_ms=at_ms, written_at_ns=None)
+        heappush(waiting, (-at_ms, number, timed))
 
 
 def _homes(environment: Environment, agent: str | None) -> Iterator[tuple[str, Path]]:

@@ -113,9 +113,9 @@ class RoleFacts(_Facts, frozen=True, kw_only=True):
     """What a role's state follows from.
 
     `held_since_ms` is when a call began that no turn is recorded of yet. `agent` is whose turn it
-    was, and `waits` what it says of its connection meanwhile; `opened_at_ms` and `moved_at_ms` are
-    when the last turn began and last moved. `run` is the newest run if that turn was a step of it; `verdict` what that turn
-    handed back, bound to what it judged; `source` who started its agent.
+    was, `waits` what it says of its connection meanwhile; `opened_at_ms` and `moved_at_ms` are when
+    the last turn began and last moved. `run` is the newest run if that turn was a step of it;
+    `verdict` what that turn handed back, bound to what it judged; `source` who started its agent.
     """
 
     address: str

@@ -248,7 +248,11 @@ def test_a_session_with_an_older_copy_elsewhere_is_one_session_as_its_newest_cop
     older = up.home / ".claude" / "projects" / "-another" / "s1.jsonl"
     write_file(older, copy.read_text() + "\n" * 9_000, now_ms() + 9_000)
     copy.write_text(copy.read_text() + json.dumps(newer) + "\n")
-    (found,) = [each for each in up("--all", "--json").json["sessions"] if each["session_id"] == "s1"]
+    (found,) = [
+        each for each in up("--all", "--json").json["sessions"] if each["session_id"] == "s1"
+    ]
     assert found["used_at_ms"] == 1_795_255_200_000
     assert len(up("search", "zebra", "--all", "--json").stream) == 3, "two hits and the result"
-    assert [each["session_id"] for each in up("keep", "s1", "--dry-run", "--json").json["sessions"]] == ["s1"]
+    assert [
+        each["session_id"] for each in up("keep", "s1", "--dry-run", "--json").json["sessions"]
+    ] == ["s1"]

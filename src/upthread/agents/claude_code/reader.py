@@ -43,7 +43,6 @@ from upthread.agent_stores.lines import (
     read_lines,
     read_object,
     used_at_ms,
-    written_at_ns,
 )
 from upthread.agent_stores.reader import (
     FileWalk,
@@ -56,6 +55,7 @@ from upthread.agent_stores.reader import (
     repaired_lines,
     said_of,
     searched,
+    written_at_ns,
 )
 from upthread.agents._json_lines import of_session, read_json
 from upthread.agents._outcomes import did_run, exit_code_in

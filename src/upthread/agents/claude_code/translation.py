@@ -459,10 +459,9 @@ class Translator:
             case "session_title_changed":
                 title = text_at(frame, "title")
                 return (events.TitleChanged(title=title),) if title else ()
-            case str(subtype) if subtype in SILENT_SUBTYPES:
-                return ()
             case subtype:
-                return (unknown(f"{NOTICE_PREFIX}{subtype}", frame),)
+                is_silent = subtype in SILENT_SUBTYPES
+                return () if is_silent else (unknown(f"{NOTICE_PREFIX}{subtype}", frame),)
 
 
 def session_of(frame: AnyJson) -> UpstreamSessionId | None:

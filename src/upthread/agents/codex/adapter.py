@@ -263,7 +263,7 @@ SOURCES = ("cli", "vscode", "exec", "appServer")
 """Threads that people or programs have begun; those of sub-agents are left out."""
 
 _LEGACY = "legacy"
-"""The history of a thread that an older Codex began: its items are listed by turns alone (0.171)."""
+"""A thread that an older Codex began: its items are listed by turns alone (0.171.0)."""
 
 _AS_NARROW = {
     "read-only": frozenset({"readOnly"}),

@@ -37,7 +37,6 @@ from upthread.agent_stores.lines import (
     lines_forward,
     marked_objects,
     used_at_ms,
-    written_at_ns,
 )
 from upthread.agent_stores.reader import (
     FileWalk,
@@ -51,6 +50,7 @@ from upthread.agent_stores.reader import (
     said_of,
     searched,
     texts_in,
+    written_at_ns,
 )
 from upthread.agents._guard import marks_of
 from upthread.agents._json_lines import of_session

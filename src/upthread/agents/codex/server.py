@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
+
 from upthread.agents._children import Children
 from upthread.agents._connection import JsonLines, ServerPrompt
 from upthread.agents._json_lines import of_session, tries_again, unknown
@@ -191,7 +192,9 @@ class Turn:
             return ()
         failure = failure_of_turn(told.get("error"), reset_at_ms=self._reset_at_ms)
         # A network that is gone is one wait, however often Codex reports it.
-        is_same_wait = self.retrying and failure.outcome is Outcome.TRANSIENT is self.retrying.outcome
+        is_same_wait = (
+            self.retrying and failure.outcome is Outcome.TRANSIENT is self.retrying.outcome
+        )
         if session == self.session and not is_same_wait:
             self.retrying = failure
         return (tries_again(told, failure.detail),)

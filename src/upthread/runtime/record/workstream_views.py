@@ -32,7 +32,6 @@ from upthread.core.turns import turn as turns
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     CHILD_SLOT,
-    PROGRESS,
     RETRY,
     Conversation,
     ConversationId,
@@ -276,9 +275,9 @@ class Overview(Struct, frozen=True):
     def _waits(self, conversation_id: ConversationId) -> str:
         """Return what the agent says of its connection, empty once it has said anything else."""
         for message in self.store.messages(conversation_id, newest=1):
-            newest = message.parts[-1] if message.parts else None
-            if isinstance(newest, UnknownPart) and newest.kind == RETRY:
-                return text_at(newest.raw, PROGRESS)
+            for part in message.parts[-1:]:
+                if isinstance(part, UnknownPart) and part.kind == RETRY:
+                    return text_at(part.raw, "progress")
         return ""
 
     def _source(self, last: TurnView | None, at_ms: tuple[int, int | None]) -> Source:

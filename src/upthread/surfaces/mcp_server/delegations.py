@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import anyio
 from anyio.abc import TaskGroup
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp_types import (
     ElicitRequest,
@@ -23,6 +25,7 @@ from pydantic import BaseModel, ConfigDict
 
 from upthread.boundary.files import changed_since
 from upthread.client.project import Project
+from upthread.core.codec import object_at, text_at
 from upthread.core.states import doubts_in_words, effects_command
 from upthread.core.text import visible_line, visible_text, without_mentions
 from upthread.errors import NotFoundError, UpthreadError, UsageError
@@ -58,14 +61,8 @@ ANSWERED = (
 REFUSAL_CHARACTERS_MAX = 2_000
 
 TIMED_OUT = re.compile(r"timed?[ -]?out|deadline exceeded|-32001", re.IGNORECASE)
-"""A client's reason for a cancel once its own patience is over, as the SDKs write it: `Request timed
-out` (TypeScript), `request timeout` (Rust), `timed out after 5s` (Python)."""
-
-REASON_WAIT_S = 1.0
-"""How long the reason of a cancel is waited for. There is none where a client closed its stream."""
-
-CallKey: TypeAlias = tuple[str | None, str]
-"""A client's HTTP session, and the id of its request."""
+"""A client's reason for a cancel once its own patience is over, as the SDKs write it, such as
+`Request timed out` (TypeScript), `request timeout` (Rust), `timed out after 5s` (Python)."""
 
 WAITING = "waiting"
 """The status of a delegation whose role has asked a person something."""
@@ -96,6 +93,13 @@ class Delegated(BaseModel):
     questions: dict[str, str] = {}
 
 
+_Call: TypeAlias = tuple[str | None, str]
+"""A client's session, None over stdio, and the id of its request."""
+
+NO_SESSION = ""
+"""In the place of a session over HTTP since 2026-07-28, where closing the stream is a cancel."""
+
+
 class _Delegation(Struct):
     address: str
     prompt: str
@@ -113,23 +117,22 @@ class Delegations(Struct):
     """Runs turns in a task group of the server's, so that none ends with the call that began it.
 
     A call that is cancelled stops its turn, unless the client's patience was over: the client's
-    next call with the same prompt then gets the result. `calls` has the reasons by call.
+    next call with the same prompt then gets the result. `calls` are those that are open.
     """
 
     current: CurrentProject
     tasks: TaskGroup
     answer_s_max: float = ANSWER_S_MAX
     known: dict[str, _Delegation] = {}
-    calls: dict[CallKey, str | None] = {}
+    calls: dict[_Call, _Delegation] = {}
 
     async def begin(
-        self, call: CallKey, address: str, prompt: str, *, is_fresh: bool, when_busy: WhenBusy
+        self, call: _Call, address: str, prompt: str, *, is_fresh: bool, when_busy: WhenBusy
     ) -> Delegated:
         """Delegate, and return how it stands when it is over or the time for an answer is."""
         for handle, each in self.known.items():
             asked = (each.address, each.prompt, each.is_fresh)
-            if each.is_unheard and asked == (address, prompt, is_fresh):
-                each.is_unheard = False
+            if each.is_unheard and asked == (address, without_mentions(prompt), is_fresh):
                 return await self.wait(handle, call)
         # Each is a process of its agent; a model that delegates in a loop must be told to stop.
         underway = sum(not each.over.is_set() for each in self.known.values())
@@ -143,7 +146,7 @@ class Delegations(Struct):
             del self.known[oldest]
         return await self.wait(handle, call)
 
-    async def answer(self, handle: str, call: CallKey, answers: Mapping[str, str]) -> Delegated:
+    async def answer(self, handle: str, call: _Call, answers: Mapping[str, str]) -> Delegated:
         """Tell a role what the client has brought as answers, in the session it asked in.
 
         Raises NotFoundError. One that does not wait for answers stands as it stands.
@@ -171,11 +174,11 @@ class Delegations(Struct):
     def _start(
         self, handle: str, address: str, prompt: str, *, is_fresh: bool, when_busy: WhenBusy
     ) -> None:
-        delegation = _Delegation(address, prompt, is_fresh)
+        delegation = _Delegation(address, without_mentions(prompt), is_fresh)
         self.known[handle] = delegation
         self.tasks.start_soon(self._run, delegation, when_busy)
 
-    async def wait(self, handle: str, call: CallKey) -> Delegated:
+    async def wait(self, handle: str, call: _Call) -> Delegated:
         """Return how a delegation stands, after waiting for its end. Raises NotFoundError."""
         delegation = self.known.get(handle)
         if delegation is None:
@@ -183,46 +186,41 @@ class Delegations(Struct):
                 f"there is no delegation {handle[:60]!r} in this server",
                 hint="its conversation is kept all the same: see `status`",
             )
-        self.calls[call] = None
+        self.calls[call] = delegation
         try:
             # Only the wait ends: the turn belongs to the server's task group, and goes on.
             with anyio.move_on_after(self.answer_s_max):
                 await delegation.over.wait()
         except anyio.get_cancelled_exc_class():
-            self.tasks.start_soon(self._leave, delegation, call)
+            if call[0] == NO_SESSION:  # the client closed its stream: no notification follows
+                delegation.scope.cancel()
             raise
         self.calls.pop(call, None)
+        delegation.is_unheard = False
         return _stands(handle, delegation)
 
-    def note_reason(self, call: CallKey, reason: str) -> None:
-        """Keep why a client cancels a call that is open."""
-        if call in self.calls:
-            self.calls[call] = reason
-
-    async def _leave(self, delegation: _Delegation, call: CallKey) -> None:
-        # The SDK cancels the call first, and hands the notification on afterwards (mcp 2.3).
-        with anyio.move_on_after(REASON_WAIT_S):
-            while self.calls.get(call) is None:
-                await anyio.sleep(0.01)
-        if TIMED_OUT.search(self.calls.pop(call, None) or ""):
-            delegation.is_unheard = True
-        else:
-            delegation.scope.cancel()
+    async def heed_cancel(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        """Stop the turn of a call that is cancelled: the SDK cancels the call alone (mcp 2.3)."""
+        told = object_at(ctx.params)
+        if ctx.method == "notifications/cancelled":
+            delegation = self.calls.pop(call_of(ctx, told.get("requestId")), None)
+            if delegation and TIMED_OUT.search(text_at(told, "reason")):
+                delegation.is_unheard = True
+            elif delegation:
+                delegation.scope.cancel()
+        return await call_next(ctx)
 
     async def _run(self, delegation: _Delegation, when_busy: WhenBusy) -> None:
         results: list[TurnResult] = []
-        listener = Listener(
-            started=lambda started: setattr(delegation, "started", started),
-            cancelled=results.append,
-        )
-        options = TellOptions(
-            is_fresh=delegation.is_fresh, when_busy=when_busy, listener=listener
-        )
+        note = partial(setattr, delegation, "started")
+        listener = Listener(started=note, cancelled=results.append)
+        options = TellOptions(is_fresh=delegation.is_fresh, when_busy=when_busy, listener=listener)
         try:
             project = await self.current.now()
             with delegation.scope:
-                prompt = without_mentions(delegation.prompt)
-                results.append(await project.tell(delegation.address, prompt, options))
+                results.append(await project.tell(delegation.address, delegation.prompt, options))
             if not results:
                 raise UsageError("it was cancelled before its turn began", hint="delegate it again")
             workstream = results[0].conversation.key.workstream
@@ -317,7 +315,7 @@ async def with_answers(
         answers = _answers(told)
         if answers is None:
             return stands
-        stands = await delegations.answer(stands.handle, call_key(context), answers)
+        stands = await delegations.answer(stands.handle, call_of(context.request_context), answers)
         if stands.status != WAITING:
             break
     return stands
@@ -330,18 +328,14 @@ async def resumed(context: AnyContext, delegations: Delegations) -> Delegated | 
         return None
     answers = _brought(context)
     if answers is None:
-        return await delegations.wait(handle, call_key(context))
-    return await delegations.answer(handle, call_key(context), answers)
+        return await delegations.wait(handle, call_of(context.request_context))
+    return await delegations.answer(handle, call_of(context.request_context), answers)
 
 
-def call_key(context: AnyContext) -> CallKey:
-    """Return what a call is known by to a later cancel."""
-    return key_of_request(context.request_context.request, context.request_id)
-
-
-def key_of_request(request: Any, request_id: object) -> CallKey:
-    """Return what a call is known by. `request` is the HTTP request, None over stdio."""
-    return (request.headers.get("mcp-session-id") if request else None, str(request_id))
+def call_of(context: ServerRequestContext[Any, Any], request_id: object = None) -> _Call:
+    """Return what a call is known by to a later cancel, by the id that it names."""
+    request, known = context.request, context.request_id if request_id is None else request_id
+    return (request.headers.get("mcp-session-id", NO_SESSION) if request else None, str(known))
 
 
 def client_name(context: AnyContext) -> str:

@@ -15,7 +15,6 @@ from io import BufferedReader, RawIOBase, TextIOWrapper
 from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, TypeVar, cast
 
 from mcp.server import MCPServer
-from mcp.server.context import CallNext, ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
@@ -26,7 +25,7 @@ from pydantic import Field
 from upthread import __version__
 from upthread.client.project import Project
 from upthread.core.agents import Actor
-from upthread.core.codec import object_at, text_at
+from upthread.core.codec import object_at
 from upthread.core.text import visible_text
 from upthread.errors import UpthreadError
 from upthread.surfaces import loopback
@@ -39,10 +38,9 @@ from upthread.surfaces.mcp_server.delegations import (
     Delegated,
     Delegations,
     Opening,
-    call_key,
+    call_of,
     client_name,
     current_project,
-    key_of_request,
     resumed,
     with_answers,
 )
@@ -66,21 +64,10 @@ Result = TypeVar("Result")
 
 def server_of(current: CurrentProject, delegations: Delegations) -> MCPServer[Any]:
     """Return the server with its tools, over a project."""
-
-    async def heed_cancel(context: ServerRequestContext[Any, Any], call_next: CallNext) -> Any:
-        told = object_at(context.params)
-        if context.method == "notifications/cancelled":
-            call = key_of_request(context.request, told.get("requestId"))
-            delegations.note_reason(call, text_at(told, "reason"))
-        return await call_next(context)
-
     server: MCPServer[Any] = MCPServer(
-        "upthread",
-        instructions=INSTRUCTIONS,
-        version=__version__,
-        log_level="WARNING",
-        middleware=[heed_cancel],
+        "upthread", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
+    server.middleware.append(delegations.heed_cancel)
     _add_delegating(server, delegations)
     _add_looking(server, current)
     return server
@@ -115,7 +102,11 @@ def _add_delegating(server: MCPServer[Any], delegations: Delegations) -> None:
         stands = await resumed(context, delegations)
         if stands is None:
             stands = await delegations.begin(
-                call_key(context), address, prompt, is_fresh=fresh, when_busy=when_busy
+                call_of(context.request_context),
+                address,
+                prompt,
+                is_fresh=fresh,
+                when_busy=when_busy,
             )
         return await with_answers(context, delegations, stands)
 
@@ -126,7 +117,7 @@ def _add_delegating(server: MCPServer[Any], delegations: Delegations) -> None:
     ) -> Delegated | InputRequiredResult:
         """Wait for a delegation that is running."""
         stands = await resumed(context, delegations)
-        stands = stands or await delegations.wait(handle, call_key(context))
+        stands = stands or await delegations.wait(handle, call_of(context.request_context))
         return await with_answers(context, delegations, stands)
 
 
