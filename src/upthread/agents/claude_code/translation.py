@@ -453,8 +453,7 @@ class Translator:
             case "compact_boundary":
                 return (events.ContextCompacted(),)
             case "api_retry":
-                status = number_at(frame, "error_status")
-                answer = f"HTTP {status}" if status else "no answer"
+                answer = f"HTTP {status}" if (status := frame.get("error_status")) else "no answer"
                 return (tries_again(frame, f"{answer} from its provider, it tries again"),)
             case "session_title_changed":
                 title = text_at(frame, "title")

@@ -101,13 +101,8 @@ def _add_delegating(server: MCPServer[Any], delegations: Delegations) -> None:
         """Give a role a prompt; it goes on in its own earlier session. Long ones return running."""
         stands = await resumed(context, delegations)
         if stands is None:
-            stands = await delegations.begin(
-                call_of(context.request_context),
-                address,
-                prompt,
-                is_fresh=fresh,
-                when_busy=when_busy,
-            )
+            call, busy = call_of(context.request_context), when_busy
+            stands = await delegations.begin(call, address, prompt, is_fresh=fresh, when_busy=busy)
         return await with_answers(context, delegations, stands)
 
     @server.tool(annotations=READING)
