@@ -459,7 +459,7 @@ class Translator:
                 title = text_at(frame, "title")
                 return (events.TitleChanged(title=title),) if title else ()
             case subtype:
-                is_silent = subtype in SILENT_SUBTYPES
+                is_silent = str(subtype) in SILENT_SUBTYPES
                 return () if is_silent else (unknown(f"{NOTICE_PREFIX}{subtype}", frame),)
 
 
