@@ -7,8 +7,8 @@ import json
 import pytest
 from tests.live import opencode
 from tests.live.asked import last_request
-from tests.live.shell import ADDRESS, PATIENCE_S, only
-from tests.support.sets import EXTENDED
+from tests.live.shell import ADDRESS, PATIENCE_S, only, wait_until
+from tests.support.sets import EXTENDED, spread
 
 pytestmark = [pytest.mark.live, EXTENDED, pytest.mark.timeout(300)]
 
@@ -60,12 +60,24 @@ def test_a_prompt_that_a_persons_hook_blocks_is_told_in_its_words_and_not_told_a
     assert "Blocked words." not in last_request(model)
 
 
-@pytest.mark.parametrize("name", ["codex"])
-def test_an_agent_without_a_network_tells_meanwhile_that_it_tries_again(shell, model) -> None:
-    configuration = shell.home / ".codex" / "config.toml"
-    nobody_listens = "http://127.0.0.1:9/v1"
-    text = configuration.read_text()
-    configuration.write_text(text.replace(model.openai_base_url, nobody_listens))
+WITHOUT_A_NETWORK = {
+    "codex": "Reconnecting... ",
+    "claude-code": "no answer from its provider",
+    "opencode": "",
+}
+
+
+@pytest.mark.parametrize(
+    "name", spread(WITHOUT_A_NETWORK, first=0, extended=["codex", "claude-code"])
+)
+def test_an_agent_without_a_network_tells_meanwhile_that_it_tries_again(name, shell, model) -> None:
+    address, nobody_listens = model.openai_base_url.removesuffix("/v1"), "http://127.0.0.1:9"
+    shell.environment["CLAUDE_CODE_MAX_RETRIES"] = "10"
+    for variable, value in shell.environment.items():
+        shell.environment[variable] = value.replace(address, nobody_listens)
+    for configuration in shell.home.glob(".codex/config.toml"):
+        text = configuration.read_text()
+        configuration.write_text(text.replace(address, nobody_listens))
     running = shell.start("tell", ADDRESS, "Plan.")
     assert running.stdout is not None
     told: list[str] = []
@@ -75,9 +87,12 @@ def test_an_agent_without_a_network_tells_meanwhile_that_it_tries_again(shell, m
             told += [line["text"]] if line.get("kind") == "agent_retries" else []
             repeated += line.get("unknown_kind") == "retry"
             if repeated == 2:  # Codex waits for a network as long as it is left alone
+                shown = wait_until(lambda: shell.one("show", "spec-42")["standing"]["detail"], "it")
                 running.terminate()
+                break
     (only_once,) = told
-    assert only_once.startswith("codex: Reconnecting... ")
+    assert only_once.startswith(f"{name}: {WITHOUT_A_NETWORK[name]}")
+    assert only_once.endswith(shown)
 
 
 @EXTENDED

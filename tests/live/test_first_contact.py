@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.live import codex, opencode
 from tests.live.agents import AGENTS
-from tests.live.shell import ADDRESS, Shell
+from tests.live.shell import ADDRESS, Shell, kill_tree, wait_until
 from tests.support.sets import EXTENDED, spread
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
@@ -113,3 +113,41 @@ def test_an_archived_thread_is_resumed_after_the_command_that_is_shown(name, she
     shell.run(*archived["unarchive_command"])
     other.lines("adopt", "zoo/planner", session, "--agent", name)
     assert resumed(other, "zoo/planner") == session
+
+
+OLDER = "ccccccc1-0000-4000-8000-000000000001"
+
+
+def write_older_thread(shell: Shell) -> None:
+    """Codex before 0.147 numbered no lines, and goes on so in a thread that it began."""
+    stamp = {"timestamp": "2026-11-20T10:00:00.000Z"}
+    meta = {"id": OLDER, "cwd": str(shell.project), "cli_version": "0.142.0", "source": "cli"}
+    meta |= {"originator": "codex_cli", **stamp}
+    told: list[tuple[str, dict[str, object]]] = [("session_meta", {**meta})]
+    for kind, text in (("user", "Plan the gate."), ("agent", "KIWI-42 is its code.")):
+        role, block = ("user", "input_text") if kind == "user" else ("assistant", "output_text")
+        content = [{"type": block, "text": text}]
+        told.append(("response_item", {"type": "message", "role": role, "content": content}))
+        told.append(("event_msg", {"type": f"{kind}_message", "message": text}))
+    lines = [json.dumps({**stamp, "type": kind, "payload": payload}) for kind, payload in told]
+    days = shell.home / ".codex" / "sessions" / "2026" / "11" / "20"
+    days.mkdir(parents=True)
+    path = days / f"rollout-2026-11-20T10-00-00-{OLDER}.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("name", ["codex"])
+def test_a_thread_of_an_older_codex_is_kept_whole_and_continued_after_a_kill(name, shell, model):
+    write_older_thread(shell)
+    shell.one("keep", OLDER, "--as", "kept/planner")
+    other = shell.with_own("other")
+    other.lines("adopt", ADDRESS, OLDER, "--agent", name)
+    running = other.start("tell", ADDRESS, "Think long. [[HANG]]")
+    wait_until(lambda: model.model_requests, "request to the model")
+    kill_tree(running)
+    told = other.tell("--continue")
+    assert (told["outcome"], told["upstream_session_id"]) == ("ok", OLDER)
+    shell.one("keep", OLDER)
+    kept = json.dumps(shell.one("audit", "kept", "--format", "json"))
+    for words in ("Plan the gate.", "KIWI-42 is its code.", "Think long."):
+        assert words in kept

@@ -145,7 +145,7 @@ def claude_lines(
             "stop_reason": "end_turn",
         }
         told = line({"parentUuid": f"u{index - 1}", **common, "type": "assistant", "message": said,
-                     "uuid": f"u{index}", "timestamp": stamp(begun_ms + index)})  # fmt: skip
+                     "uuid": f"u{index}", "timestamp": stamp(at_ms)})  # fmt: skip
         written += len(told)
         yield told
     if not sub_agent and number % 2:

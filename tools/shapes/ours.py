@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from tools.shapes import marks_in
 
-from upthread.agent_stores.base import VendorHistory, look
+from upthread.agent_stores.base import VendorHistory, look, newest_of
 from upthread.agents.registry import reader_of
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
@@ -20,7 +20,8 @@ NOT_THERE = "not there"
 
 def reports(agent: str, home: Path, session: str) -> dict[str, str]:
     """Return what upthread reports of a session below an agent's home, as fields of a row."""
-    outlines = [each for each in reader_of(agent).outlines(home, look()) if not each.is_foreign]
+    found_there = newest_of(reader_of(agent).outlines(home, look()))
+    outlines = [each for each in found_there if not each.is_foreign]
     found = diagnosed(agent, home, session)
     sent = [each.history for each in found if isinstance(each, VendorHistory)]
     doctor = _doctor(found).replace(str(home), "HOME")

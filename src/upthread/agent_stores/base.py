@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -142,6 +142,16 @@ class SessionOutline(Struct, frozen=True, kw_only=True):
         nobody, and be of use all the same.
         """
         return " ".join(redact(self.unredacted_title).split())[:TITLE_CHARACTERS_MAX]
+
+
+def newest_of(outlines: Iterable[SessionOutline]) -> Collection[SessionOutline]:
+    """Return each session once: of its copies, the copy with the last entry."""
+    newest: dict[tuple[str | bool, ...], SessionOutline] = {}
+    for each in outlines:
+        # A file of an unknown form is counted as a file.
+        key = (each.agent, each.parent_session_id, each.session_id, each.is_foreign and each.path)
+        newest[key] = max(newest.get(key, each), each, key=lambda one: one.used_at_ms)
+    return newest.values()
 
 
 class Look(Struct, kw_only=True):

@@ -123,14 +123,6 @@ def require_listed(top: Path) -> None:
         pass
 
 
-def size_of(path: Path) -> int:
-    """Return the size of a file, 0 where the path leads nowhere."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
 def file_stamp(path: Path) -> str:
     """Return what a file is known by while nobody writes to it. Raises OSError if unreadable."""
     with path.open("rb") as file:

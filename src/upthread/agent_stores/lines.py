@@ -16,7 +16,7 @@ import io
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,10 +24,10 @@ from typing import Any, BinaryIO
 import msgspec
 from msgspec import Struct
 
-from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable
+from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable, epoch_ms
 from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import streamed, through_links
-from upthread.core.codec import read_json
+from upthread.core.codec import read_json, text_at
 from upthread.core.types import JsonObject, JsonValue
 from upthread.errors import StoreError
 
@@ -161,8 +161,21 @@ def lines_from_end(path: Path, bytes_max: int) -> Iterator[bytes]:
     The last one that is yielded may be the rest of a longer line.
     """
     with os.fdopen(through_links(str(path)), "rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - bytes_max))
-        yield from filter(None, reversed(file.read(bytes_max).split(b"\n")))
+        if path.suffix == SUFFIX:
+            tail = expanded_ends(file, head_bytes=0, tail_bytes=bytes_max)[1]
+        else:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - bytes_max))
+            tail = file.read(bytes_max)
+    yield from filter(None, reversed(tail.split(b"\n")))
+
+
+def last_time_ms(backward: Iterable[bytes]) -> int | None:
+    """Return the time of the last entry that has one. `backward` has the last line first.
+
+    A copied or restored store has new times of files.
+    """
+    timed = (decoded(line) for line in backward if b'"timestamp"' in line)
+    return next(filter(None, (epoch_ms(text_at(value, "timestamp")) for value in timed)), None)
 
 
 def _lines(file: BinaryIO) -> Iterator[Line]:
@@ -250,6 +263,12 @@ def lines_backward(ends: FileEnds) -> Iterator[bytes]:
     if not ends.is_whole:
         lines.pop(0)
     yield from filter(None, reversed(lines))
+
+
+def used_at_ms(ends: FileEnds) -> int:
+    """Return the time of the last entry in the ends that has one, otherwise the file's."""
+    lines = (*lines_forward(ends), *reversed([*lines_backward(ends)]))
+    return last_time_ms(reversed(lines)) or ends.written_at_ms
 
 
 def decoded(line: bytes) -> dict[str, Any]:

@@ -7,10 +7,11 @@ its place and leaves where it is. `home` is the directory that `agent_stores/hom
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -27,6 +28,8 @@ from upthread.agent_stores.lines import (
     damage_of,
     decoded,
     expanded_ends,
+    last_time_ms,
+    lines_from_end,
     read_lines,
 )
 from upthread.agent_stores.lines import expanded as expanded_stream
@@ -105,6 +108,9 @@ WORDS_MAX = 20
 WORD_CHARACTERS_MAX = 200
 PIECE_BYTES = 1024 * 1024
 
+TIMED_BYTES = 256 * 1024
+"""How much of a file's end is searched for an entry with a time."""
+
 
 class Said(Struct, frozen=True, kw_only=True):
     """One thing that was said in a session: by whom, and what. `at_ms` is None where unknown."""
@@ -117,12 +123,15 @@ class Said(Struct, frozen=True, kw_only=True):
 class Searched(Struct, frozen=True, kw_only=True):
     """A session that is known by its place alone until something of it is asked for.
 
-    `outline` returns None where it holds no session. `said` yields what may have the words, the
-    newest last, each to be looked at again as it will be shown.
+    `used_at_ms` is the latest time that it can have been used; `written_at_ns` reads that of its
+    last entry, None where they are the same. `outline` returns None where it holds no session.
+    `said` yields what may have the words, the newest last, each to be looked at again as it will be
+    shown.
     """
 
     agent: str
     used_at_ms: int
+    written_at_ns: Callable[[], int] | None = None
     outline: Callable[[], SessionOutline | None]
     said: Callable[[Words], Iterator[Said]]
 
@@ -320,6 +329,15 @@ class FileWalk(Struct, frozen=True):
         self.look.pass_over(self.agent, why)
 
 
+def written_at_ns(path: Path) -> int:
+    """Return when a session's last entry was written, in epoch nanoseconds; 0 without a file."""
+    with suppress(OSError):  # what cannot be read is refused where it is opened
+        at_ms = last_time_ms(lines_from_end(path, TIMED_BYTES))
+        if at_ms is not None:  # it counts in milliseconds: the whole of the last one is its own
+            return (at_ms + 1) * 1_000_000
+    return path.lstat().st_mtime_ns if os.path.lexists(path) else 0
+
+
 def facts_in(
     lines: Iterable[bytes],
     wanted: AbstractSet[str],
@@ -374,6 +392,7 @@ def searched(
         yield Searched(
             agent=walk.agent,
             used_at_ms=file.directory.written_at_ms(file.name),
+            written_at_ns=partial(written_at_ns, Path(file.path)),
             outline=partial(outline, place, file.name),
             said=partial(said, place, file.name),
         )

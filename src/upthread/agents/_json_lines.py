@@ -14,10 +14,10 @@ from typing import Any
 from msgspec import Struct, structs
 
 from upthread.core import events
-from upthread.core.codec import object_at
+from upthread.core.codec import AnyJson, object_at
 from upthread.core.events import AgentEvent, Events
 from upthread.core.quotas import require_sound_frame, whole_number
-from upthread.core.types import JsonValue, UpstreamSessionId
+from upthread.core.types import RETRY, JsonValue, UpstreamSessionId
 
 
 class Unreadable(Struct, frozen=True, kw_only=True):
@@ -63,6 +63,11 @@ def unknown(
 ) -> events.UnknownReceived:
     """Return what this version has no words for, as it came."""
     return events.UnknownReceived(upstream_session_id=session, kind=kind, raw=raw)
+
+
+def tries_again(raw: AnyJson, words: str) -> events.UnknownReceived:
+    """Return that an agent waits for its provider and tries again by itself, in its own words."""
+    return structs.replace(unknown(RETRY, {**raw, "progress": words}), progress=words)
 
 
 def of_session(session: UpstreamSessionId | None, told: Iterable[AgentEvent]) -> Events:

@@ -9,10 +9,13 @@ the first hit does not wait for the last file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import structs
 
 from upthread.agent_stores.base import Look, SessionOutline, VendorHistory
 from upthread.agent_stores.homes import file_stamp, home_of
@@ -264,7 +267,20 @@ def searched_sessions(
         found: list[Searched] = []
         for name, home in _homes(environment, agent):
             found += reader_of(name).sessions(home, look, held)
-        yield iter(sorted(found, key=lambda each: -each.used_at_ms))
+        yield _newest_first(found)
+
+
+def _newest_first(found: Iterable[Searched]) -> Iterator[Searched]:
+    # Only of what may be the newest the end is read, so that the first hit does not wait for all.
+    waiting = sorted((-each.used_at_ms, number, each) for number, each in enumerate(found))
+    while waiting:
+        _, number, newest = heappop(waiting)
+        if newest.written_at_ns is None:
+            yield newest
+            continue
+        at_ms = newest.written_at_ns() // 1_000_000
+        timed = structs.replace(newest, used_at_ms=at_ms, written_at_ns=None)
+        heappush(waiting, (-at_ms, number, timed))
 
 
 def _homes(environment: Environment, agent: str | None) -> Iterator[tuple[str, Path]]:

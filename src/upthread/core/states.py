@@ -113,15 +113,16 @@ class RoleFacts(_Facts, frozen=True, kw_only=True):
     """What a role's state follows from.
 
     `held_since_ms` is when a call began that no turn is recorded of yet. `agent` is whose turn it
-    was; `opened_at_ms` and `moved_at_ms` are when the last turn began and
-    last moved. `run` is the newest run if that turn was a step of it; `verdict` what that turn
-    handed back, bound to what it judged; `source` who started its agent.
+    was, `waits` what it says of its connection meanwhile; `opened_at_ms` and `moved_at_ms` are when
+    the last turn began and last moved. `run` is the newest run if that turn was a step of it;
+    `verdict` what that turn handed back, bound to what it judged; `source` who started its agent.
     """
 
     address: str
     role: str
     held_since_ms: int | None = None
     agent: str = ""
+    waits: str = ""
     turn: TurnView | None = None
     opened_at_ms: int | None = None
     run: RunView | None = None
@@ -190,7 +191,7 @@ def of_role(facts: RoleFacts) -> Standing:
 def _of_turn(facts: RoleFacts) -> Standing:
     turn = facts.turn
     if facts.is_held:
-        return Standing(state=State.RUNNING, reason="a turn is under way")
+        return Standing(state=State.RUNNING, reason="a turn is under way", detail=facts.waits)
     if turn is None:
         return NOTHING_ASKED
     if turn.ended is not None:

@@ -208,8 +208,10 @@ PERMISSION = "permission"
 """The kind of an UnknownPart that keeps a permission request and who or what answered it."""
 
 RETRY = "retry"
-"""The kind of an UnknownPart that keeps an agent's notice that the agent tries again by itself."""
+"""The kind of an UnknownPart that keeps an agent's notice that the agent tries again by itself.
 
+Its member `progress` has the words for a person who waits.
+"""
 
 NOTICE_PREFIX = "system/"
 """Begins the kind of an UnknownPart that keeps a notice of Claude Code's, which is no work."""

@@ -178,7 +178,7 @@ def test_a_frame_becomes_its_event_and_frames_about_the_interface_none():
     title = "spec-42/planner"
     titled = [system("session_title_changed", title=each) for each in (title, "")]
     assert events_of(*titled) == [TitleChanged(title=title, **OWN)]
-    interface = [system(each) for each in ("init", "status", "api_retry", "task_progress")]
+    interface = [system(each) for each in ("init", "status", "task_progress")]
     quoted = user(said("[Request interrupted by user]"))
     assert events_of(*interface, frame("rate_limit_event"), frame("keep_alive"), quoted) == []
 

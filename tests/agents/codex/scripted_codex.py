@@ -205,6 +205,14 @@ class Codex:
         self.tell("error", thread, error=error, willRetry=True)
         self.hang(thread, text)
 
+    def offline(self, thread, text):
+        """No network, which is reported again and again."""
+        error = {"message": "Reconnecting...", "codexErrorInfo": "responseStreamDisconnected"}
+        self.hang(thread, text)
+        for number in range(10):
+            told = {"error": error, "willRetry": True}
+            threading.Timer(number * LATE_S, self.tell, ("error", thread), told).start()
+
     def question(self, thread, text):
         def answered(message):
             assert message["result"] == {"answers": {}}

@@ -151,10 +151,17 @@ async def test_words_of_an_earlier_turn_are_no_reply(connection, prompted, recor
 
 
 async def test_a_limit_that_is_waited_out_in_silence_ends_the_turn(prompted, monkeypatch):
-    monkeypatch.setattr(adapter, "RETRY_WAIT_MAX_S", 0.2)
+    monkeypatch.setitem(adapter.RETRY_WAIT_MAX_S, Outcome.RATE_LIMITED, 0.2)
     with anyio.fail_after(30):
         assert (await prompted("waits")).outcome is Outcome.RATE_LIMITED
     assert (await prompted("hello")).outcome is Outcome.OK
+
+
+async def test_a_network_that_stays_away_ends_the_turn_as_a_passing_failure(prompted, monkeypatch):
+    monkeypatch.setitem(adapter.RETRY_WAIT_MAX_S, Outcome.TRANSIENT, 0.5)
+    with anyio.fail_after(30):
+        ended = await prompted("offline")
+    assert (ended.outcome, ended.detail[:15]) == (Outcome.TRANSIENT, "Reconnecting...")
 
 
 async def test_a_question_of_the_agents_own_is_dismissed_in_the_open(prompted, recorded):

@@ -8,7 +8,7 @@ import pytest
 from tests.agent_stores.transcripts import function_call, function_output, rollout, spoken
 from tests.support.agent_homes import compressed
 
-from upthread.agent_stores.base import look
+from upthread.agent_stores.base import look, newest_of
 from upthread.agents.codex.reader import outlines, read_histories, said_in
 from upthread.agents.codex.rollouts import find_histories, find_rollout
 from upthread.core.history.model import faults
@@ -46,7 +46,7 @@ def written(home, raw, name=NAME, place="sessions/2026/11/20"):
 
 
 def only(home):
-    (found,) = outlines(home, look())
+    (found,) = newest_of(outlines(home, look()))
     return found
 
 

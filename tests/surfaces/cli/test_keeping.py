@@ -153,3 +153,10 @@ def test_several_who_keep_at_once_keep_each_session_once(up):
     again = up("keep", "--soon", "--json").json
     assert (again["on_record_already"], again["sessions"]) == (6, [])
     assert len(up("search", "zebra", "--all", "--json").stream) == 7
+
+
+def test_a_kept_session_was_used_when_its_last_entry_was_written(up):
+    """Its file is new, as a restored or copied store has it."""
+    transcript(up, "s1", asked="Paint the zebra crossing", said="It is painted", age_days=0)
+    up("keep", "s1")
+    assert up("why", "fix-the-export/planner", "--json").json["now"]["cache"] == "cold"

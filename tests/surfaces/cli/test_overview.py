@@ -222,3 +222,37 @@ def test_a_sub_agent_that_is_on_record_is_told_by_its_address(up):
     told = up("--all").out
     assert f"upthread tell zoo/{role}" in told
     assert f"WORKSTREAM/{role} {session}" not in told
+
+
+def told_of_all(up):
+    """Every session here, and every session in the order of a search."""
+    listed = up("--all", "--json").json
+    sessions = [*listed["sessions"], *listed["sub_agents"]]
+    for each in sessions:
+        del each["deleted_at_ms"]  # Claude Code itself goes by the time of the file
+    hits = up("search", "Make", "--all", "--json").stream[:-1]
+    return sessions, list(dict.fromkeys(each["session_id"] for each in hits))
+
+
+def test_in_a_copied_store_a_session_is_as_old_as_its_last_entry(up):
+    before = told_of_all(up)
+    for file in sorted(up.home.rglob("*.jsonl*")):
+        os.utime(file)
+    assert told_of_all(up) == before
+
+
+def test_a_session_with_an_older_copy_elsewhere_is_one_session_as_its_newest_copy_is(up):
+    transcript(up, "s1", "zebra", at_ms=now_ms())
+    (copy,) = (up.home / ".claude").rglob("s1.jsonl")
+    newer = json.loads(copy.read_text()) | {"timestamp": "2026-11-21T10:00:00Z", "uuid": "u2"}
+    older = up.home / ".claude" / "projects" / "-another" / "s1.jsonl"
+    write_file(older, copy.read_text() + "\n" * 9_000, now_ms() + 9_000)
+    copy.write_text(copy.read_text() + json.dumps(newer) + "\n")
+    (found,) = [
+        each for each in up("--all", "--json").json["sessions"] if each["session_id"] == "s1"
+    ]
+    assert found["used_at_ms"] == 1_795_255_200_000
+    assert len(up("search", "zebra", "--all", "--json").stream) == 3, "two hits and the result"
+    assert [
+        each["session_id"] for each in up("keep", "s1", "--dry-run", "--json").json["sessions"]
+    ] == ["s1"]

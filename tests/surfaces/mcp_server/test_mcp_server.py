@@ -400,3 +400,75 @@ async def test_what_a_person_forbids_while_it_runs_is_forbidden_in_the_next_dele
         assert "config.toml" in str(broken.content)
         own.write_text('[permissions]\nexecute = "allow"\n')
         assert await touch("after")
+
+
+HANGS, SLOW = "[[rehearse: hang]]", "[[rehearse: slow 80 100]] [[rehearse: say over]]"
+REASONS = {
+    "Escape": ("AbortError: This operation was aborted", HANGS),
+    "no reason": (None, HANGS),
+    "TypeScript": ("McpError: MCP error -32001: Request timed out", SLOW),
+    "Rust": ("request timeout", SLOW),
+}
+
+
+class PlainClient:
+    """A client that sends each line as it is, because an SDK chooses the reason of a cancel."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process, self.number = process, 0
+        opening = {"protocolVersion": "2025-06-18", "capabilities": {}}
+        self.ask("initialize", **opening, clientInfo={"name": "a", "version": "1"})
+        self.answer()
+        self.send(method="notifications/initialized")
+
+    def send(self, **message: object) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        self.process.stdin.flush()
+
+    def ask(self, method: str, **params: object) -> None:
+        self.number += 1
+        self.send(id=self.number, method=method, params=params)
+
+    def call(self, tool: str, **arguments: object) -> None:
+        self.ask("tools/call", name=tool, arguments=arguments)
+
+    def answer(self) -> Any:
+        assert self.process.stdout
+        answer = json.loads(self.process.stdout.readline())
+        assert answer["id"] == self.number, answer
+        return answer["result"].get("structuredContent")
+
+
+@pytest.fixture
+def plain_client(server):
+    words, environment = server.words("mcp"), server.environment
+    with subprocess.Popen(
+        words, env=environment, cwd=server.directory, stdin=-1, stdout=-1, text=True
+    ) as process:
+        yield PlainClient(process)
+        assert process.stdin
+        process.stdin.close()
+
+
+@pytest.mark.parametrize("name", spread(REASONS, first=["Escape", "TypeScript"]))
+def test_a_cancel_stops_the_turn_and_after_a_time_out_the_next_call_gets_the_result(
+    server, plain_client, name
+):
+    reason, prompt = REASONS[name]
+    workstream, up = f"cancelled-{'-'.join(name.split())}", forked(server)
+    asked = {"address": f"{workstream}/planner", "prompt": prompt}
+    plain_client.call("delegate", **asked)
+    while up("show", workstream, "--json", code=None).json.get("state") != "running":
+        pass
+    told = {"requestId": plain_client.number, **({"reason": reason} if reason else {})}
+    plain_client.send(method="notifications/cancelled", params=told)
+    if prompt == HANGS:
+        while up("show", workstream, "--json").json["state"] == "running":
+            pass
+        assert "the turn was cancelled" in up("show", workstream).out
+    else:
+        plain_client.call("delegate", **asked)
+        stands = plain_client.answer()
+        assert (stands["status"], stands["reply"][-4:]) == ("done", "over")
+        assert up("show", workstream, "--json").json["roles"][0]["turns"] == 1

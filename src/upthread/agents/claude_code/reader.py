@@ -42,6 +42,7 @@ from upthread.agent_stores.lines import (
     marked_objects,
     read_lines,
     read_object,
+    used_at_ms,
 )
 from upthread.agent_stores.reader import (
     FileWalk,
@@ -54,6 +55,7 @@ from upthread.agent_stores.reader import (
     repaired_lines,
     said_of,
     searched,
+    written_at_ns,
 )
 from upthread.agents._json_lines import of_session, read_json
 from upthread.agents._outcomes import did_run, exit_code_in
@@ -138,7 +140,8 @@ def outlines(home: Path, look: Look) -> Iterator[SessionOutline]:
             return
         outline = outline_of(walk, file)
         if outline is not None and kept_days is not None:
-            deleted_at_ms = outline.used_at_ms + kept_days * DAY_MS
+            # By the file's own time, unlike everything else.
+            deleted_at_ms = file.directory.written_at_ms(file.name) + kept_days * DAY_MS
             outline = structs.replace(outline, deleted_at_ms=deleted_at_ms)
         if outline is not None:
             yield outline
@@ -191,7 +194,7 @@ def _outline(ends: FileEnds, file: LineFile) -> SessionOutline:
         directory=text_at(newest, "cwd"),
         branch=text_at(newest, "gitBranch"),
         begun_at_ms=epoch_ms(text_at(begun, "timestamp")),
-        used_at_ms=ends.written_at_ms,
+        used_at_ms=used_at_ms(ends),
         model=tail.get("model", ""),
         tokens=tail.get("tokens"),
         size_bytes=ends.size_bytes,
@@ -369,11 +372,11 @@ def _called_with(transcript: Path, call_id: str) -> JsonObject:
 
 def _read(home: Path, path: Path, session: UpstreamSessionId) -> StoredSession:
     # Before it is read: what is touched in between then counts as not seen by the session.
-    written_at_ns = path.stat().st_mtime_ns
+    at_ns = written_at_ns(path)
     return StoredSession(
         upstream_session_id=session,
         events=tuple(_with_children(home, path, session, {path})),
-        written_at_ns=written_at_ns,
+        written_at_ns=at_ns,
     )
 
 

@@ -24,9 +24,8 @@ from sys import maxsize
 from msgspec import Struct
 
 from upthread.agent_stores.base import Unreadable, look, outlined
-from upthread.agent_stores.homes import size_of
 from upthread.agent_stores.lines import Line, decoded, lines_from_end, read_lines, read_object
-from upthread.agent_stores.reader import FileWalk, LineFile, text_of_blocks
+from upthread.agent_stores.reader import FileWalk, LineFile, text_of_blocks, written_at_ns
 from upthread.agents.claude_code.translation import SUBAGENTS, file_of
 from upthread.boundary.files import read_all, through_links
 from upthread.core import types
@@ -102,9 +101,8 @@ def find_subagent(main: Path, agent_id: str) -> Path | None:
 def _found(home: Path, name: str, pattern: str) -> Path | None:
     if not _is_name(name):
         return None
-    # A session only grows: of two copies the longer one is the newer.
     paths = (home / "projects").glob(pattern.format(glob.escape(name)))
-    return max(paths, key=size_of, default=None)
+    return max(paths, key=written_at_ns, default=None)
 
 
 def _is_name(name: str) -> bool:

@@ -24,7 +24,7 @@ from typing import Any
 from msgspec import structs
 
 from upthread.agents._children import Children
-from upthread.agents._json_lines import Unreadable, of_session, unknown
+from upthread.agents._json_lines import Unreadable, of_session, tries_again, unknown
 from upthread.agents._outcomes import OF_ERROR_KIND, ended_with, outcome_of_refusal
 from upthread.agents.base import ALLOW_OR_REJECT, PermissionRequest, PromptResult
 from upthread.core import events
@@ -242,7 +242,7 @@ SILENT_FRAMES = frozenset(
 )
 SILENT_SUBTYPES = frozenset(
     """
-    init status api_retry thinking_tokens per_turn_effort_changed hook_started hook_progress
+    init status thinking_tokens per_turn_effort_changed hook_started hook_progress
     hook_response task_progress task_updated commands_changed session_state_changed
     background_tasks_changed notification files_persisted memory_recall plugin_install
     """.split()
@@ -452,13 +452,15 @@ class Translator:
                 return self._children.end(child, outcome)
             case "compact_boundary":
                 return (events.ContextCompacted(),)
+            case "api_retry":
+                answer = f"HTTP {status}" if (status := frame.get("error_status")) else "no answer"
+                return (tries_again(frame, f"{answer} from its provider, it tries again"),)
             case "session_title_changed":
                 title = text_at(frame, "title")
                 return (events.TitleChanged(title=title),) if title else ()
-            case str(subtype) if subtype in SILENT_SUBTYPES:
-                return ()
             case subtype:
-                return (unknown(f"{NOTICE_PREFIX}{subtype}", frame),)
+                is_silent = str(subtype) in SILENT_SUBTYPES
+                return () if is_silent else (unknown(f"{NOTICE_PREFIX}{subtype}", frame),)
 
 
 def session_of(frame: AnyJson) -> UpstreamSessionId | None:

@@ -262,15 +262,18 @@ ROLE_ASKED_AGAIN_S = 0.05
 SOURCES = ("cli", "vscode", "exec", "appServer")
 """Threads that people or programs have begun; those of sub-agents are left out."""
 
+_LEGACY = "legacy"
+"""A thread that an older Codex began: its items are listed by turns alone (0.171.0)."""
+
 _AS_NARROW = {
     "read-only": frozenset({"readOnly"}),
     "workspace-write": frozenset({"readOnly", "workspaceWrite"}),
 }
 """The policies a thread answers with, as narrow as each mode or narrower (0.169.0)."""
 
-RETRY_WAIT_MAX_S = 10.0
-"""How long a silence after a provider's limit is left to Codex, which waits as long as it is told
-to and says neither that nor until when (0.169.0); then the turn is ended as rate limited."""
+RETRY_WAIT_MAX_S = {Outcome.RATE_LIMITED: 10.0, Outcome.TRANSIENT: 120.0}
+"""How long a silence after a provider's limit, or without a network, is left to Codex, which waits
+for ever (0.171.0); then the turn is ended with that outcome."""
 INTERRUPT_AGAIN_S = 0.1
 """An interrupt that comes before the turn has begun has nothing to end: it is repeated."""
 
@@ -462,16 +465,15 @@ class CodexConnection(ServerConnection[Prompt]):
         roles = {child: await self._role_of(child) for child in newcomers}
         await self._deliver(turn.take(method, params, roles=roles), prompt.running)
         limit = turn.retrying
-        is_limited = limit is not None and limit.outcome is Outcome.RATE_LIMITED
         # Once for each: what comes meanwhile of other threads tells of the same one again.
-        if limit is not None and is_limited and limit is not self._waited_out:
+        if limit and limit.outcome in RETRY_WAIT_MAX_S and limit is not self._waited_out:
             self._waited_out = limit
             self._begin(self._lose_patience, prompt, limit)
         prompt.end_if_over()
 
     async def _lose_patience(self, prompt: Prompt, limit: PromptResult) -> None:
-        """End a turn in which Codex has waited out a limit in silence for too long."""
-        has_ended = await prompt.ended_within(RETRY_WAIT_MAX_S)
+        """End a turn in which Codex has waited for its provider in silence for too long."""
+        has_ended = await prompt.ended_within(RETRY_WAIT_MAX_S[limit.outcome])
         # The very same one: each error that Codex tells of has a patience of its own.
         if prompt.turn.retrying is limit and not has_ended:
             prompt.turn.given_up = limit
@@ -500,6 +502,9 @@ class CodexConnection(ServerConnection[Prompt]):
 
     async def resume_session(self, session: UpstreamSessionId) -> None:
         """Load exactly this thread, to work in our own directory (A4)."""
+        await self._resumed(session)
+
+    async def _resumed(self, session: UpstreamSessionId) -> AnyJson:
         if not is_uuid(session):
             raise UpstreamError(
                 f"{self._server.agent} has no session {session}",
@@ -513,16 +518,22 @@ class CodexConnection(ServerConnection[Prompt]):
         returned = self._named("thread/resume", answer)
         if returned != session:
             raise self._server.opened_another(returned, session)
+        return object_at(answer, "thread")
 
     async def load_session(self, session: UpstreamSessionId) -> Events:
         """Return a thread's history. A call that was cut off is not in it (0.169.0)."""
-        await self.resume_session(session)
+        thread = await self._resumed(session)
         # Each history has a quota of its own: what came before counts in neither (ADR 63).
         self._server.child.allowance.renew(HISTORY)
         asked = {"threadId": session, "sortDirection": "asc"}
-        stored = await self._pages("thread/items/list", asked, session=session)
-        told = (event for each in stored for event in history_of(object_at(each, "item")))
-        return of_session(session, told)
+        if thread.get("historyMode") == _LEGACY:
+            asked["itemsView"] = "full"
+            turns = await self._pages("thread/turns/list", asked, session=session)
+            stored = [item for turn in turns for item in objects_at(turn, "items")]
+        else:
+            pages = await self._pages("thread/items/list", asked, session=session)
+            stored = [object_at(each, "item") for each in pages]
+        return of_session(session, (event for each in stored for event in history_of(each)))
 
     async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
         """Return the threads of this machine, newest first, those of sub-agents left out."""

@@ -36,6 +36,7 @@ from upthread.agent_stores.lines import (
     lines_backward,
     lines_forward,
     marked_objects,
+    used_at_ms,
 )
 from upthread.agent_stores.reader import (
     FileWalk,
@@ -49,6 +50,7 @@ from upthread.agent_stores.reader import (
     said_of,
     searched,
     texts_in,
+    written_at_ns,
 )
 from upthread.agents._guard import marks_of
 from upthread.agents._json_lines import of_session
@@ -122,14 +124,11 @@ _AT_THE_END = frozenset({"model", "tokens", "ending"})
 def outlines(home: Path, look: Look) -> Iterator[SessionOutline]:
     """Yield each thread under a Codex home (`~/.codex`), the newest days first."""
     walk, given = FileWalk(AGENT, look), _titles(home)
-    seen: set[str] = set()
     for file in files(home, walk):
         if not look.goes_on():
             return
         outline = _outline_of(given, walk, file)
-        # What was archived while it was copied stands in both places: the first is the newer.
-        if outline is not None and outline.session_id not in seen:
-            seen.add(outline.session_id)
+        if outline is not None:
             yield outline
 
 
@@ -168,7 +167,7 @@ def _outline(ends: FileEnds, file: LineFile, given: Mapping[str, str]) -> Sessio
         directory=text_at(meta, "cwd"),
         branch=text_at(meta, "git", "branch"),
         begun_at_ms=epoch_ms(text_at(line, "timestamp")),
-        used_at_ms=ends.written_at_ms,
+        used_at_ms=used_at_ms(ends),
         model=tail.get("model") or head.get("model", ""),
         tokens=tail.get("tokens"),
         size_bytes=ends.size_bytes,
@@ -281,12 +280,12 @@ def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None
         require_listed(home / SESSIONS)
         return None
     # Before it is read: what is touched in between then counts as not seen by the session.
-    written_at_ns = path.stat().st_mtime_ns
+    at_ns = written_at_ns(path)
     records = _said_in(home, path)
     return StoredSession(
         upstream_session_id=session,
         events=of_session(session, events_of(records)),
-        written_at_ns=written_at_ns,
+        written_at_ns=at_ns,
         failure=failure_of(records),
     )
 
@@ -336,7 +335,7 @@ def read_stored(home: Path, call: AgentsCall) -> StoredSession | None:
     return StoredSession(
         upstream_session_id=nowhere,
         events=(prompt,),
-        written_at_ns=path.stat().st_mtime_ns,
+        written_at_ns=written_at_ns(path),
         failure=refusal if is_refused else None,
     )
 

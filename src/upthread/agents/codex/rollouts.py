@@ -21,9 +21,8 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from upthread.agent_stores.base import Unreadable, look
-from upthread.agent_stores.homes import size_of
 from upthread.agent_stores.lines import BYTE_ORDER_MARK, SUFFIX, Line, read_lines, read_object
-from upthread.agent_stores.reader import FileWalk, LineFile, text_of_blocks
+from upthread.agent_stores.reader import FileWalk, LineFile, text_of_blocks, written_at_ns
 from upthread.agents.codex import items
 from upthread.agents.codex.items import failure_of_turn
 from upthread.core import types
@@ -108,8 +107,7 @@ def find_rollout(home: Path, session_id: str) -> Path | None:
         return None
     # Whatever lies under its name: it is refused where it is opened.
     found = files(home, FileWalk("", look()), f"*-{session_id}", is_ordinary=False)
-    # A thread only grows: of two copies the longer one is the newer.
-    return max((Path(file.path) for file in found), key=size_of, default=None)
+    return max((Path(file.path) for file in found), key=written_at_ns, default=None)
 
 
 def thread_of(name: str, meta: JsonObject) -> str:

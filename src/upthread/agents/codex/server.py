@@ -19,11 +19,10 @@ from typing import Any, TypeAlias
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
-from msgspec import structs
 
 from upthread.agents._children import Children
 from upthread.agents._connection import JsonLines, ServerPrompt
-from upthread.agents._json_lines import of_session, unknown
+from upthread.agents._json_lines import of_session, tries_again, unknown
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, words_of_error
 from upthread.agents._process import ChildProcess
 from upthread.agents.base import PromptResult
@@ -37,7 +36,7 @@ from upthread.agents.codex.items import (
 )
 from upthread.core.codec import AnyJson, member, number_at, object_at, session_at, text_at
 from upthread.core.events import Events, TitleChanged, ToolCallAnnounced
-from upthread.core.types import RETRY, Outcome, UpstreamSessionId
+from upthread.core.types import Outcome, UpstreamSessionId
 
 _ENDS = {
     "completed": Outcome.OK,
@@ -75,7 +74,7 @@ class Turn:
 
     `running` are the turns at work by their thread, the prompt's own among them; `calls` the calls
     announced so far, by thread and id; `late` counts what was said too late for an earlier prompt.
-    `retrying` is set while Codex waits out a failure that is one of the provider's limits. That the
+    `retrying` is set while Codex waits out a failure, such as a provider's limit. That the
     thread is called `title` is no news.
     """
 
@@ -192,10 +191,13 @@ class Turn:
         if told.get("willRetry") is not True:
             return ()
         failure = failure_of_turn(told.get("error"), reset_at_ms=self._reset_at_ms)
-        if session == self.session:
+        # A network that is gone is one wait, however often Codex reports it.
+        is_same_wait = (
+            self.retrying and failure.outcome is Outcome.TRANSIENT is self.retrying.outcome
+        )
+        if session == self.session and not is_same_wait:
             self.retrying = failure
-        event = unknown(RETRY, dict(told))
-        return (structs.replace(event, progress=failure.detail),)
+        return (tries_again(told, failure.detail),)
 
     def _usage(self, told: AnyJson, session: UpstreamSessionId) -> Events:
         """Return what a request took; told again without another one, it is no news."""

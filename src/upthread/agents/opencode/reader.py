@@ -10,6 +10,7 @@ that has the database open and started just before is that run (1.18.33).
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -30,7 +31,7 @@ from upthread.agent_stores.base import (
     outlined,
     title_of,
 )
-from upthread.agent_stores.homes import require_own, size_of
+from upthread.agent_stores.homes import require_own
 from upthread.agent_stores.lines import LINE_BYTES_MAX
 from upthread.agent_stores.reader import (
     Edit,
@@ -381,7 +382,7 @@ def _runs_of(log: Path, session: str) -> tuple[dict[bytes, int], bytes]:
     begun: dict[bytes, int] = {}
     at_work, mark = b"", f" session.id={session}".encode()
     with streamed(str(log)) as file:
-        file.seek(max(0, size_of(log) - LOG_BYTES_MAX))
+        file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_BYTES_MAX))
         for line in file:
             if logged := _LOGGED.match(line):
                 begun.setdefault(logged["run"], epoch_ms(logged["at"].decode()) or 0)

@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Set
 from typing import TypeAlias
 
 from upthread.agents._children import Children
-from upthread.agents._json_lines import of_session, unknown
+from upthread.agents._json_lines import of_session, tries_again, unknown
 from upthread.agents._outcomes import ended_with, outcome_of_refusal, says_no_credit_of_limit
 from upthread.agents.base import PromptResult
 from upthread.core import events
@@ -627,7 +627,7 @@ class Turn:
         if status.get("type") == "retry":
             # The first one counts: OpenCode retries on until it is aborted.
             self.given_up = self.given_up or failure_of_retry(status, now_ms=self._now_ms())
-            return (unknown("session.status", dict(status)),)
+            return (tries_again(status, text_at(status, "message")),)
         is_idle = status.get("type") == "idle"
         if session == self.session:
             self._is_idle = is_idle

@@ -12,6 +12,7 @@ from functools import cache, partial
 
 from msgspec import Struct, structs
 
+from upthread.core.codec import text_at
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.roles.reports import Report
 from upthread.core.runs import pipeline as pipelines
@@ -31,6 +32,7 @@ from upthread.core.turns import turn as turns
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     CHILD_SLOT,
+    RETRY,
     Conversation,
     ConversationId,
     Holder,
@@ -39,6 +41,7 @@ from upthread.core.types import (
     ProjectId,
     RunId,
     TurnId,
+    UnknownPart,
 )
 from upthread.runtime.lease import lease_name_of, workstream_lease
 from upthread.runtime.record.turn_views import (
@@ -244,6 +247,7 @@ class Overview(Struct, frozen=True):
             is_held=holder is not None,
             held_since_ms=turn.opened_at_ms if holder and holder.call and turn else None,
             agent=chain[-1].agent if chain else call_agent,
+            waits=self._waits(conversation_id) if holder else "",
             turn=last,
             opened_at_ms=turn.opened_at_ms if turn else None,
             moved_at_ms=moved_at_ms,
@@ -267,6 +271,14 @@ class Overview(Struct, frozen=True):
             # While somebody holds it, a turn without an end is under way.
             cut_off=self._cut_off(conversation_id, last) if holder is None else None,
         )
+
+    def _waits(self, conversation_id: ConversationId) -> str:
+        """Return what the agent says of its connection, empty once it has said anything else."""
+        for message in self.store.messages(conversation_id, newest=1):
+            for part in message.parts[-1:]:
+                if isinstance(part, UnknownPart) and part.kind == RETRY:
+                    return text_at(part.raw, "progress")
+        return ""
 
     def _source(self, last: TurnView | None, at_ms: tuple[int, int | None]) -> Source:
         """Return who started the agent of a turn, where that matters: where it did not end well."""

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from upthread.agent_stores.base import DAY_MS, SessionOutline, look
+from upthread.agent_stores.base import DAY_MS, SessionOutline, look, newest_of
 from upthread.agent_stores.homes import store_of
 from upthread.agents.stored import stored_outlines
 from upthread.client.parts import Command
@@ -52,7 +52,7 @@ def outlines_here(
     store = None if agent is None else store_of(agent)
     found = [
         each
-        for each in stored_outlines(os.environ, seen, agent=store)
+        for each in newest_of(stored_outlines(os.environ, seen, agent=store))
         if not each.is_foreign
         and (each.session_id in ids if ids else around.is_here(each.directory))
         and not (is_soon and not is_deleted_soon(each, now_ms))
@@ -193,7 +193,7 @@ class Totals:
         self.soon: dict[str, Soon] = {}
         self.foreign: Counter[str] = Counter()
         here: list[SessionOutline] = []
-        for outline in outlines:
+        for outline in newest_of(outlines):
             if outline.is_foreign:
                 self.foreign[outline.agent] += 1
                 continue

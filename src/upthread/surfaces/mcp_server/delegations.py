@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import anyio
 from anyio.abc import TaskGroup
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp_types import (
     ElicitRequest,
@@ -22,6 +25,7 @@ from pydantic import BaseModel, ConfigDict
 
 from upthread.boundary.files import changed_since
 from upthread.client.project import Project
+from upthread.core.codec import object_at, text_at
 from upthread.core.states import doubts_in_words, effects_command
 from upthread.core.text import visible_line, visible_text, without_mentions
 from upthread.errors import NotFoundError, UpthreadError, UsageError
@@ -56,6 +60,10 @@ ANSWERED = (
 
 REFUSAL_CHARACTERS_MAX = 2_000
 
+TIMED_OUT = re.compile(r"timed?[ -]?out|deadline exceeded|-32001", re.IGNORECASE)
+"""A client's reason for a cancel once its own patience is over, as the SDKs write it, such as
+`Request timed out` (TypeScript), `request timeout` (Rust), `timed out after 5s` (Python)."""
+
 WAITING = "waiting"
 """The status of a delegation whose role has asked a person something."""
 
@@ -85,8 +93,19 @@ class Delegated(BaseModel):
     questions: dict[str, str] = {}
 
 
+_Call: TypeAlias = tuple[str | None, str]
+"""A client's session, None over stdio, and the id of its request."""
+
+NO_SESSION = ""
+"""In the place of a session over HTTP since 2026-07-28, where closing the stream is a cancel."""
+
+
 class _Delegation(Struct):
     address: str
+    prompt: str
+    is_fresh: bool
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    is_unheard: bool = False
     started: TurnStarted | None = None
     result: TurnResult | None = None
     error: UpthreadError | None = None
@@ -95,17 +114,26 @@ class _Delegation(Struct):
 
 
 class Delegations(Struct):
-    """Runs turns in a task group of the server's, so that none ends with the call that began it."""
+    """Runs turns in a task group of the server's, so that none ends with the call that began it.
+
+    A call that is cancelled stops its turn, unless the client's patience was over: the client's
+    next call with the same prompt then gets the result. `calls` are those that are open.
+    """
 
     current: CurrentProject
     tasks: TaskGroup
     answer_s_max: float = ANSWER_S_MAX
     known: dict[str, _Delegation] = {}
+    calls: dict[_Call, _Delegation] = {}
 
     async def begin(
-        self, address: str, prompt: str, *, is_fresh: bool, when_busy: WhenBusy
+        self, call: _Call, address: str, prompt: str, *, is_fresh: bool, when_busy: WhenBusy
     ) -> Delegated:
         """Delegate, and return how it stands when it is over or the time for an answer is."""
+        for handle, each in self.known.items():
+            asked = (each.address, each.prompt, each.is_fresh)
+            if each.is_unheard and asked == (address, without_mentions(prompt), is_fresh):
+                return await self.wait(handle, call)
         # Each is a process of its agent; a model that delegates in a loop must be told to stop.
         underway = sum(not each.over.is_set() for each in self.known.values())
         if underway >= UNDERWAY_MAX:
@@ -116,14 +144,14 @@ class Delegations(Struct):
         # Never one that is under way: its client would have nothing left to ask by.
         for oldest in over[: max(0, len(self.known) - KEPT_MAX)]:
             del self.known[oldest]
-        return await self.wait(handle)
+        return await self.wait(handle, call)
 
-    async def answer(self, handle: str, answers: Mapping[str, str]) -> Delegated:
+    async def answer(self, handle: str, call: _Call, answers: Mapping[str, str]) -> Delegated:
         """Tell a role what the client has brought as answers, in the session it asked in.
 
         Raises NotFoundError. One that does not wait for answers stands as it stands.
         """
-        stands = await self.wait(handle)
+        stands = await self.wait(handle, call)
         if stands.status != WAITING:
             return stands
         told = [
@@ -132,7 +160,7 @@ class Delegations(Struct):
         ]
         prompt = "\n".join((ANSWERED, "", *told))
         self._start(handle, self.address(handle), prompt, is_fresh=False, when_busy="wait")
-        return await self.wait(handle)
+        return await self.wait(handle, call)
 
     def address(self, handle: str) -> str:
         """Return the address a delegation works at: the one asked for, or its sibling's.
@@ -146,13 +174,11 @@ class Delegations(Struct):
     def _start(
         self, handle: str, address: str, prompt: str, *, is_fresh: bool, when_busy: WhenBusy
     ) -> None:
-        delegation = _Delegation(address)
+        delegation = _Delegation(address, without_mentions(prompt), is_fresh)
         self.known[handle] = delegation
-        listener = Listener(started=lambda started: setattr(delegation, "started", started))
-        options = TellOptions(is_fresh=is_fresh, when_busy=when_busy, listener=listener)
-        self.tasks.start_soon(self._run, delegation, address, prompt, options)
+        self.tasks.start_soon(self._run, delegation, when_busy)
 
-    async def wait(self, handle: str) -> Delegated:
+    async def wait(self, handle: str, call: _Call) -> Delegated:
         """Return how a delegation stands, after waiting for its end. Raises NotFoundError."""
         delegation = self.known.get(handle)
         if delegation is None:
@@ -160,21 +186,47 @@ class Delegations(Struct):
                 f"there is no delegation {handle[:60]!r} in this server",
                 hint="its conversation is kept all the same: see `status`",
             )
-        # Only the wait ends: the turn belongs to the server's task group, and goes on.
-        with anyio.move_on_after(self.answer_s_max):
-            await delegation.over.wait()
+        self.calls[call] = delegation
+        try:
+            # Only the wait ends: the turn belongs to the server's task group, and goes on.
+            with anyio.move_on_after(self.answer_s_max):
+                await delegation.over.wait()
+        except anyio.get_cancelled_exc_class():
+            if call[0] == NO_SESSION:  # the client closed its stream: no notification follows
+                delegation.scope.cancel()
+            raise
+        self.calls.pop(call, None)
+        delegation.is_unheard = False
         return _stands(handle, delegation)
 
-    async def _run(
-        self, delegation: _Delegation, address: str, prompt: str, options: TellOptions
-    ) -> None:
+    async def heed_cancel(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        """Stop the turn of a call that is cancelled: the SDK cancels the call alone (mcp 2.3)."""
+        told = object_at(ctx.params)
+        if ctx.method == "notifications/cancelled":
+            delegation = self.calls.pop(call_of(ctx, told.get("requestId")), None)
+            if delegation and TIMED_OUT.search(text_at(told, "reason")):
+                delegation.is_unheard = True
+            elif delegation:
+                delegation.scope.cancel()
+        return await call_next(ctx)
+
+    async def _run(self, delegation: _Delegation, when_busy: WhenBusy) -> None:
+        results: list[TurnResult] = []
+        note = partial(setattr, delegation, "started")
+        listener = Listener(started=note, cancelled=results.append)
+        options = TellOptions(is_fresh=delegation.is_fresh, when_busy=when_busy, listener=listener)
         try:
             project = await self.current.now()
-            result = await project.tell(address, without_mentions(prompt), options)
-            workstream = result.conversation.key.workstream
+            with delegation.scope:
+                results.append(await project.tell(delegation.address, delegation.prompt, options))
+            if not results:
+                raise UsageError("it was cancelled before its turn began", hint="delegate it again")
+            workstream = results[0].conversation.key.workstream
             # Before the result is set, so that nobody is told of a result without what is in doubt.
             delegation.in_doubt = await project.effects_in_doubt(workstream)
-            delegation.result = result
+            delegation.result = results[0]
         except UpthreadError as error:
             delegation.error = error
         finally:
@@ -263,7 +315,7 @@ async def with_answers(
         answers = _answers(told)
         if answers is None:
             return stands
-        stands = await delegations.answer(stands.handle, answers)
+        stands = await delegations.answer(stands.handle, call_of(context.request_context), answers)
         if stands.status != WAITING:
             break
     return stands
@@ -276,8 +328,14 @@ async def resumed(context: AnyContext, delegations: Delegations) -> Delegated | 
         return None
     answers = _brought(context)
     if answers is None:
-        return await delegations.wait(handle)
-    return await delegations.answer(handle, answers)
+        return await delegations.wait(handle, call_of(context.request_context))
+    return await delegations.answer(handle, call_of(context.request_context), answers)
+
+
+def call_of(context: ServerRequestContext[Any, Any], request_id: object = None) -> _Call:
+    """Return what a call is known by to a later cancel, by the id that it names."""
+    request, known = context.request, context.request_id if request_id is None else request_id
+    return (request.headers.get("mcp-session-id", NO_SESSION) if request else None, str(known))
 
 
 def client_name(context: AnyContext) -> str:

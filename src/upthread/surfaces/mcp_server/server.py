@@ -38,6 +38,7 @@ from upthread.surfaces.mcp_server.delegations import (
     Delegated,
     Delegations,
     Opening,
+    call_of,
     client_name,
     current_project,
     resumed,
@@ -66,6 +67,7 @@ def server_of(current: CurrentProject, delegations: Delegations) -> MCPServer[An
     server: MCPServer[Any] = MCPServer(
         "upthread", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
+    server.middleware.append(delegations.heed_cancel)
     _add_delegating(server, delegations)
     _add_looking(server, current)
     return server
@@ -99,7 +101,8 @@ def _add_delegating(server: MCPServer[Any], delegations: Delegations) -> None:
         """Give a role a prompt; it goes on in its own earlier session. Long ones return running."""
         stands = await resumed(context, delegations)
         if stands is None:
-            stands = await delegations.begin(address, prompt, is_fresh=fresh, when_busy=when_busy)
+            call, busy = call_of(context.request_context), when_busy
+            stands = await delegations.begin(call, address, prompt, is_fresh=fresh, when_busy=busy)
         return await with_answers(context, delegations, stands)
 
     @server.tool(annotations=READING)
@@ -108,7 +111,8 @@ def _add_delegating(server: MCPServer[Any], delegations: Delegations) -> None:
         handle: str, *, context: Context[Any, Any]
     ) -> Delegated | InputRequiredResult:
         """Wait for a delegation that is running."""
-        stands = await resumed(context, delegations) or await delegations.wait(handle)
+        stands = await resumed(context, delegations)
+        stands = stands or await delegations.wait(handle, call_of(context.request_context))
         return await with_answers(context, delegations, stands)
 
 

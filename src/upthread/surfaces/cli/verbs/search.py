@@ -194,13 +194,16 @@ class _Search(Struct, kw_only=True):
     def theirs(self, sessions: Iterator[Searched]) -> None:
         """Show the hits in the agents' stores."""
         for session in sessions:
+            searched = ""
             for number, hit in enumerate(self._hits_of(session)):
                 self.has_left_out |= number > 0 and not self.is_all
                 if hit.session_id in self.settled or (number and not self.is_all):
                     break
                 self._tell(hit)
+                searched = hit.session_id
                 if self.is_full:
                     return
+            self.settled.add(searched)  # what follows of it is an older copy
 
     def _tell(self, hit: Hit) -> None:
         """Show a hit that is new enough. A hit above the maximum sets `is_full`."""
