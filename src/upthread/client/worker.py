@@ -11,12 +11,13 @@ given back, and another worker goes on from what the agent's own history says.
 from __future__ import annotations
 
 import logging
+import math
 import signal
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -28,7 +29,8 @@ from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager, NotificationCallback
 from procrastinate.utils import utcnow
 from procrastinate.worker import Worker as QueueWorker
-from psycopg.errors import ForeignKeyViolation
+from psycopg.errors import ForeignKeyViolation, ReadOnlySqlTransaction
+from psycopg_pool import AsyncConnectionPool
 
 import upthread
 from upthread.agents.registry import REHEARSAL, end_process_group, installed_agents
@@ -43,7 +45,7 @@ from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError
 from upthread.runtime.system import System, host_name, is_dead
 from upthread.runtime.turns.delegation import Listener, RunOptions
 from upthread.store.postgres.schema import SEARCH_PATH
-from upthread.store.postgres.server import parameters_of
+from upthread.store.postgres.server import parameters_of, shown_address
 from upthread.store.postgres.workers import (
     SILENT_AFTER_MS,
     KnownWorker,
@@ -172,6 +174,19 @@ class Worker(Struct):
 
     async def run(self) -> None:
         """Work until told to stop, then finish or hand back what is under way."""
+        try:
+            await self._run()
+        except (exceptions.ConnectorException, psycopg.OperationalError) as error:
+            if isinstance(error, exceptions.ConnectorException) and not _is_passing(error):
+                raise
+            raise StoreError(
+                f"the queue of {shown_address(self.options.database)} cannot be used:"
+                f" {_in_one_line(error)}",
+                hint="check that the server can be reached and takes writes, then start it again",
+            ) from error
+        self.options.tell(Served(what="stopped"))
+
+    async def _run(self) -> None:
         app = open_app(self.options.database, self._handle, self._registered)
         async with app.open_async():
             worker = QueueWorker(
@@ -185,6 +200,8 @@ class Worker(Struct):
                 install_signal_handlers=False,
                 update_heartbeat_interval=HEARTBEAT_S,
                 stalled_worker_timeout=PRUNED_AFTER_S,
+                # Nobody aborts a job, and a poll that fails is logged with its traceback.
+                abort_job_polling_interval=math.inf,
             )
             async with task_group() as tasks:
                 tasks.start_soon(self._stop_when_told, worker)
@@ -193,7 +210,6 @@ class Worker(Struct):
                 )
                 await worker.run()  # type: ignore[no-untyped-call]  # its authors leave it out
                 tasks.cancel_scope.cancel()
-        self.options.tell(Served(what="stopped"))
 
     @property
     def queues(self) -> list[str]:
@@ -387,12 +403,21 @@ ATTEMPTS_MAX = 20
 """How often a job may fail for a reason nobody foresaw; then its run is parked."""
 
 _LOST_AGAIN_S = 0.3
+_CONNECTION_WAIT_S = 5.0
+_LISTENS_ANEW_S = 60.0
+"""After a failover the server that was listened to may live on without notifications."""
+
 _RETRY = (
     "SELECT procrastinate_retry_job_v2("
     "%(id)s, clock_timestamp() + %(delay_s)s * interval '1 s', NULL, %(queue)s, NULL)"
 )
 
-_PASSING = (psycopg.OperationalError, psycopg.InterfaceError, ForeignKeyViolation)
+_PASSING = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    ForeignKeyViolation,
+    ReadOnlySqlTransaction,
+)
 
 Registered = Callable[[int, int | None], Awaitable[None]]
 """Called with a worker's id and the one it had before."""
@@ -471,8 +496,13 @@ class LastingJobs(JobManager):
             logger.warning("no heartbeat: %s", _in_one_line(error))
 
     async def unregister_worker(self, worker_id: int) -> None:
-        """Give the place back."""
-        await super().unregister_worker(self._worker_id or worker_id)
+        """Give the place back, or leave it to fall silent where the server cannot be reached."""
+        try:
+            await super().unregister_worker(self._worker_id or worker_id)
+        except exceptions.ConnectorException as error:
+            if not _is_passing(error):
+                raise
+            logger.warning("the place is not given back: %s", _in_one_line(error))
 
     async def listen_for_jobs(
         self, *, on_notification: NotificationCallback, queues: Iterable[str] | None = None
@@ -480,7 +510,8 @@ class LastingJobs(JobManager):
         """Listen for ever."""
         while True:
             try:
-                await super().listen_for_jobs(on_notification=on_notification, queues=queues)
+                with anyio.move_on_after(_LISTENS_ANEW_S):
+                    await super().listen_for_jobs(on_notification=on_notification, queues=queues)
             except exceptions.ConnectorException as error:
                 if not _is_passing(error):
                     raise
@@ -544,12 +575,13 @@ def open_app(
 ) -> App:
     """Return the queue of a database, with `handle` for its jobs. To be opened by the caller."""
     parameters, prepares = parameters_of(address)
-    options = " ".join(
-        filter(None, (parameters.get("options"), f"-c search_path={SEARCH_PATH.replace(' ', '')}"))
-    )
+    own = f"-c search_path={SEARCH_PATH.replace(' ', '')} -c standard_conforming_strings=on"
+    options = " ".join(filter(None, (parameters.get("options"), own)))
     connector = PsycopgConnector(
+        pool_factory=_pool_of_primaries,
         min_size=1,
         max_size=CONNECTIONS_MAX,
+        timeout=_CONNECTION_WAIT_S,
         kwargs={
             **parameters,
             "options": options,
@@ -566,3 +598,23 @@ def open_app(
 
     app.task(name=TASK, pass_context=True, retry=Retrying())(transition)
     return app
+
+
+def _pool_of_primaries(**given: Any) -> AsyncConnectionPool:
+    return AsyncConnectionPool(**{**given, "check": _require_primary})
+
+
+async def _require_primary(connection: psycopg.AsyncConnection) -> None:
+    """Raise for a connection that is lost, or whose server takes no writes any more.
+
+    The pool then opens another connection: the address may lead to another server by now.
+    """
+    await connection.set_autocommit(True)
+    try:
+        cursor = await connection.execute("SHOW transaction_read_only")
+        if await cursor.fetchone() == ("on",):
+            await connection.close()  # otherwise the pool keeps it
+            raise psycopg.OperationalError("the server takes no writes now")
+    finally:
+        with suppress(psycopg.Error):  # of a connection that is lost
+            await connection.set_autocommit(False)

@@ -117,8 +117,11 @@ _SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key")
 
 _LOST_RACE = (errors.UniqueViolation, errors.DeadlockDetected)
 
-_ROLES = (b"in_hot_standby", b"default_transaction_read_only")
+_READ_ONLY = (b"in_hot_standby", b"default_transaction_read_only")
 """A server reports a change of these two with its next answer."""
+
+_READ_ONLY_KEPT_S = 1.0
+"""How long a connection to a read-only server is used. Each new connection takes milliseconds."""
 
 _CURES: Mapping[str, str] = MappingProxyType(
     {
@@ -158,7 +161,7 @@ class Server(Forkable):
         self._is_closed = False
         self._patient_from_s = 0.0
         self._connection: Connection | None = None
-        self._roles: Sequence[bytes | None] = ()
+        self._opened_s = 0.0
         self._project = ALL_PROJECTS
         self.is_pooled = False
         """Whether what is set on the connection may be another's in the next transaction."""
@@ -228,16 +231,20 @@ class Server(Forkable):
         if self._is_closed:
             raise StoreError(f"the store on {self.name} was closed", hint="open it again")
         connection = self._connection
-        # A primary that became read-only would answer reads for ever with what was there before.
-        if connection is not None and not connection.closed:
-            if _roles_of(connection) != self._roles:
-                connection.close()
-        if connection is None or connection.closed:
+        if connection is None or connection.closed or self._is_of_no_primary(connection):
             self._connection = None
             self._connection = connection = self._connect()
-            self._roles = _roles_of(connection)
+            self._opened_s = time.monotonic()
             self._patient_from_s = 0.0
         return connection
+
+    def _is_of_no_primary(self, connection: Connection) -> bool:
+        """Close a connection that has been of a read-only server for a while; return whether."""
+        is_read_only = b"on" in map(connection.pgconn.parameter_status, _READ_ONLY)
+        # Otherwise reads would see for ever what was there before a failover.
+        if is_read_only and time.monotonic() > self._opened_s + _READ_ONLY_KEPT_S:
+            connection.close()
+        return connection.closed
 
     def _is_undone(self, error: psycopg.Error) -> bool:
         """Return whether work did nothing: no connection could be opened, or to no primary."""
@@ -318,10 +325,6 @@ class Server(Forkable):
                 f"{_in_one_line(error, self._parameters)}",
                 hint=_cure_of(error),
             ) from error
-
-
-def _roles_of(connection: Connection) -> Sequence[bytes | None]:
-    return [connection.pgconn.parameter_status(name) for name in _ROLES]
 
 
 def lift_time_limit(connection: Connection) -> None:

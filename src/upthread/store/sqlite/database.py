@@ -407,7 +407,8 @@ class Database(Forkable):
     @property
     def connection(self) -> Connection:
         """This process's connection, which is opened anew after a fork."""
-        return self._connection or self._open()
+        # A connection that was closed counts as false.
+        return self._open() if self._connection is None else self._connection
 
     def _open(self) -> Connection:
         if self._is_stranded:
