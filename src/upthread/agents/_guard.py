@@ -96,6 +96,11 @@ class Guard:
         self._popen = popen
         self.pid = popen.pid
 
+    def leave(self) -> None:
+        """Close this process's end of the pipe: the guard is its parent's."""
+        assert self._popen.stdin is not None
+        self._popen.stdin.close()
+
     def release(self) -> None:
         """Tell it that all is in order, and wait for its end: a few milliseconds."""
         import contextlib  # noqa: PLC0415  # see the module docstring
