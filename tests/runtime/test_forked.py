@@ -8,8 +8,6 @@ import subprocess
 import sys
 import time
 
-import pytest
-
 from upthread.runtime.system import started_at_ticks
 
 AGENT = """

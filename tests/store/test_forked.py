@@ -1,4 +1,4 @@
-"""A process that forks with a store open: parent and children each have a connection of their own."""
+"""A process forks with a store open: parent and children each have their own connection."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import sys
 
 import pytest
 from tests.support.sets import EXTENDED
+
+from upthread.store.sqlite import SqliteStore
+from upthread.testing.store_conformance import samples
 
 PROGRAM = """
 import multiprocessing, os, sys, threading, time
@@ -87,3 +90,33 @@ def test_parent_and_children_read_and_write_what_is_theirs(database, way, tmp_pa
         check=False,
     )
     assert (ran.stdout, ran.stderr, ran.returncode) == ("all of it is there\n", "", 0)
+
+
+OUTLIVES = """
+import os, sys
+from pathlib import Path
+from upthread.store.sqlite import SqliteStore
+from upthread.testing.store_conformance import samples
+
+store = SqliteStore(Path("upthread.db"))
+store.commit([*samples.home(), samples.said(1)])
+ours, parents = os.pipe()
+if os.fork():
+    store.close()
+    os._exit(0)
+os.close(parents)
+os.read(ours, 1)
+store.commit([samples.said(2)])
+print("committed", flush=True)
+os._exit(0)  # as if killed
+"""
+
+
+def test_what_a_child_commits_outlives_it_though_its_parent_ended_first(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", OUTLIVES], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.communicate(timeout=60) == ("committed\n", None)
+    store = SqliteStore(tmp_path / "upthread.db")
+    assert store.message_count(samples.CONVERSATION) == 2
+    store.close()

@@ -8,8 +8,8 @@ import signal
 import anyio
 import pytest
 from tests.runtime.conftest import fork_server
-from tests.support.laboratory.sharing import Observer, Passage, Workers, until
 from tests.store.postgres.test_failover import fail_over, pair
+from tests.support.laboratory.sharing import Observer, Passage, Workers, until
 from tests.support.postgres_server import with_database
 from tests.support.sets import EXTENDED
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 async def test_a_run_comes_to_its_end_through_a_failover_while_the_old_primary_stays_up(
     pair, tmp_path
 ):
-    primary, standby, proxy = pair
+    primary, _, proxy = pair
     passage = Passage(tmp_path / "passage", proxy.address)
     observer = Observer(with_database(primary.address, "work"))
     try:

@@ -95,11 +95,7 @@ class Guard:
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         self._popen = popen
         self.pid = popen.pid
-
-    def leave(self) -> None:
-        """Close this process's end of the pipe: the guard is its parent's."""
-        assert self._popen.stdin is not None
-        self._popen.stdin.close()
+        self.pipe = popen.stdin
 
     def release(self) -> None:
         """Tell it that all is in order, and wait for its end: a few milliseconds."""

@@ -47,8 +47,8 @@ from upthread.agents._guard import (
     started_guard,
 )
 from upthread.boundary import programs
-from upthread.boundary.forked import Forkable
 from upthread.boundary.files import NOWHERE, read_all, read_start, through_links, write_whole
+from upthread.boundary.forked import Forkable
 from upthread.boundary.own_files import home_directory
 from upthread.boundary.programs import environment_of
 from upthread.core.quotas import FRAME, STDERR_BYTES_MAX, Allowance
@@ -147,11 +147,9 @@ class ChildProcess(Forkable):
     def after_fork(self, *, is_idle: bool) -> None:
         self._is_parents = True
         # Otherwise neither the agent nor its guard would notice that our parent has ended.
-        for pipe in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
+        for pipe in (self._popen.stdin, self._guard and self._guard.pipe):
             if pipe is not None:
                 pipe.close()
-        if self._guard is not None:
-            self._guard.leave()
 
     def require_own(self) -> None:
         """Raise UpstreamError in a process that was forked from the one that started it."""
@@ -298,8 +296,6 @@ class ChildProcess(Forkable):
     async def _watch_exit(self) -> None:
         with self._watching:
             await _wait_for_exit(self._popen)
-            if self._is_parents:
-                return
             # The rest of the group first, then the reaping: only until then is its number taken.
             signal_group(self.pid, signal.SIGKILL)
             kill_marked(self._mark)
@@ -312,8 +308,6 @@ class ChildProcess(Forkable):
     def _close(self) -> None:
         self._outbox.close()
         self._frames.close()
-        if self._is_parents:
-            return
         self._close_stdin()
         if self._popen.stdout is not None:
             self._popen.stdout.close()

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import itertools
 import os
-import time
-from threading import RLock
+from threading import RLock, local
 from weakref import WeakValueDictionary
 
 FORK_WAIT_S = 2.0
-"""How long a fork waits for the calls of other threads. They take milliseconds."""
+"""How long a fork waits for a call of another thread. Calls take milliseconds."""
 
 
 class Forkable:
@@ -30,31 +29,28 @@ class Forkable:
 
 _ALL: WeakValueDictionary[int, Forkable] = WeakValueDictionary()
 _NUMBERS = itertools.count()
-_HELD: list[Forkable] = []
+_OURS = local()
+"""What this thread holds while it forks: another thread may fork, too."""
 
 
 def _hold_all() -> None:
-    until_s = time.monotonic() + FORK_WAIT_S
     # The newest first: it uses the older ones while it holds its own lock.
-    for each in reversed(list(_ALL.values())):
-        if each.lock.acquire(timeout=max(0.0, until_s - time.monotonic())):
-            _HELD.append(each)
+    newest_first = reversed(list(_ALL.values()))
+    _OURS.held = [each for each in newest_first if each.lock.acquire(timeout=FORK_WAIT_S)]
 
 
 def _release_all() -> None:
-    while _HELD:
-        _HELD.pop().lock.release()
+    for each in _OURS.held:
+        each.lock.release()
+    _OURS.held = []
 
 
 def _forget_all() -> None:
-    held = {id(each) for each in _HELD}
-    _HELD.clear()
+    idle, _OURS.held = set(map(id, _OURS.held)), []
     for each in list(_ALL.values()):
         # The same lock, because others have it too.
         each.lock._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001  # as in logging
-        each.after_fork(is_idle=id(each) in held)
+        each.after_fork(is_idle=id(each) in idle)
 
 
-os.register_at_fork(
-    before=_hold_all, after_in_parent=_release_all, after_in_child=_forget_all
-)
+os.register_at_fork(before=_hold_all, after_in_parent=_release_all, after_in_child=_forget_all)

@@ -45,7 +45,7 @@ from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError
 from upthread.runtime.system import System, host_name, is_dead
 from upthread.runtime.turns.delegation import Listener, RunOptions
 from upthread.store.postgres.schema import SEARCH_PATH
-from upthread.store.postgres.server import parameters_of, shown_address
+from upthread.store.postgres.server import parameters_of
 from upthread.store.postgres.workers import (
     SILENT_AFTER_MS,
     KnownWorker,
@@ -125,7 +125,13 @@ async def serve(options: WorkerOptions) -> None:
         stack.callback(table.close)
         if options.metrics_port is not None:
             options = stack.enter_context(_counted(options, options.metrics_port))
-        await Worker(options, projects, agents, table, lost).run()
+        try:
+            await Worker(options, projects, agents, table, lost).run()
+        except (exceptions.ConnectorException, psycopg.Error) as error:
+            raise StoreError(
+                f"the queue of jobs cannot be used: {_in_one_line(error)}",
+                hint="check that the server takes writes, then start the worker again",
+            ) from error
 
 
 @contextmanager
@@ -174,19 +180,6 @@ class Worker(Struct):
 
     async def run(self) -> None:
         """Work until told to stop, then finish or hand back what is under way."""
-        try:
-            await self._run()
-        except (exceptions.ConnectorException, psycopg.OperationalError) as error:
-            if isinstance(error, exceptions.ConnectorException) and not _is_passing(error):
-                raise
-            raise StoreError(
-                f"the queue of {shown_address(self.options.database)} cannot be used:"
-                f" {_in_one_line(error)}",
-                hint="check that the server can be reached and takes writes, then start it again",
-            ) from error
-        self.options.tell(Served(what="stopped"))
-
-    async def _run(self) -> None:
         app = open_app(self.options.database, self._handle, self._registered)
         async with app.open_async():
             worker = QueueWorker(
@@ -210,6 +203,7 @@ class Worker(Struct):
                 )
                 await worker.run()  # type: ignore[no-untyped-call]  # its authors leave it out
                 tasks.cancel_scope.cancel()
+        self.options.tell(Served(what="stopped"))
 
     @property
     def queues(self) -> list[str]:
@@ -496,13 +490,8 @@ class LastingJobs(JobManager):
             logger.warning("no heartbeat: %s", _in_one_line(error))
 
     async def unregister_worker(self, worker_id: int) -> None:
-        """Give the place back, or leave it to fall silent where the server cannot be reached."""
-        try:
-            await super().unregister_worker(self._worker_id or worker_id)
-        except exceptions.ConnectorException as error:
-            if not _is_passing(error):
-                raise
-            logger.warning("the place is not given back: %s", _in_one_line(error))
+        """Give the place back."""
+        await super().unregister_worker(self._worker_id or worker_id)
 
     async def listen_for_jobs(
         self, *, on_notification: NotificationCallback, queues: Iterable[str] | None = None
@@ -601,7 +590,8 @@ def open_app(
 
 
 def _pool_of_primaries(**given: Any) -> AsyncConnectionPool:
-    return AsyncConnectionPool(**{**given, "check": _require_primary})
+    given["check"] = _require_primary
+    return AsyncConnectionPool(**given)
 
 
 async def _require_primary(connection: psycopg.AsyncConnection) -> None:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct, field
 
-from upthread.boundary.forked import Forkable
 from upthread.boundary.programs import GivenUpError, heeding, started_at_ticks
 from upthread.core.types import Holder
 
@@ -147,15 +146,11 @@ THREAD_POLL_S = 0.001
 """How often a cancelled caller looks whether its call has ended."""
 
 
-class EventLoop(Forkable):
+class EventLoop:
     """Waits on the loop that runs, which is the one that its first call is made on."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._limiter: CapacityLimiter | None = None
-
-    def after_fork(self, *, is_idle: bool) -> None:
-        self._limiter = None  # a call of a thread that is not here may have it
 
     async def in_thread(self, call: Callable[[], Result]) -> Result:
         """Run a blocking call off the event loop.

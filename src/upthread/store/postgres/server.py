@@ -85,7 +85,9 @@ _SESSION: Mapping[str, str] = MappingProxyType(
         "standard_conforming_strings": "on",
     }
 )
-_SET_ALL = b"SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s (name, value)"
+_SET_ALL = (
+    b"SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s (name, value)"
+)
 _ISOLATION = "read committed"
 """What waited for a lock has to see what the other one wrote, whatever the database's default."""
 _TRANSACTION_TIMEOUT = "60s"
@@ -261,15 +263,11 @@ class Server(Forkable):
 
     def after_fork(self, *, is_idle: bool) -> None:
         connection, self._connection = self._connection, None
-        if connection is None or connection.closed:
-            return
-        # Otherwise closing it would end the parent's session, and leaving it open would keep that
-        # session alive after the parent's death.
-        nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        os.dup2(nowhere, connection.fileno(), inheritable=False)
-        os.close(nowhere)
-        if is_idle:
-            connection.close()
+        if connection is not None and not connection.closed:
+            # Before the connection is closed, which would end the parent's session.
+            os.close(connection.fileno())
+            if is_idle:
+                connection.close()
 
     def _connect(self) -> Connection:
         # Typed for the statements of the type checker's day; ours are bytes, with $1 for values.
