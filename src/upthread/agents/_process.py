@@ -147,7 +147,7 @@ class ChildProcess(Forkable):
     def after_fork(self, *, is_idle: bool) -> None:
         self._is_parents = True
         # Otherwise neither the agent nor its guard would notice that our parent has ended.
-        for pipe in (self._popen.stdin, self._guard and self._guard.pipe):
+        for pipe in (self._popen.stdin, self._guard.pipe if self._guard else None):
             if pipe is not None:
                 pipe.close()
 

@@ -85,9 +85,7 @@ _SESSION: Mapping[str, str] = MappingProxyType(
         "standard_conforming_strings": "on",
     }
 )
-_SET_ALL = (
-    b"SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s (name, value)"
-)
+_SET_ALL = b"SELECT set_config(n, v, false) FROM unnest($1::text[], $2::text[]) AS s (n, v)"
 _ISOLATION = "read committed"
 """What waited for a lock has to see what the other one wrote, whatever the database's default."""
 _TRANSACTION_TIMEOUT = "60s"

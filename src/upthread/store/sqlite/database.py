@@ -329,7 +329,7 @@ SUSPENDED_WAIT_S = 5.0
 _OPENING = Forkable()
 
 _STRANDED: list[Connection] = []
-"""Connections of a parent process, which would be closed if nothing named them."""
+"""Connections of a parent process. Those that were not closed would be, if nothing named them."""
 
 _DAMAGED = f"`upthread doctor` says what is damaged; {CURE_OF_DAMAGE}"
 _CURES: Mapping[type[Exception], str] = MappingProxyType(
@@ -411,10 +411,10 @@ class Database(Forkable):
         return self._open() if self._connection is None else self._connection
 
     def _open(self) -> Connection:
-        if self._is_stranded:
+        if self._is_stranded or self._is_closed:
             raise StoreError(
-                f"{self.path} was in use when this process was forked, and cannot be used here",
-                hint="open it after the fork",
+                f"{self.path} was closed, or was in use when this process was forked",
+                hint="open it again",
             )
         self._is_synced: bool | None = None
         self._left_at: int | None = None
@@ -442,18 +442,17 @@ class Database(Forkable):
         # A child has no locks on the file, and the engine believes that it has the parent's. So the
         # connection is closed before the engine opens another: its parent still holds the file, so
         # that nothing is written. Where the engine would write, it stays as it is and is not used.
-        connection, self._connection = self._connection, None
+        connection = self._connection
         if connection is None or self._is_closed:
             return
         self._queue.close()
-        self._is_stranded = True
+        self._connection, self._is_stranded = None, True
+        _STRANDED.append(connection)
         with contextlib.suppress(apsw.Error):
             is_alone = connection.pragma("locking_mode") == "exclusive"
             if is_idle and not is_alone and not connection.in_transaction:
                 connection.close()
                 self._is_stranded = False
-        if self._is_stranded:
-            _STRANDED.append(connection)
 
     @contextmanager
     def transaction(self, *, is_synced: bool) -> Generator[Connection]:
