@@ -414,7 +414,7 @@ class Database(Forkable):
         if self._is_stranded or self._is_closed:
             raise StoreError(
                 f"{self.path} was closed, or was in use when this process was forked",
-                hint="open it again",
+                hint="open it after the fork, or again where it was closed",
             )
         self._is_synced: bool | None = None
         self._left_at: int | None = None
