@@ -47,10 +47,18 @@ class PostgresServer:
     """A server and its data in a directory that goes away with it.
 
     `is_synced` when it is to wait for the disk, as a server does on which something depends;
-    `buffers_mib` is what it may keep of its tables in memory.
+    `buffers_mib` is what it may keep of its tables in memory. With `standby_of` it is that
+    server's standby, else `encoding` is that of its databases.
     """
 
-    def __init__(self, *, is_synced: bool = False, buffers_mib: int = 64) -> None:
+    def __init__(
+        self,
+        *,
+        is_synced: bool = False,
+        buffers_mib: int = 64,
+        encoding: str = "UTF8",
+        standby_of: PostgresServer | None = None,
+    ) -> None:
         self._is_synced = is_synced
         self._buffers_mib = buffers_mib
         self.directory = Path(tempfile.mkdtemp(prefix="upthread-pg-"))
@@ -60,8 +68,13 @@ class PostgresServer:
             self._identity = {"user": _NOBODY, "group": self.directory.stat().st_gid}
         self._programs = _programs()
         self._process: subprocess.Popen[bytes] | None = None
-        words = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-        self._run("initdb", "-D", str(self._data), *words)
+        if standby_of is None:
+            words = ("-U", "postgres", "-A", "trust", "-E", encoding, "--locale=C", "--no-sync")
+            self._run("initdb", "-D", str(self._data), *words)
+        else:
+            words = ("-h", str(standby_of.directory), "-U", "postgres", "-R", "--checkpoint=fast")
+            self._run("pg_basebackup", "-D", str(self._data), *words, "--no-sync")
+            self._data.chmod(0o700)
         self.start()
 
     @property
@@ -103,6 +116,29 @@ class PostgresServer:
     def crash(self) -> None:
         """Stop it as a crash does: without writing down what is only in its memory."""
         self._end(signal.SIGQUIT)
+
+    def demote(self) -> None:
+        """Refuse writes from now on, and stay up."""
+        self.ask("ALTER SYSTEM SET default_transaction_read_only = on")
+        self.ask("SELECT pg_reload_conf()")
+        while self.ask("SHOW default_transaction_read_only") != "on":
+            time.sleep(_PAUSE_S)
+
+    def promote(self) -> None:
+        """Become the primary, with all that the old one has sent."""
+        self.ask("SELECT pg_promote()")
+
+    def follow(self, primary: PostgresServer) -> None:
+        """Wait until it has all that its primary has."""
+        end = primary.ask("SELECT pg_current_wal_flush_lsn()")
+        while not self.ask(f"SELECT pg_last_wal_replay_lsn() >= '{end}'"):
+            time.sleep(_PAUSE_S)
+
+    def ask(self, statement: str) -> Any:
+        """Return the one value of a statement."""
+        with psycopg.connect(self.address, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode())
+            return cursor.fetchall()[0][0] if cursor.description else None
 
     def remove(self) -> None:
         """Stop it and remove its directory. Idempotent."""

@@ -7,6 +7,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
+from unittest.mock import patch
 
 import apsw
 import psycopg
@@ -14,7 +15,7 @@ from psycopg.sql import SQL, Identifier
 from tests.support.postgres_server import as_owner, as_role, database_at, migrated_database_at
 
 from upthread.store.base import Store
-from upthread.store.postgres import PostgresStore
+from upthread.store.postgres import PostgresStore, server
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.database import Connection
 from upthread.testing.store_conformance import StoreBackend
@@ -94,11 +95,12 @@ def _postgres_contents(place: Path) -> object:
 
 @contextmanager
 def read_only(store: Store) -> Generator[None]:
-    """Make a PostgreSQL database refuse writes, as a standby does."""
+    """Make a PostgreSQL database refuse writes, as a standby does, and no call wait for long."""
     address = as_role(cast("PostgresStore", store).server.address, "postgres")
     _change_database(address, "SET default_transaction_read_only = on")
     try:
-        yield
+        with patch.object(server, "RECONNECT_S", 0.5):
+            yield
     finally:
         _change_database(address, "RESET default_transaction_read_only")
 

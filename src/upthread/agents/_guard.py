@@ -95,6 +95,7 @@ class Guard:
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         self._popen = popen
         self.pid = popen.pid
+        self.pipe = popen.stdin
 
     def release(self) -> None:
         """Tell it that all is in order, and wait for its end: a few milliseconds."""

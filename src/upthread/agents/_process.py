@@ -48,6 +48,7 @@ from upthread.agents._guard import (
 )
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE, read_all, read_start, through_links, write_whole
+from upthread.boundary.forked import Forkable
 from upthread.boundary.own_files import home_directory
 from upthread.boundary.programs import environment_of
 from upthread.core.quotas import FRAME, STDERR_BYTES_MAX, Allowance
@@ -92,7 +93,7 @@ def child_environment(given: Mapping[str, str], mark: str) -> dict[str, str]:
     return {**whole, **cleaned, MARK_VARIABLE: mark_for(os.environ, mark)}
 
 
-class ChildProcess:
+class ChildProcess(Forkable):
     """A running child. Made by `started_child` only; reading is for one task at a time."""
 
     def __init__(
@@ -104,6 +105,8 @@ class ChildProcess:
         guard: Guard | None = None,
         ends_at_eof: bool = True,
     ) -> None:
+        super().__init__()
+        self._is_parents = False
         self._popen = popen
         self._guard = guard
         self._eof_patience_s = EOF_PATIENCE_S if ends_at_eof else 0.0
@@ -140,6 +143,23 @@ class ChildProcess:
         """Wait until it has exited and what it started has been ended."""
         await self._exited.wait()
         return self.exit_code
+
+    def after_fork(self, *, is_idle: bool) -> None:
+        self._is_parents = True
+        # Otherwise neither the agent nor its guard would notice that our parent has ended.
+        for pipe in (self._popen.stdin, self._guard.pipe if self._guard else None):
+            if pipe is not None:
+                pipe.close()
+
+    def require_own(self) -> None:
+        """Raise UpstreamError in a process that was forked from the one that started it."""
+        if self._is_parents:
+            raise UpstreamError(
+                f"the agent (process {self.pid}) belongs to the process that this one was forked"
+                " from",
+                outcome=Outcome.UNKNOWN,
+                hint="open the project again after the fork",
+            )
 
     # --- lines ---------------------------------------------------------------------------------
 
@@ -178,6 +198,7 @@ class ChildProcess:
 
     async def write_line(self, line: bytes) -> None:
         """Queue a line. It waits only when OUTBOX_FRAMES_MAX are queued; a dead child eats it."""
+        self.require_own()
         # Whoever reads is told of its death, with how it ended; an error here would hide that one.
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await self._outbox.send(line + b"\n")
@@ -243,6 +264,8 @@ class ChildProcess:
 
         Returns when it is reaped and everything it started is gone.
         """
+        if self._is_parents:
+            return
         with anyio.CancelScope(shield=True):
             # A deadline and the end of the context may both ask: each returns only when it is gone.
             async with self._stopping:

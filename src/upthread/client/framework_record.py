@@ -10,9 +10,9 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import RLock
 from typing import Self
 
+from upthread.boundary.forked import Forkable
 from upthread.client.parts import Environment
 from upthread.client.project_opener import open_parts
 from upthread.core.names import Address, key_of, parse_address, parse_role, parse_workstream
@@ -33,7 +33,7 @@ NAME_BYTES_MAX = 160
 """A longer name of a thread would leave no room beside it in what people read."""
 
 
-class FrameworkRecord:
+class FrameworkRecord(Forkable):
     """The record of the project a directory belongs to; made on first use, closed by `close`.
 
     `database` and `environment` as for `open_project`. Raises ConfigError, StoreError, UsageError.
@@ -52,8 +52,7 @@ class FrameworkRecord:
             Path(directory), environment=env, database=database, project=project
         )
         self._logs: dict[tuple[str, ConversationKey], EntryLog] = {}
-        self.lock = RLock()
-        """Held over several calls that belong together: the store takes one at a time."""
+        super().__init__()  # its `lock` is held over several calls that belong together
         # No policy stands in front of it: a value that is not whole is of no use to its framework.
         # What is said beside it passes the redactor in the log itself.
         self._store: Store = ProjectStore(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -33,7 +33,7 @@ from upthread.client.stores import (
 from upthread.config import Settings, load_settings
 from upthread.core.agents import AGENTS, PROGRAM, Actor, name_of
 from upthread.core.redaction.redactor import Redactor
-from upthread.errors import NotFoundError
+from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.record.project_store import ProjectStore, RecordPolicy
 from upthread.runtime.system import System, user_name
@@ -246,6 +246,7 @@ class Wait:
 
     def __init__(self, portal: BlockingPortal) -> None:
         self._portal = portal
+        self._pid = os.getpid()
 
     def __call__(
         self,
@@ -253,6 +254,11 @@ class Wait:
         *args: Parameters.args,
         **kwargs: Parameters.kwargs,
     ) -> Result:
+        if os.getpid() != self._pid:
+            raise UsageError(
+                "the project was opened before this process was forked",
+                hint="open it again after the fork",
+            )
         ended = threading.Event()
 
         async def awaited() -> Result:
@@ -278,10 +284,19 @@ def open_blocking(
     """Open a project for code that is not async: `wait(up.tell, "spec-42/planner", "…")`."""
     from anyio.from_thread import start_blocking_portal  # noqa: PLC0415  # no verb needs it
 
-    with start_blocking_portal() as portal:
+    pid = os.getpid()
+    with ExitStack() as stack:
+        portal = stack.enter_context(start_blocking_portal())
         opening = portal.wrap_async_context_manager(open_project(directory, database=database))
-        with opening as project:
+        project = stack.enter_context(opening)
+        try:
             yield project, Wait(portal)
+        finally:
+            if os.getpid() != pid:
+                # A forked process has no thread that could close anything. The portal would wait
+                # for it (anyio 4.12).
+                portal._event_loop_thread_id = None  # noqa: SLF001
+                stack.pop_all()
 
 
 # --- before anything is opened --------------------------------------------------------------------

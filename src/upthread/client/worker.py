@@ -11,12 +11,13 @@ given back, and another worker goes on from what the agent's own history says.
 from __future__ import annotations
 
 import logging
+import math
 import signal
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -28,7 +29,8 @@ from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager, NotificationCallback
 from procrastinate.utils import utcnow
 from procrastinate.worker import Worker as QueueWorker
-from psycopg.errors import ForeignKeyViolation
+from psycopg.errors import ForeignKeyViolation, ReadOnlySqlTransaction
+from psycopg_pool import AsyncConnectionPool
 
 import upthread
 from upthread.agents.registry import REHEARSAL, end_process_group, installed_agents
@@ -123,7 +125,13 @@ async def serve(options: WorkerOptions) -> None:
         stack.callback(table.close)
         if options.metrics_port is not None:
             options = stack.enter_context(_counted(options, options.metrics_port))
-        await Worker(options, projects, agents, table, lost).run()
+        try:
+            await Worker(options, projects, agents, table, lost).run()
+        except (exceptions.ConnectorException, psycopg.Error) as error:
+            raise StoreError(
+                f"the queue of jobs cannot be used: {_in_one_line(error)}",
+                hint="check that the server takes writes, then start the worker again",
+            ) from error
 
 
 @contextmanager
@@ -185,6 +193,8 @@ class Worker(Struct):
                 install_signal_handlers=False,
                 update_heartbeat_interval=HEARTBEAT_S,
                 stalled_worker_timeout=PRUNED_AFTER_S,
+                # Nobody aborts a job, and a poll that fails is logged with its traceback.
+                abort_job_polling_interval=math.inf,
             )
             async with task_group() as tasks:
                 tasks.start_soon(self._stop_when_told, worker)
@@ -387,12 +397,21 @@ ATTEMPTS_MAX = 20
 """How often a job may fail for a reason nobody foresaw; then its run is parked."""
 
 _LOST_AGAIN_S = 0.3
+_CONNECTION_WAIT_S = 5.0
+_LISTENS_ANEW_S = 60.0
+"""After a failover the server that was listened to may live on without notifications."""
+
 _RETRY = (
     "SELECT procrastinate_retry_job_v2("
     "%(id)s, clock_timestamp() + %(delay_s)s * interval '1 s', NULL, %(queue)s, NULL)"
 )
 
-_PASSING = (psycopg.OperationalError, psycopg.InterfaceError, ForeignKeyViolation)
+_PASSING = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    ForeignKeyViolation,
+    ReadOnlySqlTransaction,
+)
 
 Registered = Callable[[int, int | None], Awaitable[None]]
 """Called with a worker's id and the one it had before."""
@@ -480,7 +499,8 @@ class LastingJobs(JobManager):
         """Listen for ever."""
         while True:
             try:
-                await super().listen_for_jobs(on_notification=on_notification, queues=queues)
+                with anyio.move_on_after(_LISTENS_ANEW_S):
+                    await super().listen_for_jobs(on_notification=on_notification, queues=queues)
             except exceptions.ConnectorException as error:
                 if not _is_passing(error):
                     raise
@@ -544,12 +564,13 @@ def open_app(
 ) -> App:
     """Return the queue of a database, with `handle` for its jobs. To be opened by the caller."""
     parameters, prepares = parameters_of(address)
-    options = " ".join(
-        filter(None, (parameters.get("options"), f"-c search_path={SEARCH_PATH.replace(' ', '')}"))
-    )
+    own = f"-c search_path={SEARCH_PATH.replace(' ', '')} -c standard_conforming_strings=on"
+    options = " ".join(filter(None, (parameters.get("options"), own)))
     connector = PsycopgConnector(
+        pool_factory=_pool_of_primaries,
         min_size=1,
         max_size=CONNECTIONS_MAX,
+        timeout=_CONNECTION_WAIT_S,
         kwargs={
             **parameters,
             "options": options,
@@ -566,3 +587,24 @@ def open_app(
 
     app.task(name=TASK, pass_context=True, retry=Retrying())(transition)
     return app
+
+
+def _pool_of_primaries(**given: Any) -> AsyncConnectionPool:
+    given["check"] = _require_primary
+    return AsyncConnectionPool(**given)
+
+
+async def _require_primary(connection: psycopg.AsyncConnection) -> None:
+    """Raise for a connection that is lost, or whose server takes no writes any more.
+
+    The pool then opens another connection: the address may lead to another server by now.
+    """
+    await connection.set_autocommit(True)
+    try:
+        cursor = await connection.execute("SHOW transaction_read_only")
+        if await cursor.fetchone() == ("on",):
+            await connection.close()  # otherwise the pool keeps it
+            raise psycopg.OperationalError("the server takes no writes now")
+    finally:
+        with suppress(psycopg.Error):  # of a connection that is lost
+            await connection.set_autocommit(False)

@@ -19,8 +19,7 @@ class Proxy:
 
     def __init__(self, address: str) -> None:
         parts = urlsplit(address)
-        directory = parse_qs(parts.query)["host"][0]
-        self._socket = str(Path(directory) / ".s.PGSQL.5432")
+        self.lead_to(address)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._is_cut = threading.Event()
         self._is_over = threading.Event()
@@ -34,6 +33,11 @@ class Proxy:
     def __exit__(self, *_: object) -> None:
         self._is_over.set()
         self._listener.close()
+
+    def lead_to(self, address: str) -> None:
+        """Lead new connections to the server of an address; those that there are stay."""
+        directory = parse_qs(urlsplit(address).query)["host"][0]
+        self._socket = str(Path(directory) / ".s.PGSQL.5432")
 
     def cut(self) -> None:
         """From now on nothing gets through; nobody is told."""

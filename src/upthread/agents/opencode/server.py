@@ -267,6 +267,7 @@ class OpenCodeServer(RunningAgent):
         self, asked: str, answer: Awaitable[object], session: UpstreamSessionId | None
     ) -> object:
         try:
+            self.child.require_own()
             return await answer
         except ApiError as error:
             raise self.refused(

@@ -150,7 +150,7 @@ def _migrate_job_queue(connection: Connection) -> None:
     connection.execute(f"SET LOCAL search_path = {SEARCH_PATH}".encode())
     # The schema is that of the newest version: of a new database its steps are only written down.
     if not made:
-        connection.execute(_sql().joinpath("schema.sql").read_bytes())
+        connection.execute(_script(_sql().joinpath("schema.sql")))
     for name, script in steps.items():
         if made and name not in made:
             connection.execute(script)
@@ -166,7 +166,12 @@ def _steps() -> dict[str, bytes]:
     """Return the scripts that lead from one of the queue's versions to the next, in order."""
     # Their names begin with the version they came with, two digits a number.
     found = sorted(_sql().joinpath("migrations").iterdir(), key=lambda each: each.name)
-    return {each.name: each.read_bytes() for each in found if each.name.endswith(".sql")}
+    return {each.name: _script(each) for each in found if each.name.endswith(".sql")}
+
+
+def _script(file: Traversable) -> bytes:
+    """Return a script in ASCII: a database may lack what a comment has, for example a long dash."""
+    return file.read_text("utf-8").encode("ascii", "replace")
 
 
 def _sql() -> Traversable:

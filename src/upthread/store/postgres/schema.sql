@@ -16,7 +16,7 @@ CREATE TABLE upthread.meta (
 
 -- One row per stream: what its entries add up to, so that nobody reads a log to know how it stands.
 -- A commit moves `last` and `hash` on from those that it has seen. The seal tells a row that was
--- changed behind the store's back; `due_…` is the run's transition that nothing has settled yet, for
+-- changed behind the store's back; `due_*` is the run's transition that nothing has settled yet, for
 -- workers, by the server's clock.
 CREATE TABLE upthread.head (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -4,6 +4,8 @@ Theory of operation. One connection a store, one call at a time: most of a call 
 server's disk, and connections are what a PostgreSQL has fewest of. A commit is one exchange, sent
 whole with its end, so that nobody who is stopped holds a lock. What lost a race (a deadlock) is
 done again. What lost its connection is done again, too, where doing it twice is doing it once.
+A server that became read-only is no primary any more, for example after a failover: its connection
+is dropped, because the address may lead to another server by now.
 
 A connection says which project it acts for, and the database keeps it to that (schema.sql). It is
 a setting of the session; behind a pooler, where a session is whoever's turn it is, it is said in
@@ -25,8 +27,8 @@ is read by psycopg's own loaders.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
-import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import count
@@ -40,6 +42,7 @@ from psycopg.adapt import Transformer
 from psycopg.rows import TupleRow
 from psycopg.types.numeric import Int8BinaryDumper
 
+from upthread.boundary.forked import Forkable
 from upthread.errors import StoreError, StoreUnreachableError
 from upthread.store.log import Row
 
@@ -78,8 +81,11 @@ _SESSION: Mapping[str, str] = MappingProxyType(
         "tcp_keepalives_interval": "2s",
         "tcp_keepalives_count": "3",
         "tcp_user_timeout": "10s",
+        # Otherwise a backslash in a statement's text would be an escape.
+        "standard_conforming_strings": "on",
     }
 )
+_SET_ALL = b"SELECT set_config(n, v, false) FROM unnest($1::text[], $2::text[]) AS s (n, v)"
 _ISOLATION = "read committed"
 """What waited for a lock has to see what the other one wrote, whatever the database's default."""
 _TRANSACTION_TIMEOUT = "60s"
@@ -111,6 +117,12 @@ _SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key")
 
 _LOST_RACE = (errors.UniqueViolation, errors.DeadlockDetected)
 
+_READ_ONLY = (b"in_hot_standby", b"default_transaction_read_only")
+"""A server reports a change of these two with its next answer."""
+
+_READ_ONLY_KEPT_S = 1.0
+"""How long a connection to a read-only server is used. Each new connection takes milliseconds."""
+
 _CURES: Mapping[str, str] = MappingProxyType(
     {
         "08": "check that the server runs and can be reached, then do it again",
@@ -130,7 +142,7 @@ _CURES: Mapping[str, str] = MappingProxyType(
 )
 
 
-class Server:
+class Server(Forkable):
     """A connection that is open and of a server we can use. Any thread, one call at a time.
 
     `address` is a libpq URL or connection string. StoreError when it cannot be opened. `wait_s` is
@@ -138,6 +150,7 @@ class Server:
     """
 
     def __init__(self, address: str, *, wait_s: float | None = None) -> None:
+        super().__init__()
         self.address = address
         self._wait_s = wait_s
         self._parameters, self.prepares = parameters_of(address)
@@ -147,17 +160,17 @@ class Server:
         self.name = _shown(self._parameters)
         self._is_closed = False
         self._patient_from_s = 0.0
-        self._lock = threading.Lock()
         self._connection: Connection | None = None
+        self._opened_s = 0.0
         self._project = ALL_PROJECTS
         self.is_pooled = False
         """Whether what is set on the connection may be another's in the next transaction."""
-        with self._lock, self._worded("open"):
-            self._connection = self._connect()
+        with self.lock, self._worded("open"):
+            self._open_connection()
 
     def act_for(self, project_id: bytes) -> None:
         """Act for one project from now on: the database has no row of any other."""
-        with self._lock, self._worded("open"):
+        with self.lock, self._worded("open"):
             # A setting is text in the server's encoding, and an id may be any bytes: so in digits,
             # as BYTEA is read (schema.sql).
             self._project = f"x{project_id.hex()}"
@@ -172,12 +185,12 @@ class Server:
     def run(
         self, doing: str, work: Callable[[Connection], Result], *, is_repeatable: bool = True
     ) -> Result:
-        """Return what `work` returns; again after a lost race.
+        """Return what `work` returns; again after a lost race, or where the server takes no writes.
 
         Repeatable work is done again after a lost connection, too: a read, or a write that sees
         that it was done. StoreError in our words; other errors of `work` pass as they are.
         """
-        with self._lock:
+        with self.lock:
             try:
                 return work(self._open_connection())
             except psycopg.Error as error:
@@ -188,7 +201,7 @@ class Server:
 
     def close(self) -> None:
         """Close the connection. Idempotent."""
-        with self._lock, self._worded("close"):
+        with self.lock, self._worded("close"):
             self._is_closed = True
             if self._connection is not None:
                 self._connection.close()
@@ -201,7 +214,7 @@ class Server:
         is_patient = self._wait_s is None and began_s >= self._patient_from_s
         while True:
             is_race = isinstance(error, _LOST_RACE)
-            if not (is_race or (is_repeatable and self._is_lost(error))):
+            if not (is_race or self._is_undone(error) or (is_repeatable and self._is_lost())):
                 raise error
             if time.monotonic() > began_s + (RECONNECT_S if is_race or is_patient else 0.0):
                 if not is_race:
@@ -217,19 +230,42 @@ class Server:
     def _open_connection(self) -> Connection:
         if self._is_closed:
             raise StoreError(f"the store on {self.name} was closed", hint="open it again")
-        if self._connection is None or self._connection.closed:
+        connection = self._connection
+        if connection is None or connection.closed or self._is_of_no_primary(connection):
             self._connection = None
-            self._connection = self._connect()
+            self._connection = connection = self._connect()
+            self._opened_s = time.monotonic()
             self._patient_from_s = 0.0
-        return self._connection
+        return connection
 
-    def _is_lost(self, error: psycopg.Error) -> bool:
-        """Return whether there is no connection any more; False for an error of a living one."""
-        if self._connection is None:  # it could not be opened again
+    def _is_of_no_primary(self, connection: Connection) -> bool:
+        """Close a connection that has been of a read-only server for a while; return whether."""
+        is_read_only = b"on" in map(connection.pgconn.parameter_status, _READ_ONLY)
+        # Otherwise reads would see for ever what was there before a failover.
+        if is_read_only and time.monotonic() > self._opened_s + _READ_ONLY_KEPT_S:
+            connection.close()
+        return connection.closed
+
+    def _is_undone(self, error: psycopg.Error) -> bool:
+        """Return whether work did nothing: no connection could be opened, or to no primary."""
+        if self._connection is None:
             return isinstance(error, psycopg.OperationalError)
-        if self._connection.closed:
-            self._connection = None
-        return self._connection is None
+        is_refused = isinstance(error, errors.ReadOnlySqlTransaction)
+        if is_refused:
+            self._connection.close()
+        return is_refused
+
+    def _is_lost(self) -> bool:
+        """Return whether there is no connection any more; False after an error of a living one."""
+        return self._connection is not None and self._connection.closed
+
+    def after_fork(self, *, is_idle: bool) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.closed:
+            # Before the connection is closed, which would end the parent's session.
+            os.close(connection.fileno())
+            if is_idle:
+                connection.close()
 
     def _connect(self) -> Connection:
         # Typed for the statements of the type checker's day; ours are bytes, with $1 for values.
@@ -261,8 +297,7 @@ class Server:
         if connection.info.server_version >= _TRANSACTION_TIMEOUT_SINCE:
             settings["transaction_timeout"] = _TRANSACTION_TIMEOUT
         settings["default_transaction_isolation"] = _ISOLATION
-        for name, value in settings.items():
-            connection.execute(b"SELECT set_config($1, $2, false)", (name, value))
+        connection.execute(_SET_ALL, (list(settings), list(settings.values())))
         # Only where it is off: a server may be set to wait for more than its own disk.
         connection.execute(_SYNC_COMMITS)
         # With a pooler between, who answers is not who was connected to.
@@ -320,7 +355,9 @@ def parameters_of(address: str) -> tuple[dict[str, Any], bool]:
     if not given or _is_misread(given):
         # Why is not said: libpq says it by quoting a piece, which may be of the password.
         raise StoreError("the address of the database cannot be read", hint=_ADDRESS_HINT)
-    return {**_CONNECTION, **given}, f"{PREPARED_OPTION}=no" not in ours
+    # Text would otherwise be in the encoding of the database, or of PGCLIENTENCODING.
+    parameters = {**_CONNECTION, **given, "client_encoding": "UTF8"}
+    return parameters, f"{PREPARED_OPTION}=no" not in ours
 
 
 def _is_misread(given: Mapping[str, Any]) -> bool:

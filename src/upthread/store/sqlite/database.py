@@ -26,7 +26,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,6 +37,7 @@ from typing import Any, Protocol, cast
 
 import apsw
 
+from upthread.boundary.forked import Forkable
 from upthread.boundary.programs import suspended_holder
 from upthread.core.codec import encode_text
 from upthread.errors import StoreError
@@ -326,7 +326,10 @@ SUSPENDED_WAIT_S = 5.0
 """How long a call waits for a suspended process that holds the database's lock."""
 
 # Opening checks, makes and closes files: two threads must not do that to one path at once.
-_OPENING = threading.Lock()
+_OPENING = Forkable()
+
+_STRANDED: list[Connection] = []
+"""Connections of a parent process. Those that were not closed would be, if nothing named them."""
 
 _DAMAGED = f"`upthread doctor` says what is damaged; {CURE_OF_DAMAGE}"
 _CURES: Mapping[type[Exception], str] = MappingProxyType(
@@ -376,7 +379,7 @@ def check_engine(version: str) -> None:
         )
 
 
-class Database:
+class Database(Forkable):
     """A connection that is open, up to date and ours. Any thread, one call at a time."""
 
     def __init__(
@@ -387,38 +390,75 @@ class Database:
         vfs: str | None = None,
         key: bytes | None = None,
     ) -> None:
+        super().__init__()
         check_engine(apsw.sqlite_lib_version())
         self.path = path
         self.is_encrypted = key is not None
-        self._is_synced: bool | None = None
+        self._vfs, self._key = vfs, key
         self._busy_timeout_s = busy_timeout_s
         self._busy_since_s = 0.0
-        self._left_at: int | None = None
-        """The file's data version once this connection's last commit was through."""
         self.is_as_left = False
         """Within a transaction: whether nobody else has committed since this connection did."""
-        with _OPENING:
+        self._connection: Connection | None = None
+        self._is_stranded = self._is_closed = False
+        with self.lock:
+            self._open()
+
+    @property
+    def connection(self) -> Connection:
+        """This process's connection, which is opened anew after a fork."""
+        # A connection that was closed counts as false.
+        return self._open() if self._connection is None else self._connection
+
+    def _open(self) -> Connection:
+        if self._is_stranded or self._is_closed:
+            raise StoreError(
+                f"{self.path} was closed, or was in use when this process was forked",
+                hint="open it after the fork, or again where it was closed",
+            )
+        self._is_synced: bool | None = None
+        self._left_at: int | None = None
+        """The file's data version once this connection's last commit was through."""
+        with _OPENING.lock:
             # Before a file is made: nothing is to be written where one is missing beside its log.
-            refuse_remains(path)
-            self._place = prepare_file(path)
+            refuse_remains(self.path)
+            self._place = prepare_file(self.path)
+            self._queue = WriteQueue(self._place, wait_s=self._busy_timeout_s)
             with self.worded("open"):
-                self.connection = connect(self._place, None, vfs=vfs)
-        self._queue = WriteQueue(self._place, wait_s=busy_timeout_s)
+                connection = self._connection = connect(self._place, None, vfs=self._vfs)
         try:
             with self.worded("open"):
-                if key is not None:
-                    unlock(self.connection, key)
+                if self._key is not None:
+                    unlock(connection, self._key)
                 self._prepare()
         except BaseException:
             self._queue.close()
-            self.connection.close(True)
+            self._connection = None
+            connection.close(True)
             raise
+        return connection
+
+    def after_fork(self, *, is_idle: bool) -> None:
+        # A child has no locks on the file, and the engine believes that it has the parent's. So the
+        # connection is closed before the engine opens another: its parent still holds the file, so
+        # that nothing is written. Where the engine would write, it stays as it is and is not used.
+        connection = self._connection
+        if connection is None or self._is_closed:
+            return
+        self._queue.close()
+        self._connection, self._is_stranded = None, True
+        _STRANDED.append(connection)
+        with contextlib.suppress(apsw.Error):
+            is_alone = connection.pragma("locking_mode") == "exclusive"
+            if is_idle and not is_alone and not connection.in_transaction:
+                connection.close()
+                self._is_stranded = False
 
     @contextmanager
     def transaction(self, *, is_synced: bool) -> Generator[Connection]:
         """Run the block in one transaction, committed at its end, rolled back if it raises."""
-        connection = self.connection
-        with self.worded("write"):
+        with self.lock, self.worded("write"):
+            connection = self.connection
             try:
                 if self._is_synced is not is_synced:
                     connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
@@ -481,7 +521,7 @@ class Database:
         Within a transaction content becomes NULL, and SQLite overwrites what it frees. That leaves
         the log, and what b-trees have moved about before.
         """
-        with self.worded("scrub"):
+        with self.lock, self.worded("scrub"):
             # The copy is as large as what is left: on disk it is a file without a name. The engine
             # would not encrypt that file.
             self.connection.pragma("temp_store", "memory" if self.is_encrypted else "file")
@@ -499,9 +539,11 @@ class Database:
 
     def close(self) -> None:
         """Close the connection. Idempotent."""
-        with self.worded("close"):
-            self.connection.close()
-        self._queue.close()
+        with self.lock, self.worded("close"):
+            self._is_closed = True
+            if self._connection is not None:
+                self._connection.close()
+            self._queue.close()
 
     def _suspended_holder(self) -> int | None:
         # SQLite's locks are on the file itself and on the index of its log.

@@ -85,7 +85,7 @@ class SqliteStore(LogStore):
         self.database = Database(path, busy_timeout_s=busy_timeout_s, vfs=vfs, key=key)
         self._held: set[Fence] = set()
         """Leases that are held, while no other connection has committed."""
-        self._sound_at: tuple[int, int] | None = None
+        self._sound_at: tuple[Connection, int, int] | None = None
         try:
             if self.database.schema_version() < SCHEMA_VERSION:
                 self._fold_again()
@@ -109,11 +109,12 @@ class SqliteStore(LogStore):
     # --- statements -------------------------------------------------------------------------------
 
     def read(self, statement: str, *values: Any) -> list[Row]:
-        try:
-            # All of it: see `end`.
-            return self.database.connection.execute(_said(statement), values).fetchall()
-        except ENGINE_ERRORS as error:
-            raise self.database.store_error(error, "read") from error
+        with self.database.lock:
+            try:
+                # All of it: see `end`.
+                return self.database.connection.execute(_said(statement), values).fetchall()
+            except ENGINE_ERRORS as error:
+                raise self.database.store_error(error, "read") from error
 
     def read_each(self, statement: str, *values: Any) -> Iterator[Row]:
         with self.database.worded("read"):
@@ -153,10 +154,10 @@ class SqliteStore(LogStore):
 
         Looked at again only where something was written since.
         """
-        connection = self.database.connection
-        with self.database.worded("verify"):
-            # The first moves when another connection commits, the second when this one writes.
-            state = (connection.pragma("data_version"), connection.total_changes())
+        with self.database.lock, self.database.worded("verify"):
+            connection = self.database.connection
+            # The first number moves when another connection commits, the second when this one does.
+            state = (connection, connection.pragma("data_version"), connection.total_changes())
             if state != self._sound_at:
                 # One fault is enough; doctor tells them all.
                 for told in faults_in(connection, faults_max=1):
