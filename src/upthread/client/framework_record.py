@@ -120,8 +120,12 @@ class FrameworkRecord:
         return log
 
 
-def _place(framework: str, thread: str) -> Address:
+def _place(framework: str, thread: object) -> Address:
     """Return where a thread is kept. Its name where a workstream may have it, else a digest."""
+    if not isinstance(thread, str):
+        raise UsageError(
+            f"the name of a thread is text, and {thread!r} is none", hint=f"give it as '{thread}'"
+        )
     role = parse_role(framework)
     try:
         workstream = parse_workstream(thread)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_framework import (
+    AgentFrameworkException,
     HistoryProvider,
     Message,
     WorkflowCheckpoint,
@@ -47,10 +48,11 @@ class Snapshots:
         if entry.told:
             return
         value = entry.value
-        snapshot = applied(self.by_id.get(value["base"], {}), value["changed"])
-        self.by_id.pop(value["id"], None)
-        self.by_id[value["id"]] = snapshot
-        self.newest = value["id"]
+        name = str(value["id"])  # earlier versions kept a number as it was given
+        snapshot = applied(self.by_id.get(str(value["base"]), {}), value["changed"])
+        self.by_id.pop(name, None)
+        self.by_id[name] = snapshot
+        self.newest = name
 
     def entry(self, snapshot_id: str, snapshot: JsonValue) -> NewEntry:
         """Return what is appended for a snapshot."""
@@ -107,7 +109,7 @@ class UpthreadCheckpointStorage(OnRecord):
             encoded = encode_checkpoint_value(checkpoint.to_dict())
             self._decoded(encoded)  # what could not be restored is no checkpoint
             log = self._log(checkpoint.workflow_name)
-            snapshot_id = checkpoint.checkpoint_id
+            snapshot_id = str(checkpoint.checkpoint_id)
             await settled(self._folds.append, log, lambda at: at.fold.entry(snapshot_id, encoded))
         except (WorkflowCheckpointException, UpthreadError) as error:
             self._on_failure(checkpoint, error)
@@ -144,7 +146,9 @@ class UpthreadCheckpointStorage(OnRecord):
             found = self._find(checkpoint_id)
             if found is None:
                 return False
-            found[0].rewrite(lambda entries: self._folds.folded(entries).without(checkpoint_id))
+            found[0].rewrite(
+                lambda entries: self._folds.folded(entries).without(str(checkpoint_id))
+            )
             return True
 
         return await settled(erase)
@@ -153,8 +157,8 @@ class UpthreadCheckpointStorage(OnRecord):
         with self._record.lock:
             for log in self._record.threads(CHECKPOINTS):
                 snapshots = self._folds.of(log).fold.by_id
-                if checkpoint_id in snapshots:
-                    return log, snapshots[checkpoint_id]
+                if str(checkpoint_id) in snapshots:
+                    return log, snapshots[str(checkpoint_id)]
         return None
 
     async def _of_workflow(self, workflow_name: str) -> dict[str, JsonValue]:
@@ -211,7 +215,7 @@ class UpthreadHistoryProvider(OnRecord, HistoryProvider):
         """Append messages: all of them, or none. Synced."""
         new = [
             NewEntry(
-                value=each.to_dict(),
+                value=_told(each),
                 text=each.text or "",
                 speaker=SPEAKERS.get(str(each.role), Speaker.TOOL),
             )
@@ -226,6 +230,19 @@ class UpthreadHistoryProvider(OnRecord, HistoryProvider):
                 hint="run the agent with a session: agent.run(…, session=agent.create_session())",
             )
         return self._record.log(HISTORY, session_id or "", address=self._address)
+
+
+def _told(message: Message) -> dict[str, Any]:
+    """Return a message as data. UsageError for one that could not be read back."""
+    told = message.to_dict()
+    try:
+        Message.from_dict(told)
+    except (TypeError, ValueError, AgentFrameworkException) as error:
+        raise UsageError(
+            f"a message of {message.role} cannot be kept, as it could not be read back: {error}",
+            hint="leave out the content that it names",
+        ) from error
+    return told
 
 
 def _messages(log: EntryLog) -> Iterator[Message]:

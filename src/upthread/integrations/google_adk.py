@@ -273,9 +273,11 @@ def _wanted(events: list[dict[str, Any]], config: GetSessionConfig | None) -> li
 
 
 def _told(event: Event) -> dict[str, Any]:
-    """Return an event whole, as data. UsageError for a value that is no data."""
+    """Return an event whole, as data. UsageError for one that data cannot say."""
     try:
-        return event.model_dump(mode="json", exclude_none=True)
+        told = event.model_dump(mode="json", exclude_none=True)
+        Event.model_validate(told)  # what could not be read back is refused at once
+        return told
     except ValueError as error:
         raise UsageError(
             f"the event {event.id} cannot be kept: {error}",

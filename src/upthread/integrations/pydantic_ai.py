@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter
 from pydantic_ai.conversation_store import (
@@ -21,12 +21,14 @@ from pydantic_ai.conversation_store import (
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 from upthread.core.types import Speaker
-from upthread.errors import StoreError
+from upthread.errors import StoreError, UsageError
+from upthread.integrations.json_delta import copied
 from upthread.integrations.on_record import Folding, Followed, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK = "pydantic-ai"
 FORMAT_VERSION = 1
+RETRIES = {"retry-prompt", "retry-feedback"}
 
 RECORD = TypeAdapter(ConversationRecord)
 
@@ -178,7 +180,15 @@ class UpthreadConversationStore(Folding[SavedConversation], ConversationStore):
 
 
 def _told(entry: ConversationEntry) -> dict[str, Any]:
-    (message,) = ModelMessagesTypeAdapter.dump_python([entry.message], mode="json")
+    try:
+        (message,) = ModelMessagesTypeAdapter.dump_python([entry.message], mode="json")
+        _message(message)
+    except ValueError as error:
+        raise UsageError(
+            f"the message {entry.id} cannot be kept, since Pydantic AI could not load it: {error}",
+            hint="leave out the part that it names, or give it values that can be dumped",
+            entry_id=entry.id,
+        ) from error
     return {
         "id": entry.id,
         "parent_id": entry.parent_id,
@@ -188,8 +198,29 @@ def _told(entry: ConversationEntry) -> dict[str, Any]:
 
 
 def _entry(told: dict[str, Any]) -> ConversationEntry:
-    (message,) = ModelMessagesTypeAdapter.validate_python([told["message"]])
+    message = _message(told["message"])
     return ConversationEntry(id=told["id"], parent_id=told["parent_id"], message=message)
+
+
+def _message(dumped: dict[str, Any]) -> ModelMessage:
+    """Return a message as it was. ValueError for one that its library cannot load.
+
+    A retry's errors may leave out their input: the library dumps such, and refuses to load them.
+    """
+    gone = [
+        (at, number)
+        for at, part in enumerate(dumped["parts"])
+        if part["part_kind"] in RETRIES and isinstance(part["content"], list)
+        for number, error in enumerate(part["content"])
+        if "input" not in error
+    ]
+    whole = copied(dumped) if gone else dumped
+    for at, number in gone:
+        whole["parts"][at]["content"][number]["input"] = None
+    (message,) = ModelMessagesTypeAdapter.validate_python([whole])
+    for at, number in gone:
+        cast("Any", message.parts[at]).content[number].pop("input", None)
+    return message
 
 
 def _record(told: dict[str, Any] | None) -> ConversationRecord | None:
