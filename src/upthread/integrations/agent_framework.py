@@ -120,7 +120,7 @@ class UpthreadCheckpointStorage(OnRecord):
 
     async def load(self, checkpoint_id: str) -> WorkflowCheckpoint:
         """Return a copy of a checkpoint. WorkflowCheckpointException where there is none."""
-        found = await asyncio.to_thread(self._find, checkpoint_id)
+        found = await asyncio.to_thread(self._find, str(checkpoint_id))
         if found is None:
             raise WorkflowCheckpointException(f"No checkpoint found with ID {checkpoint_id}")
         return self._decoded(found[1])
@@ -141,14 +141,13 @@ class UpthreadCheckpointStorage(OnRecord):
 
     async def delete(self, checkpoint_id: str) -> bool:
         """Erase a checkpoint; False where there is none."""
+        name = str(checkpoint_id)
 
         def erase() -> bool:
-            found = self._find(checkpoint_id)
+            found = self._find(name)
             if found is None:
                 return False
-            found[0].rewrite(
-                lambda entries: self._folds.folded(entries).without(str(checkpoint_id))
-            )
+            found[0].rewrite(lambda entries: self._folds.folded(entries).without(name))
             return True
 
         return await settled(erase)
@@ -157,8 +156,8 @@ class UpthreadCheckpointStorage(OnRecord):
         with self._record.lock:
             for log in self._record.threads(CHECKPOINTS):
                 snapshots = self._folds.of(log).fold.by_id
-                if str(checkpoint_id) in snapshots:
-                    return log, snapshots[str(checkpoint_id)]
+                if checkpoint_id in snapshots:
+                    return log, snapshots[checkpoint_id]
         return None
 
     async def _of_workflow(self, workflow_name: str) -> dict[str, JsonValue]:

@@ -277,13 +277,13 @@ def _told(event: Event) -> dict[str, Any]:
     try:
         told = event.model_dump(mode="json", exclude_none=True)
         Event.model_validate(told)  # what could not be read back is refused at once
-        return told
     except ValueError as error:
         raise UsageError(
             f"the event {event.id} cannot be kept: {error}",
             hint="give its state and parts values that JSON can say",
             event_id=event.id,
         ) from error
+    return told
 
 
 def _names(*names: str) -> str:

@@ -439,7 +439,8 @@ def _require_base(
 ) -> None:
     """Refuse a checkpoint whose DeltaChannels would read as empty, as its parent was deleted."""
     is_orphan = saved.parent and (saved.namespace, saved.parent) not in thread.checkpoints
-    if is_orphan and any(each not in values for each in metadata.get(DELTA_COUNTERS) or ()):
+    deltas = cast("dict[str, Any]", metadata).get(DELTA_COUNTERS) or ()
+    if is_orphan and any(each not in values for each in deltas):
         raise ConflictError(
             f"the thread {saved.thread_id!r} was deleted or pruned while this run wrote to it",
             hint="nothing of this checkpoint is kept; begin the run anew",
