@@ -17,7 +17,7 @@ from upthread.client.parts import Environment
 from upthread.client.project_opener import open_parts
 from upthread.core.names import Address, key_of, parse_address, parse_role, parse_workstream
 from upthread.core.types import ConversationKey
-from upthread.errors import ConfigError, UsageError
+from upthread.errors import ConfigError, StoreError, StoreUnreachableError, UsageError
 from upthread.runtime.record.entry_log import EntryLog
 from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import user_name
@@ -87,9 +87,14 @@ class FrameworkRecord:
             names = self._parts.workstreams()
         for name in names:
             key = key_of(project_id, Address(workstream=name, role=role))
-            with self.lock:
-                found = self._store.resolve(key)
-            if found is not None:
+            try:
+                with self.lock:
+                    is_there = self._store.resolve(key) is not None
+            except StoreUnreachableError:
+                raise
+            except StoreError:  # it is damaged: whoever reads it is told, and the next ones are not
+                is_there = True
+            if is_there:
                 yield self._log(framework, key)
 
     def scrub(self) -> None:

@@ -154,8 +154,8 @@ class UpthreadCheckpointStorage(OnRecord):
 
     def _find(self, checkpoint_id: str) -> tuple[EntryLog, JsonValue] | None:
         with self._record.lock:
-            for log in self._record.threads(CHECKPOINTS):
-                snapshots = self._folds.of(log).fold.by_id
+            for log, followed in self._folds.all(CHECKPOINTS):
+                snapshots = followed.fold.by_id
                 if checkpoint_id in snapshots:
                     return log, snapshots[checkpoint_id]
         return None

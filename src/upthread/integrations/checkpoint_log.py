@@ -139,8 +139,14 @@ class CheckpointThread(Struct):
         if told.after is None:
             return told.elements
         base, shared = told.after
-        before = self.blobs[namespace, channel, base]
-        assert isinstance(before, list), "what follows a list is told after one"
+        before = self.blobs.get((namespace, channel, base))
+        if not isinstance(before, list):
+            raise StoreError(
+                f"the thread {self.thread_id!r} cannot be read: a checkpoint adds to a list that "
+                "was deleted or forgotten while it was written",
+                hint="delete the thread, for example by delete_thread(…), or use another",
+                thread_id=self.thread_id,
+            )
         return [*before[:shared], *told.elements]
 
     def _take_writes(self, saved: SavedWrites) -> None:

@@ -118,7 +118,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
     ) -> Iterator[CheckpointTuple]:
         """Yield checkpoints, of each thread the one put last first; those whose metadata match."""
         if config is None:
-            threads = list(map(self._folded, self._record.threads(FRAMEWORK)))
+            threads = [each.fold for _, each in self._folds.all(FRAMEWORK)]
         else:
             threads = [self._thread(config["configurable"]["thread_id"])]
         namespace = config["configurable"].get("checkpoint_ns") if config else None
@@ -241,8 +241,8 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Erase the checkpoints of these runs, with their writes, in whichever thread."""
         runs = set(map(str, run_ids))
-        for log in self._record.threads(FRAMEWORK) if runs else ():
-            if self._of_runs(self._folded(log), runs):
+        for log, followed in self._folds.all(FRAMEWORK) if runs else ():
+            if self._of_runs(followed.fold, runs):
                 self._rewrite(log, lambda now: _keys(now) - self._of_runs(now, runs))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:

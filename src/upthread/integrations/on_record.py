@@ -7,18 +7,19 @@ only what is new is read.
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from typing import Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.codec import decode_json, encode_json
 from upthread.core.types import Speaker
-from upthread.errors import ConflictError
+from upthread.errors import ConflictError, StoreError, StoreUnreachableError
 from upthread.runtime.record.entry_log import (
     Append,
     Entry,
@@ -122,12 +123,64 @@ class Followed(Struct, Generic[FoldT]):
         self.stands = stands
 
 
-class Folds(Generic[FoldT]):
-    """The folds of a record's logs, by address. Call it with the record's lock held or not."""
+ORDER = "upthread: the order in which these threads moved"
+"""The thread of a framework's log that numbers its other logs. No other has this name by chance."""
 
-    def __init__(self, record: FrameworkRecord, make: Callable[[], FoldT]) -> None:
+Moved: TypeAlias = tuple[int, int]
+"""A place in that log: its generation, and a number in it. None of an earlier version's has one."""
+
+NEVER: Moved = (0, 0)
+
+
+def moved_in(value: dict[str, Any]) -> Moved:
+    """Return where in the order of moves an entry's value stands."""
+    generation, number = value.get("moved", NEVER)
+    return generation, number
+
+
+class Moves:
+    """Tells which log of a framework moved last, whatever the hosts' clocks say.
+
+    Its place in the order is taken in the commit of what moved. While no other log moves, the
+    newest one keeps its place, so that a long conversation adds nothing to the order.
+    """
+
+    def __init__(self, record: FrameworkRecord, framework: str) -> None:
+        self._record, self._framework = record, framework
+        self._own: tuple[str, Moved] | None = None
+
+    @property
+    def log(self) -> EntryLog:
+        """The log that is the order."""
+        return self._record.log(self._framework, ORDER)
+
+    def next_of(self, log: EntryLog) -> tuple[Moved, Sequence[Append]]:
+        """Return the place of a log that moves now, and what has to be appended beside it."""
+        order, address = self.log, log.key.address
+        stands = order.stands()
+        if self._own == (address, (stands.generation, stands.last)):
+            return self._own[1], ()
+        entry = NewEntry(value={})
+        place = max(1, stands.generation), stands.last + 1
+        return place, (Append(log=order, entries=(entry,), after=stands),)
+
+    def took(self, log: EntryLog, place: Moved) -> None:
+        """Take in that a log has moved."""
+        self._own = log.key.address, place
+
+
+class Folds(Generic[FoldT]):
+    """The folds of a record's logs, by address. Call it with the record's lock held or not.
+
+    With `ordered`, a framework's name, each entry says where in the order of moves it stands.
+    """
+
+    def __init__(
+        self, record: FrameworkRecord, make: Callable[[], FoldT], *, ordered: str | None = None
+    ) -> None:
         self._record, self._make = record, make
         self._followed: dict[str, Followed[FoldT]] = {}
+        self._moves = Moves(record, ordered) if ordered else None
 
     def of(self, log: EntryLog) -> Followed[FoldT]:
         """Return a log's fold as it stands now; what is in it is not to be changed."""
@@ -195,11 +248,17 @@ class Folds(Generic[FoldT]):
                 stands, entry = followed.stands, make(followed)
                 if entry is None:
                     return None
+                place, moved = self._moves.next_of(log) if self._moves else (NEVER, ())
+                if self._moves:
+                    entry = structs.replace(entry, value={**entry.value, "moved": place})
+                own = Append(log=log, entries=(entry,), after=stands)
                 try:
-                    append_together((Append(log=log, entries=(entry,), after=stands), *beside))
+                    append_together((own, *moved, *beside))
                 except ConflictError:
                     continue
                 self._took(log, stands, (entry,))
+                if self._moves:
+                    self._moves.took(log, place)
                 return Stands(stands.conversation, stands.last + 1)
 
     def folded(self, entries: Iterable[Entry]) -> FoldT:
@@ -209,12 +268,40 @@ class Folds(Generic[FoldT]):
             fold.apply(entry)
         return fold
 
+    def all(self, framework: str) -> Iterator[tuple[EntryLog, Followed[FoldT]]]:
+        """Yield each log of a framework with its fold."""
+        return self._each(framework, lambda log: (log, self.of(log)))
+
     def of_newest(self, framework: str) -> Iterator[FoldT]:
         """Yield the fold of each log's newest entry, where that says it all: no other is read."""
-        for log in self._record.threads(framework):
+
+        def newest(log: EntryLog) -> FoldT:
             with self._record.lock:
-                newest = list(log.entries(newest=1))
-            yield self.folded(newest)
+                return self.folded(log.entries(newest=1))
+
+        return self._each(framework, newest)
+
+    def _each(self, framework: str, read: Callable[[EntryLog], Value]) -> Iterator[Value]:
+        """Yield what is read of each log. A damaged one hides no other: it is warned of."""
+        order = self._moves.log.key.address if self._moves else None
+        damaged: list[StoreError] = []
+        count = 0
+        for log in self._record.threads(framework):
+            if log.key.address == order:
+                continue
+            try:
+                found = read(log)
+            except StoreUnreachableError:
+                raise
+            except StoreError as error:
+                damaged.append(error)
+            else:
+                count += 1
+                yield found
+        if damaged and not count:
+            raise damaged[0]
+        for each in damaged:
+            warnings.warn(f"left out: {each}", RuntimeWarning, stacklevel=2)
 
     def known(self) -> Sequence[Followed[FoldT]]:
         """Return the folds that are remembered, the one used last first. None is read again."""
@@ -225,6 +312,8 @@ class Folding(OnRecord, Generic[FoldT]):
     """A store whose logs are folded, each into one `_kind`."""
 
     _kind: type[FoldT]
+    _ordered: str | None = None
+    """The framework whose logs are listed by which of them moved last."""
 
     def __init__(
         self,
@@ -235,4 +324,4 @@ class Folding(OnRecord, Generic[FoldT]):
     ) -> None:
         super().__init__()
         self._open(directory, database, record)
-        self._folds = Folds(self._record, self._kind)
+        self._folds = Folds(self._record, self._kind, ordered=self._ordered)

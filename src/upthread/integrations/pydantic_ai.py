@@ -23,7 +23,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 from upthread.core.types import Speaker
 from upthread.errors import StoreError, UsageError
 from upthread.integrations.json_delta import copied
-from upthread.integrations.on_record import Folding, Followed, settled
+from upthread.integrations.on_record import NEVER, Folding, Followed, moved_in, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK = "pydantic-ai"
@@ -39,13 +39,14 @@ class SavedConversation:
     def __init__(self) -> None:
         self.record: dict[str, Any] | None = None
         self.entries: dict[str, dict[str, Any]] = {}
+        self.moved = NEVER
 
     def apply(self, entry: Entry) -> None:
         """Take in a save. What others said in the conversation is none of it."""
         if entry.told:
             return
         value = entry.value
-        self.record = value["record"]
+        self.record, self.moved = value["record"], moved_in(value)
         self.entries.update((each["id"], each) for each in value["entries"])
 
     @property
@@ -71,6 +72,7 @@ class UpthreadConversationStore(Folding[SavedConversation], ConversationStore):
     """
 
     _kind = SavedConversation
+    _ordered = FRAMEWORK
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return a conversation's record, None where the store does not have it."""
@@ -83,11 +85,15 @@ class UpthreadConversationStore(Folding[SavedConversation], ConversationStore):
         """Return the records, the one saved last first; with `scope` those of it alone."""
 
         def look() -> list[ConversationRecord]:
-            saved = (_record(each.record) for each in self._folds.of_newest(FRAMEWORK))
-            return [each for each in saved if each and scope in {None, each.scope}]
+            saved = [
+                (each.moved, _record(each.record)) for each in self._folds.of_newest(FRAMEWORK)
+            ]
+            found = [(moved, each) for moved, each in saved if each and scope in {None, each.scope}]
+            # Times are compared only of what an earlier version saved.
+            found.sort(key=lambda each: (each[0], each[1].updated_at), reverse=True)
+            return [record for _, record in found]
 
-        found = await asyncio.to_thread(look)
-        return sorted(found, key=lambda each: each.updated_at, reverse=True)[:limit]
+        return (await asyncio.to_thread(look))[:limit]
 
     async def write_record(
         self,
@@ -169,7 +175,7 @@ class UpthreadConversationStore(Folding[SavedConversation], ConversationStore):
             return []
         with self._record.lock:
             # Nearly always the one whose record was read just before.
-            read = map(self._folds.of, self._record.threads(FRAMEWORK))
+            read = (followed for _, followed in self._folds.all(FRAMEWORK))
             for saved in (each.fold for each in chain(self._folds.known(), read)):
                 if head_id in saved.entries:
                     return [_entry(each) for each in saved.history(head_id, limit)]
