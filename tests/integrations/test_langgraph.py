@@ -20,9 +20,11 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from tests.support.sqlite_faults import statements_of
 
+from upthread.client.project_opener import open_project
 from upthread.errors import ConflictError, StoreError, UsageError
 from upthread.integrations.langgraph import UpthreadSaver
 from upthread.runtime.record.entry_log import NewEntry
+from upthread.runtime.record.erasure import Selection
 
 
 def test_all_eight_capabilities_of_their_suite_are_kept(place):
@@ -294,12 +296,20 @@ def states(graph):
     return [each.values for each in graph.get_state_history(config())]
 
 
-@pytest.mark.parametrize("erased_by", ["delete_thread", "prune", "delete_for_runs"])
+async def forget(place):
+    variables = {"database": place.database, "environment": place.environment}
+    async with open_project(place.repository, **variables) as up:
+        await up.forget(Selection(workstream="thread"))
+
+
+@pytest.mark.parametrize("erased_by", ["delete_thread", "prune", "delete_for_runs", "forget"])
 def test_what_is_written_beside_a_deletion_is_whole_or_nothing(place, erased_by):
     def erase():
+        if erased_by == "forget":
+            return asyncio.run(forget(place))
         runs = [each.metadata.get("run_id") for each in another.list(config())]
         given = {"delete_thread": "thread", "prune": ["thread"], "delete_for_runs": runs}
-        getattr(another, erased_by)(given[erased_by])
+        return getattr(another, erased_by)(given[erased_by])
 
     said = {"steps": ["said"], "kept": "a"}
     undisturbed = erasing(lambda: None, InMemorySaver())

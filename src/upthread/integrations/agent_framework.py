@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from agent_framework import (
-    AgentFrameworkException,
     HistoryProvider,
     Message,
     WorkflowCheckpoint,
@@ -214,7 +213,7 @@ class UpthreadHistoryProvider(OnRecord, HistoryProvider):
         """Append messages: all of them, or none. Synced."""
         new = [
             NewEntry(
-                value=_told(each),
+                value=each.to_dict(),
                 text=each.text or "",
                 speaker=SPEAKERS.get(str(each.role), Speaker.TOOL),
             )
@@ -229,19 +228,6 @@ class UpthreadHistoryProvider(OnRecord, HistoryProvider):
                 hint="run the agent with a session: agent.run(…, session=agent.create_session())",
             )
         return self._record.log(HISTORY, session_id or "", address=self._address)
-
-
-def _told(message: Message) -> dict[str, Any]:
-    """Return a message as data. UsageError for one that could not be read back."""
-    told = message.to_dict()
-    try:
-        Message.from_dict(told)
-    except (TypeError, ValueError, AgentFrameworkException) as error:
-        raise UsageError(
-            f"a message of {message.role} cannot be kept, as it could not be read back: {error}",
-            hint="leave out the content that it names",
-        ) from error
-    return told
 
 
 def _messages(log: EntryLog) -> Iterator[Message]:

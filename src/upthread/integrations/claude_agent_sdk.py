@@ -26,7 +26,7 @@ from claude_agent_sdk.types import (
 )
 
 from upthread.core.types import Speaker
-from upthread.integrations.on_record import NEVER, SPEAKERS, Folding, Followed, moved_in, settled
+from upthread.integrations.on_record import NEVER, SPEAKERS, Folding, Followed, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK = "claude-agent-sdk"
@@ -49,7 +49,7 @@ class Transcript:
             return
         value = entry.value
         self.key = value["key"]
-        self.mtime_ms, self.moved = value["mtime"], moved_in(value)
+        self.mtime_ms, self.moved = value["mtime"], value.get("moved", NEVER)
         self.summary = value["summary"]
         batch: list[SessionStoreEntry] = value["entries"]
         self.entries += batch

@@ -32,7 +32,7 @@ from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import Speaker
 from upthread.errors import UsageError
 from upthread.integrations.json_delta import copied
-from upthread.integrations.on_record import NEVER, Folds, Followed, OnRecord, moved_in, settled
+from upthread.integrations.on_record import NEVER, Folds, Followed, OnRecord, settled
 from upthread.runtime.record.entry_log import Append, Entry, EntryLog, NewEntry, Stands
 from upthread.runtime.system import new_id
 
@@ -57,7 +57,7 @@ class StoredSession:
         if entry.told:
             return
         value = entry.value
-        self.moved = moved_in(value)
+        self.moved = value.get("moved", NEVER)
         if "created" in value:
             self.app_name, self.user_id, self.session_id = value["created"]
             self.last_update_time = value["at"]

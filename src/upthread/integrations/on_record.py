@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar
+from typing import Generic, ParamSpec, Protocol, Self, TypeVar
 
 from msgspec import Struct, structs
 
@@ -126,53 +126,16 @@ class Followed(Struct, Generic[FoldT]):
 ORDER = "upthread: the order in which these threads moved"
 """The thread of a framework's log that numbers its other logs. No other has this name by chance."""
 
-Moved: TypeAlias = tuple[int, int]
-"""A place in that log: its generation, and a number in it. None of an earlier version's has one."""
-
-NEVER: Moved = (0, 0)
-
-
-def moved_in(value: dict[str, Any]) -> Moved:
-    """Return where in the order of moves an entry's value stands."""
-    generation, number = value.get("moved", NEVER)
-    return generation, number
-
-
-class Moves:
-    """Tells which log of a framework moved last, whatever the hosts' clocks say.
-
-    Its place in the order is taken in the commit of what moved. While no other log moves, the
-    newest one keeps its place, so that a long conversation adds nothing to the order.
-    """
-
-    def __init__(self, record: FrameworkRecord, framework: str) -> None:
-        self._record, self._framework = record, framework
-        self._own: tuple[str, Moved] | None = None
-
-    @property
-    def log(self) -> EntryLog:
-        """The log that is the order."""
-        return self._record.log(self._framework, ORDER)
-
-    def next_of(self, log: EntryLog) -> tuple[Moved, Sequence[Append]]:
-        """Return the place of a log that moves now, and what has to be appended beside it."""
-        order, address = self.log, log.key.address
-        stands = order.stands()
-        if self._own == (address, (stands.generation, stands.last)):
-            return self._own[1], ()
-        entry = NewEntry(value={})
-        place = max(1, stands.generation), stands.last + 1
-        return place, (Append(log=order, entries=(entry,), after=stands),)
-
-    def took(self, log: EntryLog, place: Moved) -> None:
-        """Take in that a log has moved."""
-        self._own = log.key.address, place
+NEVER = [0, 0]
+"""Where in that log an entry of an earlier version stands, before all: a generation, a number."""
 
 
 class Folds(Generic[FoldT]):
     """The folds of a record's logs, by address. Call it with the record's lock held or not.
 
-    With `ordered`, a framework's name, each entry says where in the order of moves it stands.
+    With `ordered`, a framework's name, each entry says as `moved` where it stands in ORDER: which
+    log moved last is no matter of hosts' clocks. While no other log moves, the newest one keeps
+    its place, so that a long conversation adds nothing to ORDER.
     """
 
     def __init__(
@@ -180,7 +143,8 @@ class Folds(Generic[FoldT]):
     ) -> None:
         self._record, self._make = record, make
         self._followed: dict[str, Followed[FoldT]] = {}
-        self._moves = Moves(record, ordered) if ordered else None
+        self._ordered = ordered
+        self._newest: tuple[str, list[int]] = ("", NEVER)
 
     def of(self, log: EntryLog) -> Followed[FoldT]:
         """Return a log's fold as it stands now; what is in it is not to be changed."""
@@ -189,8 +153,12 @@ class Folds(Generic[FoldT]):
             followed = self._followed.pop(address, None)
             if followed is None or followed.stands.generation != stands.generation:
                 followed = Followed(self._make(), Stands(stands.conversation))
-            if followed.stands.last < stands.last:
-                followed.take(stands, log.entries(after=followed.stands.last, stands=stands))
+            new = stands.last - followed.stands.last
+            entries = list(log.entries(after=followed.stands.last, stands=stands)) if new else []
+            if len(entries) < new:  # some were forgotten, and what is remembered may be of them
+                followed = Followed(self._make(), Stands(stands.conversation))
+                entries = list(log.entries(stands=stands))
+            followed.take(stands, entries)
             self._followed[address] = followed  # the one used last stands last
             while len(self._followed) > REMEMBERED_MAX:
                 del self._followed[next(iter(self._followed))]
@@ -248,18 +216,28 @@ class Folds(Generic[FoldT]):
                 stands, entry = followed.stands, make(followed)
                 if entry is None:
                     return None
-                place, moved = self._moves.next_of(log) if self._moves else (NEVER, ())
-                if self._moves:
-                    entry = structs.replace(entry, value={**entry.value, "moved": place})
+                newest, moves = self._place_of(log)
+                if self._ordered:
+                    entry = structs.replace(entry, value={**entry.value, "moved": newest[1]})
                 own = Append(log=log, entries=(entry,), after=stands)
                 try:
-                    append_together((own, *moved, *beside))
+                    append_together((own, *moves, *beside))
                 except ConflictError:
                     continue
                 self._took(log, stands, (entry,))
-                if self._moves:
-                    self._moves.took(log, place)
+                self._newest = newest
                 return Stands(stands.conversation, stands.last + 1)
+
+    def _place_of(self, log: EntryLog) -> tuple[tuple[str, list[int]], Sequence[Append]]:
+        """Return the place in ORDER of a log that moves, and what has to be appended there."""
+        if self._ordered is None:
+            return self._newest, ()
+        order, address = self._record.log(self._ordered, ORDER), log.key.address
+        stands = order.stands()
+        if self._newest == (address, [stands.generation, stands.last]):
+            return self._newest, ()
+        newest = address, [max(1, stands.generation), stands.last + 1]
+        return newest, (Append(log=order, entries=(NewEntry(value={}),), after=stands),)
 
     def folded(self, entries: Iterable[Entry]) -> FoldT:
         """Return the fold of these entries alone."""
@@ -283,11 +261,11 @@ class Folds(Generic[FoldT]):
 
     def _each(self, framework: str, read: Callable[[EntryLog], Value]) -> Iterator[Value]:
         """Yield what is read of each log. A damaged one hides no other: it is warned of."""
-        order = self._moves.log.key.address if self._moves else None
+        order = self._record.log(framework, ORDER).key
         damaged: list[StoreError] = []
         count = 0
         for log in self._record.threads(framework):
-            if log.key.address == order:
+            if log.key == order:
                 continue
             try:
                 found = read(log)

@@ -23,7 +23,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 from upthread.core.types import Speaker
 from upthread.errors import StoreError, UsageError
 from upthread.integrations.json_delta import copied
-from upthread.integrations.on_record import NEVER, Folding, Followed, moved_in, settled
+from upthread.integrations.on_record import NEVER, Folding, Followed, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK = "pydantic-ai"
@@ -46,7 +46,7 @@ class SavedConversation:
         if entry.told:
             return
         value = entry.value
-        self.record, self.moved = value["record"], moved_in(value)
+        self.record, self.moved = value["record"], value.get("moved", NEVER)
         self.entries.update((each["id"], each) for each in value["entries"])
 
     @property
