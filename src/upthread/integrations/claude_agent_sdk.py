@@ -142,9 +142,9 @@ class UpthreadSessionStore(Folding[Transcript], SessionStore):
 
         Of two the one appended to last has the later time, which tells the SDK the newest.
         """
-        found = sorted(self._folds.of_newest(FRAMEWORK), key=lambda it: (it.moved, it.mtime_ms))
         mtime_ms = 0
-        for transcript in found:
+        found = self._folds.of_newest(FRAMEWORK)
+        for transcript in sorted(found, key=lambda it: (it.moved, it.mtime_ms)):
             key = transcript.key
             if key is not None and key["project_key"] == project_key:
                 transcript.mtime_ms = mtime_ms = max(transcript.mtime_ms, mtime_ms + 1)

@@ -188,10 +188,18 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
             channel: self._stored(values[channel]) if channel in values else None
             for channel in new_versions
         }
+        deltas = set(cast("dict[str, Any]", metadata).get(DELTA_COUNTERS) or ())
+        is_based = saved.parent is not None and not deltas <= values.keys()
 
         def made(followed: Followed[CheckpointThread]) -> NewEntry:
             thread = followed.fold
-            _require_base(thread, saved, metadata, values)
+            if is_based and (namespace, saved.parent) not in thread.checkpoints:
+                # Its DeltaChannels would read as empty, and no error would say so.
+                raise ConflictError(
+                    f"the thread {thread_id!r} was deleted or pruned while this run wrote to it",
+                    hint="nothing of this checkpoint is kept; begin the run anew",
+                    thread_id=thread_id,
+                )
             # Also those that were deleted while this run was under way: it is kept whole.
             gone = {
                 channel: version
@@ -317,12 +325,9 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         return self._record.log(FRAMEWORK, str(thread_id))  # LangGraph takes a number or a UUID
 
     def _thread(self, thread_id: object) -> CheckpointThread:
-        thread = self._folded(self._log(thread_id))
+        thread = self._folds.of(self._log(thread_id)).fold
         thread.thread_id = str(thread_id)
         return thread
-
-    def _folded(self, log: EntryLog) -> CheckpointThread:
-        return self._folds.of(log).fold
 
     def _rewrite(
         self, log: EntryLog, keep: Callable[[CheckpointThread], set[tuple[str, str]]]
@@ -431,23 +436,6 @@ def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfi
     }
 
 
-def _require_base(
-    thread: CheckpointThread,
-    saved: SavedCheckpoint,
-    metadata: CheckpointMetadata,
-    values: Mapping[str, Any],
-) -> None:
-    """Refuse a checkpoint whose DeltaChannels would read as empty, as its parent was deleted."""
-    is_orphan = saved.parent and (saved.namespace, saved.parent) not in thread.checkpoints
-    deltas = cast("dict[str, Any]", metadata).get(DELTA_COUNTERS) or ()
-    if is_orphan and any(each not in values for each in deltas):
-        raise ConflictError(
-            f"the thread {saved.thread_id!r} was deleted or pruned while this run wrote to it",
-            hint="nothing of this checkpoint is kept; begin the run anew",
-            thread_id=saved.thread_id,
-        )
-
-
 def _split(
     thread: CheckpointThread, before: RunnableConfig | None
 ) -> tuple[Sequence[tuple[str, str]], set[str]]:
@@ -465,9 +453,7 @@ def _split(
 
 
 def _has(thread: CheckpointThread, saved: SavedCheckpoint, channel: str) -> bool:
-    version = saved.versions.get(channel)
-    if version is None:
-        return False
+    version = saved.versions.get(channel, "")
     return thread.blobs.get((saved.namespace, channel, version)) is not None
 
 

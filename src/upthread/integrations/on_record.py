@@ -262,8 +262,6 @@ class Folds(Generic[FoldT]):
     def _each(self, framework: str, read: Callable[[EntryLog], Value]) -> Iterator[Value]:
         """Yield what is read of each log. A damaged one hides no other: it is warned of."""
         order = self._record.log(framework, ORDER).key
-        damaged: list[StoreError] = []
-        count = 0
         for log in self._record.threads(framework):
             if log.key == order:
                 continue
@@ -272,14 +270,9 @@ class Folds(Generic[FoldT]):
             except StoreUnreachableError:
                 raise
             except StoreError as error:
-                damaged.append(error)
+                warnings.warn(f"left out: {error}", RuntimeWarning, stacklevel=2)
             else:
-                count += 1
                 yield found
-        if damaged and not count:
-            raise damaged[0]
-        for each in damaged:
-            warnings.warn(f"left out: {each}", RuntimeWarning, stacklevel=2)
 
     def known(self) -> Sequence[Followed[FoldT]]:
         """Return the folds that are remembered, the one used last first. None is read again."""

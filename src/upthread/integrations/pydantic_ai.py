@@ -85,13 +85,11 @@ class UpthreadConversationStore(Folding[SavedConversation], ConversationStore):
         """Return the records, the one saved last first; with `scope` those of it alone."""
 
         def look() -> list[ConversationRecord]:
-            saved = [
-                (each.moved, _record(each.record)) for each in self._folds.of_newest(FRAMEWORK)
-            ]
-            found = [(moved, each) for moved, each in saved if each and scope in {None, each.scope}]
+            found = [(it.moved, it.record) for it in self._folds.of_newest(FRAMEWORK) if it.record]
             # Times are compared only of what an earlier version saved.
-            found.sort(key=lambda each: (each[0], each[1].updated_at), reverse=True)
-            return [record for _, record in found]
+            found.sort(key=lambda it: (it[0], it[1]["updated_at"]), reverse=True)
+            saved = (_record(record) for _, record in found)
+            return [each for each in saved if each and scope in {None, each.scope}]
 
         return (await asyncio.to_thread(look))[:limit]
 
@@ -195,12 +193,7 @@ def _told(entry: ConversationEntry) -> dict[str, Any]:
             hint="leave out the part that it names, or give it values that can be dumped",
             entry_id=entry.id,
         ) from error
-    return {
-        "id": entry.id,
-        "parent_id": entry.parent_id,
-        "kind": entry.kind,
-        "message": message,
-    }
+    return {"id": entry.id, "parent_id": entry.parent_id, "kind": entry.kind, "message": message}
 
 
 def _entry(told: dict[str, Any]) -> ConversationEntry:

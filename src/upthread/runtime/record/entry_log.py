@@ -21,7 +21,7 @@ L6  Before a process reads a log for the first time all of it is proved against 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import RLock
 from typing import Any, TypeAlias
 
@@ -380,21 +380,22 @@ class Append(Struct, frozen=True, kw_only=True):
     after: Stands | None = None
 
 
-def marks_of(store: Store, system: System, conversation: Conversation) -> Sequence[Write]:
-    """Return what is written with a framework's conversation that is forgotten, else nothing.
+def marks_of(
+    store: Store, system: System, conversations: Iterable[Conversation]
+) -> Iterator[Write]:
+    """Yield what is written with conversations of frameworks that are forgotten.
 
-    A process that has read it would go on from what it read, and add to what is gone.
+    A process that has read one would go on from what it read, and add to what is gone.
     """
-    try:
-        newest = store.messages(conversation.conversation_id, newest=1)
-    except StoreError:  # a damaged one can be forgotten, and no process reads it
-        return ()
-    for message in newest:
-        for kind in _kinds(message):
-            key, framework = conversation.key, _name(kind)
-            log = EntryLog(store, system, key, framework, redacted=str, lock=RLock())
-            return log.mark(conversation, message.seq)
-    return ()
+    for each in conversations:
+        try:
+            newest = store.messages(each.conversation_id, newest=1)
+        except StoreError:  # a damaged one can be forgotten, and no process reads it
+            newest = ()
+        for message in newest:
+            for kind in set(_kinds(message)):
+                log = EntryLog(store, system, each.key, _name(kind), redacted=str, lock=RLock())
+                yield from log.mark(each, message.seq)
 
 
 def append_together(appends: Sequence[Append]) -> None:

@@ -129,11 +129,8 @@ class Forgetting(Struct, frozen=True, kw_only=True):
         erasures = _erasures(held, selection)
 
         def erase() -> None:
-            marks = [
-                mark
-                for each in held.conversations
-                for mark in marks_of(self.store, self.system, each.conversation)
-            ]
+            known = [each.conversation for each in held.conversations]
+            marks = marks_of(self.store, self.system, known)
             # The end before the erasure, in one commit: no run is left that would go on from
             # nothing.
             self.store.commit((*ends, *marks, *erasures), fences=fences)
