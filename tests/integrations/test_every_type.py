@@ -12,24 +12,22 @@ import inspect
 import typing
 
 import pytest
-from agent_framework import Content, Message, WorkflowCheckpoint
+from agent_framework import Content, Message
 from agent_framework._types import ContentType
 from agents.items import TResponseInputItem
 from claude_agent_sdk import SessionStoreEntry
-from claude_agent_sdk import types as claude_types
+from claude_agent_sdk import types as claude
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.genai import types
 from langchain_core import messages as langchain
 from langgraph.checkpoint.memory import InMemorySaver
-from pydantic import ValidationError
 from pydantic_ai import messages as pydantic_ai
 from pydantic_ai.conversation import Conversation
 from tests.support.variants import members, minimal, variants
 
-from upthread.core.history.model import OPENAI_AGENTS
 from upthread.errors import UsageError
-from upthread.integrations.agent_framework import UpthreadCheckpointStorage, UpthreadHistoryProvider
+from upthread.integrations.agent_framework import UpthreadHistoryProvider
 from upthread.integrations.claude_agent_sdk import UpthreadSessionStore
 from upthread.integrations.google_adk import UpthreadSessionService
 from upthread.integrations.langgraph import UpthreadSaver
@@ -39,12 +37,6 @@ from upthread.integrations.pydantic_ai import UpthreadConversationStore
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what is deprecated, and of what is new
 
 
-@pytest.fixture
-def opened(sqlite_place):
-    with sqlite_place.open() as record:
-        yield record
-
-
 def with_parts(message, kinds, *more):
     for part in (*(each for kind in members(kinds) for each in variants(kind)), *more):
         with contextlib.suppress(ValueError):  # one that the library itself refuses there
@@ -52,137 +44,143 @@ def with_parts(message, kinds, *more):
     yield from variants(message)
 
 
-def requests():
+def of_pydantic_ai():
     contents = map(minimal, members(pydantic_ai.UserContent))
     prompts = [pydantic_ai.UserPromptPart([each]) for each in contents]
-    return with_parts(pydantic_ai.ModelRequest, pydantic_ai.ModelRequestPart, *prompts)
-
-
-def responses():
     spoken = pydantic_ai.SpeechPart(speaker="assistant")
-    return with_parts(pydantic_ai.ModelResponse, pydantic_ai.ModelResponsePart, spoken)
+    yield from with_parts(pydantic_ai.ModelRequest, pydantic_ai.ModelRequestPart, *prompts)
+    yield from with_parts(pydantic_ai.ModelResponse, pydantic_ai.ModelResponsePart, spoken)
 
 
-@pytest.mark.parametrize("messages", [requests, responses])
-def test_pydantic_ais_messages(opened, messages):
+async def in_pydantic_ais(record, message, name):
+    store = UpthreadConversationStore(record=record)
+    await store.save(Conversation(conversation_id=name, messages=[message]))
+    return (await store.load(name)).messages[0]
+
+
+def by_pydantic_ai(message):
     adapter = pydantic_ai.ModelMessagesTypeAdapter
-
-    async def kept(message, name):
-        store = UpthreadConversationStore(record=opened)
-        dumped = adapter.dump_python([message], mode="json")
-        try:
-            expected = adapter.validate_python(dumped)
-        except ValidationError:
-            with pytest.raises(UsageError, match="could not load it"):
-                await store.save(Conversation(conversation_id=name, messages=[message]))
-            assert await store.load(name) is None
-            return
-        await store.save(Conversation(conversation_id=name, messages=[message]))
-        assert (await store.load(name)).messages == expected
-
-    for at, message in enumerate(messages()):
-        asyncio.run(kept(message, f"c{at}"))
+    return adapter.validate_python(adapter.dump_python([message], mode="json"))[0]
 
 
-@pytest.mark.parametrize("kind", ["feedback", "prompt", "prompt of a tool"])
-def test_pydantic_ais_errors_without_their_input_come_back_without_it(opened, kind):
-    """Its own adapter dumps such a retry, and cannot load it."""
-    errors = [{"type": "missing", "loc": ("a",), "msg": "gone"} for _ in range(2)]
-    errors.insert(1, {**errors[0], "input": {"b": 1}})
-    retry = pydantic_ai.RetryInfo(cause="validation_error")
-    part = {
-        "feedback": lambda: pydantic_ai.RetryFeedbackPart(content=errors, retry=retry),
-        "prompt": lambda: pydantic_ai.RetryPromptPart(content=errors),
-        "prompt of a tool": lambda: pydantic_ai.RetryPromptPart(content=errors, tool_name="t"),
-    }[kind]()
-    store = UpthreadConversationStore(record=opened)
-
-    async def kept():
-        message = pydantic_ai.ModelRequest(parts=[pydantic_ai.UserPromptPart("said"), part])
-        await store.save(Conversation(conversation_id="c", messages=[message]))
-        return (await store.load("c")).messages[0].parts[1].content
-
-    found = [{**each, "loc": tuple(each["loc"])} for each in asyncio.run(kept())]
-    assert found == errors
+def of_langgraph():
+    for kind in (getattr(langchain, name) for name in langchain.__all__):
+        if inspect.isclass(kind) and issubclass(kind, langchain.BaseMessage):
+            is_mark = kind is langchain.RemoveMessage
+            yield from [kind("1")] if is_mark else variants(kind)
 
 
-def test_langchains_messages(opened):
-    theirs, ours = InMemorySaver(), UpthreadSaver(record=opened)
-    named = (getattr(langchain, each) for each in langchain.__all__)
-    kinds = [
-        each for each in named if inspect.isclass(each) and issubclass(each, langchain.BaseMessage)
-    ]
-    kinds.remove(langchain.RemoveMessage)
-    found = [langchain.RemoveMessage("1"), *(m for kind in kinds for m in variants(kind))]
-    key = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+async def in_langgraphs(record, message, name):
+    return by_langgraph(message, UpthreadSaver(record=record), name)
+
+
+def by_langgraph(message, saver=None, name="t"):
+    saver, key = (
+        saver or InMemorySaver(),
+        {"configurable": {"thread_id": name, "checkpoint_ns": ""}},
+    )
     saved = {"v": 1, "id": "1", "ts": "", "channel_versions": {"c": "1"}, "versions_seen": {}}
-    for each in (theirs, ours):
-        each.put(key, {**saved, "channel_values": {"c": found}}, {}, {"c": "1"})
-    values = [each.get_tuple(key).checkpoint["channel_values"] for each in (ours, theirs)]
-    assert values[0] == values[1]
-    assert len(kinds) > 8
+    saver.put(key, {**saved, "channel_values": {"c": [message]}}, {}, {"c": "1"})
+    return saver.get_tuple(key).checkpoint["channel_values"]["c"][0]
 
 
-def test_openais_items(opened):
-    async def kept(item, name):
-        session = UpthreadSession(name, record=opened)
-        await session.add_items([item])
-        found = await session.get_items()
-        assert await session.pop_item() == item
-        return found
-
-    for at, kind in enumerate(members(TResponseInputItem)):
-        for number, item in enumerate(variants(kind)):
-            (found,) = asyncio.run(kept(item, f"s{at}-{number}"))
-            is_result = "The result of a tool call that is not on record" in str(found)
-            assert found == item or (is_result and "call_id" in item)
-    assert list(opened.threads(OPENAI_AGENTS))
+def of_openai():
+    return (each for kind in members(TResponseInputItem) for each in variants(kind))
 
 
-def events():
+async def in_openais(record, item, name):
+    session = UpthreadSession(name, record=record)
+    await session.add_items([item])
+    (found,) = await session.get_items()
+    is_lone_result = "call_id" in item and "is not on record" in str(found)
+    return await session.pop_item() if is_lone_result else found
+
+
+def of_google():
     yield from (each for each in variants(Event) if not each.partial)
     yield from (Event(author="a", actions=each) for each in variants(EventActions))
     for each in variants(types.Part):
         yield Event(author="a", content=types.Content(parts=[each]))
 
 
-def test_googles_events(opened):
-    async def kept(event, name):
-        service = UpthreadSessionService(record=opened)
-        where = {"app_name": "a", "user_id": "u", "session_id": name}
-        await service.append_event(await service.create_session(**where), event)
-        return (await service.get_session(**where)).events
-
-    for at, event in enumerate(events()):
-        expected = Event.model_validate(event.model_dump(mode="json", exclude_none=True))
-        assert asyncio.run(kept(event, f"s{at}")) == [expected]
+async def in_googles(record, event, name):
+    service = UpthreadSessionService(record=record)
+    where = {"app_name": "a", "user_id": "u", "session_id": name}
+    await service.append_event(await service.create_session(**where), event)
+    return (await service.get_session(**where)).events[0]
 
 
-def test_the_agent_frameworks_contents_and_checkpoints(opened):
-    async def kept():
-        provider = UpthreadHistoryProvider(record=opened)
-        said = [Message("user", [Content(each)]) for each in typing.get_args(ContentType)]
-        await provider.save_messages("s", said)
-        found = await provider.get_messages("s")
-        assert [each.to_dict() for each in found] == [
-            Message.from_dict(each.to_dict()).to_dict() for each in said
-        ]
-        storage = UpthreadCheckpointStorage(record=opened)
-        checkpoint = WorkflowCheckpoint(workflow_name="w", graph_signature_hash="h")
-        await storage.save(checkpoint)
-        assert await storage.load(checkpoint.checkpoint_id) == checkpoint
-
-    asyncio.run(kept())
+def of_agent_framework():
+    return (Message("user", [Content(each)]) for each in typing.get_args(ContentType))
 
 
-def test_claudes_entries(opened):
-    async def kept(entries):
-        store, key = UpthreadSessionStore(record=opened), {"project_key": "p", "session_id": "s"}
-        await store.append(key, entries)
-        return await store.load(key)
+async def in_agent_frameworks(record, message, name):
+    provider = UpthreadHistoryProvider(record=record)
+    await provider.save_messages(name, [message])
+    return (await provider.get_messages(name))[0].to_dict()
 
-    blocks = [minimal(each) for each in typing.get_args(claude_types.ContentBlock)]
-    contents = [None, "", 7, [], [None, "x", {}], [vars(each) for each in blocks]]
-    entries = [{"type": "user", "message": {"content": each}} for each in contents]
-    entries += [*variants(SessionStoreEntry), {"type": "user", "message": None}, {"type": "x"}]
-    assert asyncio.run(kept(entries)) == entries
+
+def of_claude():
+    blocks = [vars(minimal(each)) for each in typing.get_args(claude.ContentBlock)]
+    for content in (None, "", 7, [], [None, "x", {}], blocks):
+        yield {"type": "user", "message": {"content": content}}
+    yield from [*variants(SessionStoreEntry), {"type": "user", "message": None}]
+
+
+async def in_claudes(record, entry, name):
+    store, key = UpthreadSessionStore(record=record), {"project_key": "p", "session_id": name}
+    await store.append(key, [entry])
+    return (await store.load(key))[0]
+
+
+FRAMEWORKS = {
+    "pydantic-ai": (of_pydantic_ai, in_pydantic_ais, by_pydantic_ai),
+    "langgraph": (of_langgraph, in_langgraphs, by_langgraph),
+    "openai-agents": (of_openai, in_openais, lambda item: item),
+    "google-adk": (
+        of_google,
+        in_googles,
+        lambda it: Event.model_validate(it.model_dump(mode="json", exclude_none=True)),
+    ),
+    "agent-framework": (
+        of_agent_framework,
+        in_agent_frameworks,
+        lambda it: Message.from_dict(it.to_dict()).to_dict(),
+    ),
+    "claude-agent-sdk": (of_claude, in_claudes, lambda entry: entry),
+}
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_value_of_every_type_comes_back_or_is_refused_at_once(sqlite_place, framework):
+    values, kept, theirs = FRAMEWORKS[framework]
+    with sqlite_place.open() as record:
+        for at, value in enumerate(values()):
+            try:
+                expected = theirs(value)
+            except ValueError:
+                with pytest.raises(UsageError, match="cannot be kept"):
+                    asyncio.run(kept(record, value, f"s{at}"))
+            else:
+                assert asyncio.run(kept(record, value, f"s{at}")) == expected
+    assert at > 5
+
+
+RETRY = pydantic_ai.RetryInfo(cause="validation_error")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda errors: pydantic_ai.RetryFeedbackPart(content=errors, retry=RETRY),
+        lambda errors: pydantic_ai.RetryPromptPart(content=errors),
+        lambda errors: pydantic_ai.RetryPromptPart(content=errors, tool_name="t"),
+    ],
+)
+def test_errors_without_their_input_come_back_without_it(record, part):
+    """Pydantic AI's own adapter dumps such a retry, and cannot load it."""
+    errors = [{"type": "missing", "loc": ("a",), "msg": "gone"} for _ in range(2)]
+    errors.insert(1, {**errors[0], "input": {"b": 1}})
+    message = pydantic_ai.ModelRequest(parts=[pydantic_ai.UserPromptPart("said"), part(errors)])
+    found = asyncio.run(in_pydantic_ais(record, message, "c")).parts[1].content
+    assert [{**each, "loc": tuple(each["loc"])} for each in found] == errors
