@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import operator
 import random
 import time
@@ -45,14 +46,21 @@ class Talk(TypedDict):
     steps: Annotated[list[str], operator.add]
 
 
-def talking(saver: BaseCheckpointSaver, steps: int = 3):
-    graph = StateGraph(Talk)
-    names = [f"step{at}" for at in range(steps)]
-    for name in names:
-        graph.add_node(name, lambda _, name=name: {"messages": [AIMessage(name)], "steps": [name]})
-    for one, other in zip([START, *names], [*names, END], strict=True):
+def in_turn(state, **nodes):
+    graph = StateGraph(state)
+    for name, node in nodes.items():
+        graph.add_node(name, node)
+    for one, other in itertools.pairwise([START, *nodes, END]):
         graph.add_edge(one, other)
-    return graph.compile(checkpointer=saver)
+    return graph
+
+
+def talking(saver: BaseCheckpointSaver, steps: int = 3):
+    def named(name):
+        return lambda _: {"messages": [AIMessage(name)], "steps": [name]}
+
+    nodes = {f"step{at}": named(f"step{at}") for at in range(steps)}
+    return in_turn(Talk, **nodes).compile(checkpointer=saver)
 
 
 def config(thread: str = "thread"):
@@ -153,10 +161,7 @@ class Counted(TypedDict):
 def test_pruning_keeps_what_a_delta_channel_is_rebuilt_from(record):
     """Their eight tests of pruning pass where this is not kept, and the channel reads as empty."""
     saver = UpthreadSaver(record=record)
-    graph = StateGraph(Counted)
-    graph.add_node("add", lambda state: {"items": [str(len(state["items"]))]})
-    graph.add_edge(START, "add")
-    graph.add_edge("add", END)
+    graph = in_turn(Counted, add=lambda state: {"items": [str(len(state["items"]))]})
     compiled = graph.compile(checkpointer=saver)
     for _ in range(5):
         before = compiled.invoke({"items": ["said"]}, config())
@@ -246,11 +251,11 @@ def test_an_interrupt_that_a_host_with_an_earlier_clock_approved_runs_once(place
     for hours_ahead in (1, 0, 1):
         host(hours_ahead)
         with place.open() as opened:
-            graph = StateGraph(Talk)
-            graph.add_node("deploy", lambda _: deployed.append(1) or {"steps": ["deployed"]})
-            graph.add_node("approve", lambda _: {"steps": ["approved"]})
-            for one, other in (START, "approve"), ("approve", "deploy"), ("deploy", END):
-                graph.add_edge(one, other)
+            graph = in_turn(
+                Talk,
+                approve=lambda _: {"steps": ["approved"]},
+                deploy=lambda _: deployed.append(1) or {"steps": ["deployed"]},
+            )
             saver = UpthreadSaver(record=opened)
             compiled = graph.compile(checkpointer=saver, interrupt_before=["approve"])
             is_begun = saver.get_tuple(config()) is not None
@@ -260,15 +265,10 @@ def test_an_interrupt_that_a_host_with_an_earlier_clock_approved_runs_once(place
 
 def test_a_subgraph_is_replayed_from_before_its_parents_checkpoint(record, host):
     saver, ran = UpthreadSaver(record=record), []
-    inner = StateGraph(Talk)
-    inner.add_node("count", lambda state: ran.append(len(state["steps"])) or {"steps": ["x"]})
-    inner.add_edge(START, "count")
-    inner.add_edge("count", END)
-    outer = StateGraph(Talk)
-    outer.add_node("inner", inner.compile(checkpointer=True))
-    outer.add_edge(START, "inner")
-    outer.add_edge("inner", END)
-    graph = outer.compile(checkpointer=saver)
+    inner = in_turn(
+        Talk, count=lambda state: ran.append(len(state["steps"])) or {"steps": ["x"]}
+    ).compile(checkpointer=True)
+    graph = in_turn(Talk, inner=inner).compile(checkpointer=saver)
     for hours_ahead in (0, 1, 0):
         host(hours_ahead)
         graph.invoke({"messages": [HumanMessage("go")]}, config())
@@ -284,11 +284,11 @@ class Whole(TypedDict):
 
 
 def erasing(erase, saver):
-    graph = StateGraph(Whole)
-    graph.add_node("erase", lambda state: erase() or {"steps": [f"after {len(state['steps'])}"]})
-    graph.add_node("last", lambda _: {"steps": ["last"]})
-    for one, other in (START, "erase"), ("erase", "last"), ("last", END):
-        graph.add_edge(one, other)
+    graph = in_turn(
+        Whole,
+        erase=lambda state: erase() or {"steps": [f"after {len(state['steps'])}"]},
+        last=lambda _: {"steps": ["last"]},
+    )
     return graph.compile(checkpointer=saver)
 
 
@@ -331,10 +331,7 @@ def test_what_is_written_beside_a_deletion_is_whole_or_nothing(place, erased_by)
 
 def test_a_delta_channel_whose_base_was_deleted_is_refused_and_not_read_as_empty(record):
     saver = UpthreadSaver(record=record)
-    graph = StateGraph(Counted)
-    graph.add_node("add", lambda _: saver.delete_thread("thread") or {"items": ["late"]})
-    graph.add_edge(START, "add")
-    graph.add_edge("add", END)
+    graph = in_turn(Counted, add=lambda _: saver.delete_thread("thread") or {"items": ["late"]})
     with pytest.raises(ConflictError, match="deleted or pruned while this run wrote"):
         graph.compile(checkpointer=saver).invoke({"items": ["said"]}, config())
     assert saver.get_tuple(config()) is None
@@ -356,3 +353,29 @@ def test_a_thread_id_that_is_no_text_is_taken_by_every_method(record, thread):
     graph.invoke({"steps": ["a"]}, config(thread))
     saver.delete_thread(thread)
     assert graph.get_state(config(thread)).values == {}
+
+
+def test_a_damaged_thread_hides_no_other_and_can_be_deleted(record):
+    """An earlier version left such an entry behind where a thread was deleted beside a run."""
+    values = {"list": [], "after": ["1", 3]}
+    late = {
+        "put": "",
+        "thread": "damaged",
+        "id": "2",
+        "parent": "1",
+        "values": [["c", "2", values]],
+    }
+    late |= {"checkpoint": ["null", ""], "metadata": ["null", ""], "versions": {"c": "2"}}
+    saver = UpthreadSaver(record=record)
+    record.log("langgraph", "damaged").append([NewEntry(value=late)])
+    with pytest.raises(StoreError, match=r"'damaged' cannot be read.*delete_thread"):
+        saver.get_tuple(config("damaged"))
+    for name in ("before", "sound"):
+        place = {"configurable": {"thread_id": name, "checkpoint_ns": ""}}
+        saver.put(place, checkpoint("1", {}), {"run_id": name}, {})
+    with pytest.warns(RuntimeWarning, match="'damaged' cannot be read"):
+        assert [each.metadata["run_id"] for each in saver.list(None)] == ["before", "sound"]
+    with pytest.warns(RuntimeWarning, match="'damaged' cannot be read"):
+        saver.delete_for_runs(["before"])
+    saver.prune(["damaged"], strategy="delete")
+    assert [each.metadata["run_id"] for each in saver.list(None)] == ["sound"]

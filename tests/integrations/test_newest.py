@@ -12,12 +12,9 @@ from claude_agent_sdk.types import SessionKey
 from google.adk.events.event import Event
 from pydantic_ai.conversation_store import ConversationRecord
 
-from upthread.errors import StoreError
 from upthread.integrations.claude_agent_sdk import UpthreadSessionStore
 from upthread.integrations.google_adk import UpthreadSessionService
-from upthread.integrations.langgraph import UpthreadSaver
 from upthread.integrations.pydantic_ai import UpthreadConversationStore
-from upthread.runtime.record.entry_log import NewEntry
 
 
 class Claude:
@@ -86,60 +83,13 @@ def test_the_session_that_moved_last_is_the_newest_whatever_the_clocks_say(
         assert asyncio.run(make(ahead).listed()) == ["b", "a", "c"]
 
 
-def checkpoint(at):
-    return {
-        "v": 1,
-        "id": at,
-        "ts": "",
-        "channel_values": {},
-        "channel_versions": {},
-        "versions_seen": {},
-    }
-
-
-def test_a_damaged_thread_hides_no_other_and_can_be_deleted(record):
-    """An earlier version left such an entry behind where a thread was deleted beside a run."""
-    late = {
-        "put": "",
-        "thread": "damaged",
-        "id": "2",
-        "parent": "1",
-        "checkpoint": ["null", ""],
-        "metadata": ["null", ""],
-        "versions": {"c": "2"},
-        "values": [["c", "2", {"list": [], "after": ["1", 3]}]],
-    }
-    saver = UpthreadSaver(record=record)
-    record.log("langgraph", "damaged").append([NewEntry(value=late)])
-    with pytest.raises(StoreError, match="'damaged' cannot be read") as told:
-        saver.get_tuple({"configurable": {"thread_id": "damaged"}})
-    assert "delete_thread" in told.value.hint
-    for name in ("before", "sound"):
-        place = {"configurable": {"thread_id": name, "checkpoint_ns": ""}}
-        saver.put(place, checkpoint("1"), {"run_id": name}, {})
-    with pytest.warns(RuntimeWarning, match="'damaged' cannot be read"):
-        found = [each.config["configurable"]["thread_id"] for each in saver.list(None)]
-    assert found == ["before", "sound"]
-    with pytest.warns(RuntimeWarning, match="'damaged' cannot be read"):
-        saver.delete_for_runs(["before"])
-    saver.prune(["damaged"], strategy="delete")
-    assert [each.metadata["run_id"] for each in saver.list(None)] == ["sound"]
-
-
 @pytest.mark.parametrize("make", [Claude, Google, PydanticAi])
-def test_a_session_with_a_flipped_byte_hides_no_other(sqlite_place, make):
+def test_a_damaged_session_hides_no_other(sqlite_place, make):
     with sqlite_place.open() as record:
         for name in "abc":
             asyncio.run(make(record).move(name, 1.0))
-        damaged = record.log(
-            {Claude: "claude-agent-sdk", Google: "google-adk"}.get(make, "pydantic-ai"),
-            {Claude: "p/b", Google: "a/u/b"}.get(make, "b"),
-        )
-        address = damaged.key.address
     connection = apsw.Connection(sqlite_place.database)
-    connection.execute(
-        "UPDATE entry SET said = replace(said, '\"b\"', '\"x\"') WHERE said LIKE '%\"b\"%'"
-    )
+    connection.execute("UPDATE entry SET said = replace(said, '\"b\"', '\"x\"')")
     connection.close()
-    with sqlite_place.open() as record, pytest.warns(RuntimeWarning, match=address):
+    with sqlite_place.open() as record, pytest.warns(RuntimeWarning, match="not what was recorded"):
         assert asyncio.run(make(record).listed()) == ["c", "a"]
