@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -17,7 +18,7 @@ from upthread.client.parts import Environment
 from upthread.client.project_opener import open_parts
 from upthread.core.names import Address, key_of, parse_address, parse_role, parse_workstream
 from upthread.core.types import ConversationKey
-from upthread.errors import ConfigError, UsageError
+from upthread.errors import ConfigError, StoreError, UsageError
 from upthread.runtime.record.entry_log import EntryLog
 from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import user_name
@@ -86,10 +87,11 @@ class FrameworkRecord(Forkable):
             names = self._parts.workstreams()
         for name in names:
             key = key_of(project_id, Address(workstream=name, role=role))
-            with self.lock:
-                found = self._store.resolve(key)
-            if found is not None:
-                yield self._log(framework, key)
+            # One that is damaged is told to whoever reads it, and the next ones are not hidden.
+            with self.lock, suppress(StoreError):
+                if self._store.resolve(key) is None:
+                    continue
+            yield self._log(framework, key)
 
     def scrub(self) -> None:
         """Leave no trace of what was erased, in any file. As long as writing the record anew."""
@@ -119,8 +121,12 @@ class FrameworkRecord(Forkable):
         return log
 
 
-def _place(framework: str, thread: str) -> Address:
+def _place(framework: str, thread: object) -> Address:
     """Return where a thread is kept. Its name where a workstream may have it, else a digest."""
+    if not isinstance(thread, str):
+        raise UsageError(
+            f"the name of a thread is text, and {thread!r} is none", hint=f"give it as '{thread}'"
+        )
     role = parse_role(framework)
     try:
         workstream = parse_workstream(thread)

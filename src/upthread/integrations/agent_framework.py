@@ -47,10 +47,11 @@ class Snapshots:
         if entry.told:
             return
         value = entry.value
-        snapshot = applied(self.by_id.get(value["base"], {}), value["changed"])
-        self.by_id.pop(value["id"], None)
-        self.by_id[value["id"]] = snapshot
-        self.newest = value["id"]
+        name = str(value["id"])  # earlier versions kept a number as it was given
+        snapshot = applied(self.by_id.get(str(value["base"]), {}), value["changed"])
+        self.by_id.pop(name, None)
+        self.by_id[name] = snapshot
+        self.newest = name
 
     def entry(self, snapshot_id: str, snapshot: JsonValue) -> NewEntry:
         """Return what is appended for a snapshot."""
@@ -107,7 +108,7 @@ class UpthreadCheckpointStorage(OnRecord):
             encoded = encode_checkpoint_value(checkpoint.to_dict())
             self._decoded(encoded)  # what could not be restored is no checkpoint
             log = self._log(checkpoint.workflow_name)
-            snapshot_id = checkpoint.checkpoint_id
+            snapshot_id = str(checkpoint.checkpoint_id)
             await settled(self._folds.append, log, lambda at: at.fold.entry(snapshot_id, encoded))
         except (WorkflowCheckpointException, UpthreadError) as error:
             self._on_failure(checkpoint, error)
@@ -118,7 +119,7 @@ class UpthreadCheckpointStorage(OnRecord):
 
     async def load(self, checkpoint_id: str) -> WorkflowCheckpoint:
         """Return a copy of a checkpoint. WorkflowCheckpointException where there is none."""
-        found = await asyncio.to_thread(self._find, checkpoint_id)
+        found = await asyncio.to_thread(self._find, str(checkpoint_id))
         if found is None:
             raise WorkflowCheckpointException(f"No checkpoint found with ID {checkpoint_id}")
         return self._decoded(found[1])
@@ -139,20 +140,21 @@ class UpthreadCheckpointStorage(OnRecord):
 
     async def delete(self, checkpoint_id: str) -> bool:
         """Erase a checkpoint; False where there is none."""
+        name = str(checkpoint_id)
 
         def erase() -> bool:
-            found = self._find(checkpoint_id)
+            found = self._find(name)
             if found is None:
                 return False
-            found[0].rewrite(lambda entries: self._folds.folded(entries).without(checkpoint_id))
+            found[0].rewrite(lambda entries: self._folds.folded(entries).without(name))
             return True
 
         return await settled(erase)
 
     def _find(self, checkpoint_id: str) -> tuple[EntryLog, JsonValue] | None:
         with self._record.lock:
-            for log in self._record.threads(CHECKPOINTS):
-                snapshots = self._folds.of(log).fold.by_id
+            for log, followed in self._folds.all(CHECKPOINTS):
+                snapshots = followed.fold.by_id
                 if checkpoint_id in snapshots:
                     return log, snapshots[checkpoint_id]
         return None

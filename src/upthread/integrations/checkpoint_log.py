@@ -83,7 +83,11 @@ class CheckpointThread(Struct):
     """A thread as its log tells it."""
 
     thread_id: str = ""
-    checkpoints: dict[str, dict[str, SavedCheckpoint]] = field(default_factory=dict)
+    checkpoints: dict[tuple[str, str], SavedCheckpoint] = field(default_factory=dict)
+    """By namespace and id, in the order of the log. Ids are made of a host's clock: they order
+    nothing."""
+    heads: dict[str, str] = field(default_factory=dict)
+    """The id of each namespace's newest checkpoint."""
     writes: dict[tuple[str, str], dict[tuple[str, int], SavedWrite]] = field(default_factory=dict)
     blobs: dict[tuple[str, str, Version], Stored] = field(default_factory=dict)
     """By namespace, channel and version."""
@@ -120,9 +124,11 @@ class CheckpointThread(Struct):
 
     def take(self, saved: SavedCheckpoint) -> None:
         """Take in a checkpoint."""
-        namespace = saved.namespace
+        namespace, key = saved.namespace, (saved.namespace, saved.checkpoint_id)
         self.thread_id = saved.thread_id
-        self.checkpoints.setdefault(namespace, {})[saved.checkpoint_id] = saved
+        if key not in self.checkpoints:  # one that comes again is no newer
+            self.heads[namespace] = saved.checkpoint_id
+        self.checkpoints[key] = saved
         for channel, version, told in saved.values:
             self.blobs[namespace, channel, version] = self._stored(namespace, channel, told)
             self.newest[namespace, channel] = version
@@ -133,8 +139,14 @@ class CheckpointThread(Struct):
         if told.after is None:
             return told.elements
         base, shared = told.after
-        before = self.blobs[namespace, channel, base]
-        assert isinstance(before, list), "what follows a list is told after one"
+        before = self.blobs.get((namespace, channel, base))
+        if not isinstance(before, list):
+            raise StoreError(
+                f"the thread {self.thread_id!r} cannot be read: a checkpoint adds to a list that "
+                "was deleted or forgotten while it was written",
+                hint="delete the thread, for example by delete_thread(…), or use another",
+                thread_id=self.thread_id,
+            )
         return [*before[:shared], *told.elements]
 
     def _take_writes(self, saved: SavedWrites) -> None:
@@ -153,33 +165,28 @@ class CheckpointThread(Struct):
         return sorted(stored.values(), key=lambda each: (each.task_path, each.task_id, each.index))
 
     def latest(self, namespace: str) -> SavedCheckpoint | None:
-        """Return a namespace's checkpoint with the greatest id, None without one."""
-        found = self.checkpoints.get(namespace)
-        return found[max(found)] if found else None
+        """Return the checkpoint of a namespace that was put last, None without one."""
+        return self.checkpoints.get((namespace, self.heads.get(namespace, "")))
 
     def ancestors(self, saved: SavedCheckpoint) -> Iterator[SavedCheckpoint]:
         """Yield what a checkpoint comes after, its parent first."""
-        known = self.checkpoints.get(saved.namespace, {})
-        parent = known.get(saved.parent or "")
-        while parent is not None:
-            yield parent
-            parent = known.get(parent.parent or "")
+        namespace = saved.namespace
+        while (parent := self.checkpoints.get((namespace, saved.parent or ""))) is not None:
+            yield (saved := parent)
 
     def kept(self, keys: set[tuple[str, str]]) -> Iterator[SavedCheckpoint | SavedWrites]:
         """Yield the entries of a thread that has these checkpoints of (namespace, id) alone."""
         left = CheckpointThread()
-        for namespace, checkpoints in self.checkpoints.items():
-            for checkpoint_id in sorted(checkpoints):
-                if (namespace, checkpoint_id) in keys:
-                    saved = self._among(left, checkpoints[checkpoint_id])
-                    yield saved
-                    left.take(saved)
-                    yield from self._writes_of((namespace, checkpoint_id))
+        for key, each in self.checkpoints.items():
+            if key in keys:
+                saved = self._among(left, each)
+                yield saved
+                left.take(saved)
+                yield from self._writes_of(key)
         # Writes may be there before their checkpoint is, as LangGraph's own order has it.
-        for namespace, checkpoint_id in self.writes:
-            is_early = checkpoint_id not in self.checkpoints.get(namespace, {})
-            if is_early and (namespace, checkpoint_id) in keys:
-                yield from self._writes_of((namespace, checkpoint_id))
+        for key in self.writes:
+            if key in keys and key not in self.checkpoints:
+                yield from self._writes_of(key)
 
     def _among(self, left: CheckpointThread, saved: SavedCheckpoint) -> SavedCheckpoint:
         """Return a checkpoint with the channels that the ones which are left do not have."""

@@ -26,7 +26,7 @@ from claude_agent_sdk.types import (
 )
 
 from upthread.core.types import Speaker
-from upthread.integrations.on_record import SPEAKERS, Folding, Followed, settled
+from upthread.integrations.on_record import NEVER, SPEAKERS, Folding, Followed, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK = "claude-agent-sdk"
@@ -40,6 +40,7 @@ class Transcript:
         self.entries: list[SessionStoreEntry] = []
         self.uuids: set[str] = set()
         self.mtime_ms = 0
+        self.moved = NEVER
         self.summary: SessionSummaryEntry | None = None
 
     def apply(self, entry: Entry) -> None:
@@ -48,7 +49,7 @@ class Transcript:
             return
         value = entry.value
         self.key = value["key"]
-        self.mtime_ms = value["mtime"]
+        self.mtime_ms, self.moved = value["mtime"], value.get("moved", NEVER)
         self.summary = value["summary"]
         batch: list[SessionStoreEntry] = value["entries"]
         self.entries += batch
@@ -63,6 +64,7 @@ class UpthreadSessionStore(Folding[Transcript], SessionStore):
     """
 
     _kind = Transcript
+    _ordered = FRAMEWORK
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Append a batch: all that is new of it, in one synced commit."""
@@ -75,7 +77,7 @@ class UpthreadSessionStore(Folding[Transcript], SessionStore):
             new = list(_new(entries, transcript.uuids))
             if not new:
                 return None
-            # Never back, whatever the clock does: it tells the SDK which session is the newest.
+            # Never back, whatever the clock does.
             mtime_ms = max(time.time_ns() // 1_000_000, transcript.mtime_ms + 1)
             summary = fold_session_summary(transcript.summary, key, new)
             value: dict[str, object] = {
@@ -136,10 +138,18 @@ class UpthreadSessionStore(Folding[Transcript], SessionStore):
         return await asyncio.to_thread(lambda: list(self._transcripts(project_key)))
 
     def _transcripts(self, project_key: str) -> Iterator[tuple[SessionKey, Transcript]]:
-        """Yield a project's transcripts by their newest batch alone: their entries are not read."""
-        for transcript in self._folds.of_newest(FRAMEWORK):
+        """Yield a project's transcripts by their newest batch alone: their entries are not read.
+
+        Of two the one appended to last has the later time, which tells the SDK the newest.
+        """
+        mtime_ms = 0
+        found = self._folds.of_newest(FRAMEWORK)
+        for transcript in sorted(found, key=lambda it: (it.moved, it.mtime_ms)):
             key = transcript.key
             if key is not None and key["project_key"] == project_key:
+                transcript.mtime_ms = mtime_ms = max(transcript.mtime_ms, mtime_ms + 1)
+                if transcript.summary is not None:
+                    transcript.summary["mtime"] = mtime_ms
                 yield key, transcript
 
 

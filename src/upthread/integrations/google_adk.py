@@ -32,7 +32,7 @@ from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import Speaker
 from upthread.errors import UsageError
 from upthread.integrations.json_delta import copied
-from upthread.integrations.on_record import Folds, Followed, OnRecord, settled
+from upthread.integrations.on_record import NEVER, Folds, Followed, OnRecord, settled
 from upthread.runtime.record.entry_log import Append, Entry, EntryLog, NewEntry, Stands
 from upthread.runtime.system import new_id
 
@@ -50,12 +50,14 @@ class StoredSession:
         self.state: dict[str, Any] = {}
         self.events: list[dict[str, Any]] = []
         self.last_update_time = 0.0
+        self.moved = NEVER
 
     def apply(self, entry: Entry) -> None:
         """Take in what created it, an event, or a change of shared state."""
         if entry.told:
             return
         value = entry.value
+        self.moved = value.get("moved", NEVER)
         if "created" in value:
             self.app_name, self.user_id, self.session_id = value["created"]
             self.last_update_time = value["at"]
@@ -88,7 +90,7 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
     ) -> None:
         place = uri.removeprefix(URI_SCHEME) or "." if uri else directory
         self._open(place, database, record)
-        self._folds = Folds(self._record, StoredSession)
+        self._folds = Folds(self._record, StoredSession, ordered=FRAMEWORK)
 
     async def close(self) -> None:  # type: ignore[override]  # theirs is awaited
         """Close the record, unless it was given."""
@@ -141,11 +143,14 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
     ) -> ListSessionsResponse:
         """Return sessions without their events, the one updated last as the last."""
         none = GetSessionConfig(num_recent_events=0)
-        found = await self._look(
-            lambda: [self._session(each, none) for each in self._all(app_name, user_id)]
-        )
-        found.sort(key=lambda each: (each.last_update_time, each.user_id, each.id))
-        return ListSessionsResponse(sessions=found)
+
+        def look() -> list[Session]:
+            found = list(self._all(app_name, user_id))
+            # Times are compared only of what an earlier version appended.
+            found.sort(key=lambda each: (each.fold.moved, each.fold.last_update_time))
+            return [self._session(each, none) for each in found]
+
+        return ListSessionsResponse(sessions=await self._look(look))
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Erase a session: what was in it is gone from the record. The user's state stays."""
@@ -231,7 +236,7 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
         ]
 
     def _all(self, app_name: str, user_id: str | None) -> Iterator[Followed[StoredSession]]:
-        for followed in map(self._folds.of, self._record.threads(FRAMEWORK)):
+        for _, followed in self._folds.all(FRAMEWORK):
             stored = followed.fold
             is_meant = stored.is_there and stored.app_name == app_name
             if is_meant and user_id in {None, stored.user_id}:
@@ -273,15 +278,17 @@ def _wanted(events: list[dict[str, Any]], config: GetSessionConfig | None) -> li
 
 
 def _told(event: Event) -> dict[str, Any]:
-    """Return an event whole, as data. UsageError for a value that is no data."""
+    """Return an event whole, as data. UsageError for one that data cannot say."""
     try:
-        return event.model_dump(mode="json", exclude_none=True)
+        told = event.model_dump(mode="json", exclude_none=True)
+        Event.model_validate(told)  # what could not be read back is refused at once
     except ValueError as error:
         raise UsageError(
             f"the event {event.id} cannot be kept: {error}",
             hint="give its state and parts values that JSON can say",
             event_id=event.id,
         ) from error
+    return told
 
 
 def _names(*names: str) -> str:

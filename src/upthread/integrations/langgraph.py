@@ -37,7 +37,7 @@ from msgspec import structs, to_builtins
 
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import Speaker
-from upthread.errors import UsageError
+from upthread.errors import ConflictError, UsageError
 from upthread.integrations.checkpoint_log import (
     CheckpointThread,
     SavedCheckpoint,
@@ -104,11 +104,8 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         thread_id, namespace = _place(config)
         thread = self._thread(thread_id)
         wanted = get_checkpoint_id(config)
-        saved = (
-            thread.checkpoints.get(namespace, {}).get(wanted)
-            if wanted
-            else thread.latest(namespace)
-        )
+        key = (namespace, str(wanted))
+        saved = thread.checkpoints.get(key) if wanted else thread.latest(namespace)
         return self._tuple(thread, saved) if saved else None
 
     def list(
@@ -119,32 +116,30 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Yield checkpoints, of each namespace the newest first; those whose metadata match."""
-        wanted = get_checkpoint_id(config) if config else None
-        end = get_checkpoint_id(before) if before else None
-        left = limit
-        for thread, namespace in self._listed(config):
-            for checkpoint_id in sorted(thread.checkpoints[namespace], reverse=True):
-                if (wanted and checkpoint_id != wanted) or (end and checkpoint_id >= end):
-                    continue
-                if left is not None and left <= 0:
-                    return
-                found = self._tuple(thread, thread.checkpoints[namespace][checkpoint_id])
-                metadata = cast("dict[str, Any]", found.metadata)
-                if all(metadata.get(name) == value for name, value in (filter or {}).items()):
-                    left = left - 1 if left is not None else None
-                    yield found
-
-    def _listed(self, config: RunnableConfig | None) -> Iterator[tuple[CheckpointThread, str]]:
+        """Yield checkpoints, of each thread the one put last first; those whose metadata match."""
         if config is None:
-            threads = list(map(self._folded, self._record.threads(FRAMEWORK)))
+            threads = [each.fold for _, each in self._folds.all(FRAMEWORK)]
         else:
             threads = [self._thread(config["configurable"]["thread_id"])]
-        wanted = config["configurable"].get("checkpoint_ns") if config else None
+        namespace = config["configurable"].get("checkpoint_ns") if config else None
+        wanted = get_checkpoint_id(config) if config else None
+        left = limit
         for thread in threads:
-            for namespace in tuple(thread.checkpoints):  # others may put meanwhile
-                if wanted is None or namespace == wanted:
-                    yield thread, namespace
+            earlier, later = _split(thread, before)
+            for key in reversed(earlier):
+                if left is not None and left <= 0:
+                    return
+                if namespace not in {None, key[0]} or (wanted and str(wanted) != key[1]):
+                    continue
+                found = self._tuple(thread, thread.checkpoints[key])
+                metadata = cast("dict[str, Any]", found.metadata)
+                # A subgraph's may be committed before the one that it ran under.
+                is_later = not later.isdisjoint((metadata.get("parents") or {}).values())
+                if not is_later and all(
+                    metadata.get(name) == value for name, value in (filter or {}).items()
+                ):
+                    left = left - 1 if left is not None else None
+                    yield found
 
     def _tuple(self, thread: CheckpointThread, saved: SavedCheckpoint) -> CheckpointTuple:
         namespace = saved.namespace
@@ -183,7 +178,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
             namespace=namespace,
             thread_id=thread_id,
             checkpoint_id=checkpoint["id"],
-            parent=config["configurable"].get("checkpoint_id"),
+            parent=str(get_checkpoint_id(config) or "") or None,
             checkpoint=self._dumped(rest),
             metadata=self._dumped(get_checkpoint_metadata(config, metadata)),
             versions=dict(checkpoint["channel_versions"]),
@@ -193,13 +188,30 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
             channel: self._stored(values[channel]) if channel in values else None
             for channel in new_versions
         }
+        deltas = set(cast("dict[str, Any]", metadata).get(DELTA_COUNTERS) or ())
+        is_based = saved.parent is not None and not deltas <= values.keys()
 
         def made(followed: Followed[CheckpointThread]) -> NewEntry:
             thread = followed.fold
-            text, speaker = self._said(thread, namespace, new_versions, values)
+            if is_based and (namespace, saved.parent) not in thread.checkpoints:
+                # Its DeltaChannels would read as empty, and no error would say so.
+                raise ConflictError(
+                    f"the thread {thread_id!r} was deleted or pruned while this run wrote to it",
+                    hint="nothing of this checkpoint is kept; begin the run anew",
+                    thread_id=thread_id,
+                )
+            # Also those that were deleted while this run was under way: it is kept whole.
+            gone = {
+                channel: version
+                for channel, version in saved.versions.items()
+                if channel in values and (namespace, channel, version) not in thread.blobs
+            }
+            new = {**gone, **new_versions}
+            stored.update((each, self._stored(values[each])) for each in gone if each not in stored)
+            text, speaker = self._said(thread, namespace, new, values)
             told = tuple(
                 (channel, version, thread.told(namespace, channel, stored[channel]))
-                for channel, version in new_versions.items()
+                for channel, version in new.items()
             )
             return _entry(structs.replace(saved, values=told), text=text, speaker=speaker)
 
@@ -215,7 +227,7 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
     ) -> None:
         """Keep what a task wrote. Of a write that is there already the first one stays."""
         thread_id, namespace = _place(config)
-        checkpoint_id = config["configurable"]["checkpoint_id"]
+        checkpoint_id = str(config["configurable"]["checkpoint_id"])
         saved = tuple(
             SavedWrite(
                 task_id,
@@ -232,13 +244,13 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Erase a thread: what was in it is gone from the record, not only out of sight."""
-        self._rewrite(self._log(thread_id), lambda _: set())
+        self._log(thread_id).rewrite(lambda _: ())
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Erase the checkpoints of these runs, with their writes, in whichever thread."""
-        runs = set(run_ids)
-        for log in self._record.threads(FRAMEWORK) if runs else ():
-            if self._of_runs(self._folded(log), runs):
+        runs = set(map(str, run_ids))
+        for log, followed in self._folds.all(FRAMEWORK) if runs else ():
+            if self._of_runs(followed.fold, runs):
                 self._rewrite(log, lambda now: _keys(now) - self._of_runs(now, runs))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -255,9 +267,9 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
             raise UsageError(
                 f"the thread {target_thread_id!r} holds checkpoints already",
                 hint="copy to a thread of another name, or delete this one first",
-                thread_id=target_thread_id,
+                thread_id=str(target_thread_id),
             )
-        entries = structs.replace(source, thread_id=target_thread_id).kept(_keys(source))
+        entries = structs.replace(source, thread_id=str(target_thread_id)).kept(_keys(source))
         target.append(list(map(_entry, entries)), after=followed.stands)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
@@ -271,8 +283,10 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
                 f"{strategy!r} is no strategy of pruning", hint="keep_latest or delete"
             )
         for thread_id in thread_ids:
-            keep = self._latest if strategy == "keep_latest" else lambda _: set()
-            self._rewrite(self._log(thread_id), keep)
+            if strategy == "delete":
+                self.delete_thread(thread_id)
+            else:
+                self._rewrite(self._log(thread_id), self._latest)
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         """Return a version after `current`. Two branches never have the same one."""
@@ -307,16 +321,13 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
 
     # --- below: the log of a thread, and its fold ------------------------------------------------
 
-    def _log(self, thread_id: str) -> EntryLog:
-        return self._record.log(FRAMEWORK, thread_id)
+    def _log(self, thread_id: object) -> EntryLog:
+        return self._record.log(FRAMEWORK, str(thread_id))  # LangGraph takes a number or a UUID
 
-    def _thread(self, thread_id: str) -> CheckpointThread:
-        thread = self._folded(self._log(thread_id))
-        thread.thread_id = thread_id
+    def _thread(self, thread_id: object) -> CheckpointThread:
+        thread = self._folds.of(self._log(thread_id)).fold
+        thread.thread_id = str(thread_id)
         return thread
-
-    def _folded(self, log: EntryLog) -> CheckpointThread:
-        return self._folds.of(log).fold
 
     def _rewrite(
         self, log: EntryLog, keep: Callable[[CheckpointThread], set[tuple[str, str]]]
@@ -331,9 +342,8 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
 
     def _latest(self, thread: CheckpointThread) -> set[tuple[str, str]]:
         kept: set[tuple[str, str]] = set()
-        for namespace in thread.checkpoints:
-            saved = thread.latest(namespace)
-            needed = self._rebuilt_from(thread, saved) if saved else ()
+        for namespace, checkpoint_id in thread.heads.items():
+            needed = self._rebuilt_from(thread, thread.checkpoints[namespace, checkpoint_id])
             kept |= {(namespace, each.checkpoint_id) for each in needed}
         return kept
 
@@ -352,10 +362,9 @@ class UpthreadSaver(OnRecord, BaseCheckpointSaver[str]):
 
     def _of_runs(self, thread: CheckpointThread, runs: set[str]) -> set[tuple[str, str]]:
         return {
-            (namespace, each.checkpoint_id)
-            for namespace, checkpoints in thread.checkpoints.items()
-            for each in checkpoints.values()
-            if self.serde.loads_typed(each.metadata).get("run_id") in runs
+            key
+            for key, each in tuple(thread.checkpoints.items())
+            if str(self.serde.loads_typed(each.metadata).get("run_id", "")) in runs
         }
 
     # --- below: values ---------------------------------------------------------------------------
@@ -427,14 +436,27 @@ def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfi
     }
 
 
+def _split(
+    thread: CheckpointThread, before: RunnableConfig | None
+) -> tuple[Sequence[tuple[str, str]], set[str]]:
+    """Return what was put before a checkpoint, and the ids of its namespace from it on."""
+    keys = list(thread.checkpoints)  # others may put meanwhile
+    end = str(get_checkpoint_id(before) or "") if before else ""
+    namespace = before["configurable"].get("checkpoint_ns") if before else None
+    if not end:
+        return keys, set()
+    for at, key in enumerate(keys):
+        if key[1] == end and namespace in {None, key[0]}:
+            return keys[:at], {each for name, each in keys[at:] if name == key[0]}
+    # One of another thread, or a deleted one: only the ids are left to compare.
+    return [key for key in keys if key[1] < end], set()
+
+
 def _has(thread: CheckpointThread, saved: SavedCheckpoint, channel: str) -> bool:
-    version = saved.versions.get(channel)
-    if version is None:
-        return False
+    version = saved.versions.get(channel, "")
     return thread.blobs.get((saved.namespace, channel, version)) is not None
 
 
 def _keys(thread: CheckpointThread) -> set[tuple[str, str]]:
     """Return (namespace, id) of all checkpoints, and of writes that came before theirs."""
-    found = {(name, each) for name, known in thread.checkpoints.items() for each in known}
-    return found | set(thread.writes)
+    return {*thread.checkpoints, *thread.writes}

@@ -7,18 +7,19 @@ only what is new is read.
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from typing import Generic, ParamSpec, Protocol, Self, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.codec import decode_json, encode_json
 from upthread.core.types import Speaker
-from upthread.errors import ConflictError
+from upthread.errors import ConflictError, StoreError, StoreUnreachableError
 from upthread.runtime.record.entry_log import (
     Append,
     Entry,
@@ -122,12 +123,28 @@ class Followed(Struct, Generic[FoldT]):
         self.stands = stands
 
 
-class Folds(Generic[FoldT]):
-    """The folds of a record's logs, by address. Call it with the record's lock held or not."""
+ORDER = "upthread: the order in which these threads moved"
+"""The thread of a framework's log that numbers its other logs. No other has this name by chance."""
 
-    def __init__(self, record: FrameworkRecord, make: Callable[[], FoldT]) -> None:
+NEVER = [0, 0]
+"""Where in that log an entry of an earlier version stands, before all: a generation, a number."""
+
+
+class Folds(Generic[FoldT]):
+    """The folds of a record's logs, by address. Call it with the record's lock held or not.
+
+    With `ordered`, a framework's name, each entry says as `moved` where it stands in ORDER: which
+    log moved last is no matter of hosts' clocks. While no other log moves, the newest one keeps
+    its place, so that a long conversation adds nothing to ORDER.
+    """
+
+    def __init__(
+        self, record: FrameworkRecord, make: Callable[[], FoldT], *, ordered: str | None = None
+    ) -> None:
         self._record, self._make = record, make
         self._followed: dict[str, Followed[FoldT]] = {}
+        self._ordered = ordered
+        self._newest: tuple[str, list[int]] = ("", NEVER)
 
     def of(self, log: EntryLog) -> Followed[FoldT]:
         """Return a log's fold as it stands now; what is in it is not to be changed."""
@@ -136,8 +153,12 @@ class Folds(Generic[FoldT]):
             followed = self._followed.pop(address, None)
             if followed is None or followed.stands.generation != stands.generation:
                 followed = Followed(self._make(), Stands(stands.conversation))
-            if followed.stands.last < stands.last:
-                followed.take(stands, log.entries(after=followed.stands.last, stands=stands))
+            new = stands.last - followed.stands.last
+            entries = list(log.entries(after=followed.stands.last, stands=stands)) if new else []
+            if len(entries) < new:  # some were forgotten, and what is remembered may be of them
+                followed = Followed(self._make(), Stands(stands.conversation))
+                entries = list(log.entries(stands=stands))
+            followed.take(stands, entries)
             self._followed[address] = followed  # the one used last stands last
             while len(self._followed) > REMEMBERED_MAX:
                 del self._followed[next(iter(self._followed))]
@@ -195,12 +216,28 @@ class Folds(Generic[FoldT]):
                 stands, entry = followed.stands, make(followed)
                 if entry is None:
                     return None
+                newest, moves = self._place_of(log)
+                if self._ordered:
+                    entry = structs.replace(entry, value={**entry.value, "moved": newest[1]})
+                own = Append(log=log, entries=(entry,), after=stands)
                 try:
-                    append_together((Append(log=log, entries=(entry,), after=stands), *beside))
+                    append_together((own, *moves, *beside))
                 except ConflictError:
                     continue
                 self._took(log, stands, (entry,))
+                self._newest = newest
                 return Stands(stands.conversation, stands.last + 1)
+
+    def _place_of(self, log: EntryLog) -> tuple[tuple[str, list[int]], Sequence[Append]]:
+        """Return the place in ORDER of a log that moves, and what has to be appended there."""
+        if self._ordered is None:
+            return self._newest, ()
+        order, address = self._record.log(self._ordered, ORDER), log.key.address
+        stands = order.stands()
+        if self._newest == (address, [stands.generation, stands.last]):
+            return self._newest, ()
+        newest = address, [max(1, stands.generation), stands.last + 1]
+        return newest, (Append(log=order, entries=(NewEntry(value={}),), after=stands),)
 
     def folded(self, entries: Iterable[Entry]) -> FoldT:
         """Return the fold of these entries alone."""
@@ -209,12 +246,33 @@ class Folds(Generic[FoldT]):
             fold.apply(entry)
         return fold
 
+    def all(self, framework: str) -> Iterator[tuple[EntryLog, Followed[FoldT]]]:
+        """Yield each log of a framework with its fold."""
+        return self._each(framework, lambda log: (log, self.of(log)))
+
     def of_newest(self, framework: str) -> Iterator[FoldT]:
         """Yield the fold of each log's newest entry, where that says it all: no other is read."""
-        for log in self._record.threads(framework):
+
+        def newest(log: EntryLog) -> FoldT:
             with self._record.lock:
-                newest = list(log.entries(newest=1))
-            yield self.folded(newest)
+                return self.folded(log.entries(newest=1))
+
+        return self._each(framework, newest)
+
+    def _each(self, framework: str, read: Callable[[EntryLog], Value]) -> Iterator[Value]:
+        """Yield what is read of each log. A damaged one hides no other: it is warned of."""
+        order = self._record.log(framework, ORDER).key
+        for log in self._record.threads(framework):
+            if log.key == order:
+                continue
+            try:
+                found = read(log)
+            except StoreUnreachableError:
+                raise
+            except StoreError as error:
+                warnings.warn(f"left out: {error}", RuntimeWarning, stacklevel=2)
+            else:
+                yield found
 
     def known(self) -> Sequence[Followed[FoldT]]:
         """Return the folds that are remembered, the one used last first. None is read again."""
@@ -225,6 +283,8 @@ class Folding(OnRecord, Generic[FoldT]):
     """A store whose logs are folded, each into one `_kind`."""
 
     _kind: type[FoldT]
+    _ordered: str | None = None
+    """The framework whose logs are listed by which of them moved last."""
 
     def __init__(
         self,
@@ -235,4 +295,4 @@ class Folding(OnRecord, Generic[FoldT]):
     ) -> None:
         super().__init__()
         self._open(directory, database, record)
-        self._folds = Folds(self._record, self._kind)
+        self._folds = Folds(self._record, self._kind, ordered=self._ordered)

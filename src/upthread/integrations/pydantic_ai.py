@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter
 from pydantic_ai.conversation_store import (
@@ -21,12 +21,14 @@ from pydantic_ai.conversation_store import (
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 from upthread.core.types import Speaker
-from upthread.errors import StoreError
-from upthread.integrations.on_record import Folding, Followed, settled
+from upthread.errors import StoreError, UsageError
+from upthread.integrations.json_delta import copied
+from upthread.integrations.on_record import NEVER, Folding, Followed, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK = "pydantic-ai"
 FORMAT_VERSION = 1
+RETRIES = {"retry-prompt", "retry-feedback"}
 
 RECORD = TypeAdapter(ConversationRecord)
 
@@ -37,13 +39,14 @@ class SavedConversation:
     def __init__(self) -> None:
         self.record: dict[str, Any] | None = None
         self.entries: dict[str, dict[str, Any]] = {}
+        self.moved = NEVER
 
     def apply(self, entry: Entry) -> None:
         """Take in a save. What others said in the conversation is none of it."""
         if entry.told:
             return
         value = entry.value
-        self.record = value["record"]
+        self.record, self.moved = value["record"], value.get("moved", NEVER)
         self.entries.update((each["id"], each) for each in value["entries"])
 
     @property
@@ -69,6 +72,7 @@ class UpthreadConversationStore(Folding[SavedConversation], ConversationStore):
     """
 
     _kind = SavedConversation
+    _ordered = FRAMEWORK
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return a conversation's record, None where the store does not have it."""
@@ -81,11 +85,13 @@ class UpthreadConversationStore(Folding[SavedConversation], ConversationStore):
         """Return the records, the one saved last first; with `scope` those of it alone."""
 
         def look() -> list[ConversationRecord]:
-            saved = (_record(each.record) for each in self._folds.of_newest(FRAMEWORK))
+            found = [(it.moved, it.record) for it in self._folds.of_newest(FRAMEWORK) if it.record]
+            # Times are compared only of what an earlier version saved.
+            found.sort(key=lambda it: (it[0], it[1]["updated_at"]), reverse=True)
+            saved = (_record(record) for _, record in found)
             return [each for each in saved if each and scope in {None, each.scope}]
 
-        found = await asyncio.to_thread(look)
-        return sorted(found, key=lambda each: each.updated_at, reverse=True)[:limit]
+        return (await asyncio.to_thread(look))[:limit]
 
     async def write_record(
         self,
@@ -167,7 +173,7 @@ class UpthreadConversationStore(Folding[SavedConversation], ConversationStore):
             return []
         with self._record.lock:
             # Nearly always the one whose record was read just before.
-            read = map(self._folds.of, self._record.threads(FRAMEWORK))
+            read = (followed for _, followed in self._folds.all(FRAMEWORK))
             for saved in (each.fold for each in chain(self._folds.known(), read)):
                 if head_id in saved.entries:
                     return [_entry(each) for each in saved.history(head_id, limit)]
@@ -178,18 +184,42 @@ class UpthreadConversationStore(Folding[SavedConversation], ConversationStore):
 
 
 def _told(entry: ConversationEntry) -> dict[str, Any]:
-    (message,) = ModelMessagesTypeAdapter.dump_python([entry.message], mode="json")
-    return {
-        "id": entry.id,
-        "parent_id": entry.parent_id,
-        "kind": entry.kind,
-        "message": message,
-    }
+    try:
+        (message,) = ModelMessagesTypeAdapter.dump_python([entry.message], mode="json")
+        _message(message)
+    except ValueError as error:
+        raise UsageError(
+            f"the message {entry.id} cannot be kept, since Pydantic AI could not load it: {error}",
+            hint="leave out the part that it names, or give it values that can be dumped",
+            entry_id=entry.id,
+        ) from error
+    return {"id": entry.id, "parent_id": entry.parent_id, "kind": entry.kind, "message": message}
 
 
 def _entry(told: dict[str, Any]) -> ConversationEntry:
-    (message,) = ModelMessagesTypeAdapter.validate_python([told["message"]])
+    message = _message(told["message"])
     return ConversationEntry(id=told["id"], parent_id=told["parent_id"], message=message)
+
+
+def _message(dumped: dict[str, Any]) -> ModelMessage:
+    """Return a message as it was. ValueError for one that its library cannot load.
+
+    A retry's errors may leave out their input: the library dumps such, and refuses to load them.
+    """
+    gone = [
+        (at, number)
+        for at, part in enumerate(dumped["parts"])
+        if part["part_kind"] in RETRIES and isinstance(part["content"], list)
+        for number, error in enumerate(part["content"])
+        if "input" not in error
+    ]
+    whole = copied(dumped) if gone else dumped
+    for at, number in gone:
+        whole["parts"][at]["content"][number]["input"] = None
+    (message,) = ModelMessagesTypeAdapter.validate_python([whole])
+    for at, number in gone:
+        cast("Any", message.parts[at]).content[number].pop("input", None)
+    return message
 
 
 def _record(told: dict[str, Any] | None) -> ConversationRecord | None:

@@ -21,7 +21,7 @@ L6  Before a process reads a log for the first time all of it is proved against 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import RLock
 from typing import Any, TypeAlias
 
@@ -58,7 +58,8 @@ TEXT_CHARACTERS_MAX = 20_000
 ENTRIES_AT_ONCE = 500
 
 _REPLACED = {"replaced": True}
-"""Ends a generation. Whoever appends to it in this moment conflicts with it, and looks again."""
+"""Says that entries before it were erased. Whoever appends in this moment conflicts with it, and
+looks again; a framework is not given it."""
 
 
 OwnTurn: TypeAlias = tuple[ConversationId, TurnId]
@@ -240,6 +241,12 @@ class EntryLog:
         self._turn = turn
         self._own, self._over = turn
 
+    def mark(self, conversation: Conversation, last: int) -> Sequence[Write]:
+        """Return the mark after which a process that has read this log reads it anew."""
+        turn_id, opening = self._turn_in(conversation.conversation_id, last)
+        mark = (NewEntry(value=_REPLACED),)
+        return *opening, *self._said(conversation.conversation_id, turn_id, last, mark)
+
     # --- below: one conversation, as the port has it ---------------------------------------------
 
     def _minted(self, generation: int, base_name: str) -> Conversation:
@@ -256,12 +263,9 @@ class EntryLog:
 
     def _replace(self, old: Conversation, last: int, left: Sequence[NewEntry]) -> None:
         new = self._minted(old.generation + 1, old.base_name)
-        mark_turn, mark_opening = self._turn_in(old.conversation_id, last)
-        mark = (NewEntry(value=_REPLACED),)
         turn_id, turn = self._turn_in(new.conversation_id, 0)
         writes: tuple[Write, ...] = (
-            *mark_opening,
-            *self._said(old.conversation_id, mark_turn, last, mark),
+            *self.mark(old, last),
             OpenConversation(conversation=new),
             *turn,
             *self._said(new.conversation_id, turn_id, 0, left),
@@ -307,6 +311,8 @@ class EntryLog:
     def _in(self, message: Message) -> Iterator[Entry]:
         seq, speaker = message.seq, message.speaker
         own = [p for p in message.parts if isinstance(p, UnknownPart) and p.kind == self._kind]
+        if any(part.raw == _REPLACED for part in own):
+            return
         for part in own:
             yield Entry(seq=seq, value=part.raw, speaker=speaker)
         if not own and message.text and not any(_kinds(message)):
@@ -372,6 +378,24 @@ class Append(Struct, frozen=True, kw_only=True):
     log: EntryLog
     entries: Sequence[NewEntry]
     after: Stands | None = None
+
+
+def marks_of(
+    store: Store, system: System, conversations: Iterable[Conversation]
+) -> Iterator[Write]:
+    """Yield what is written with conversations of frameworks that are forgotten.
+
+    A process that has read one would go on from what it read, and add to what is gone.
+    """
+    for each in conversations:
+        try:
+            newest = store.messages(each.conversation_id, newest=1)
+        except StoreError:  # a damaged one can be forgotten, and no process reads it
+            newest = ()
+        for message in newest:
+            for kind in set(_kinds(message)):
+                log = EntryLog(store, system, each.key, _name(kind), redacted=str, lock=RLock())
+                yield from log.mark(each, message.seq)
 
 
 def append_together(appends: Sequence[Append]) -> None:

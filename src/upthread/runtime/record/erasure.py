@@ -15,14 +15,18 @@ from msgspec import Struct
 from upthread.core.commands import EraseConversation, EraseRun, RecordRunEvent, Write
 from upthread.core.events import RunEnded
 from upthread.core.types import CHILD_SLOT, Conversation, ConversationId, Fence, Link, ProjectId
-from upthread.errors import NotFoundError, StoreError
+from upthread.errors import ConflictError, NotFoundError, StoreError
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease, workstream_lease
+from upthread.runtime.record.entry_log import marks_of
 from upthread.runtime.record.turn_views import run_view
 from upthread.runtime.system import System
 from upthread.store.base import Store
 from upthread.store.kinds import PARTS
 from upthread.store.reads import Run
 from upthread.store.streams import Entry, as_bytes, spoken_of
+
+RACES_MAX = 20
+"""How often an erasure gives way to a framework that writes in this moment."""
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -121,9 +125,16 @@ class Forgetting(Struct, frozen=True, kw_only=True):
             for key in (each.conversation.key for each in held.conversations)
             if key.slot != CHILD_SLOT
         }
-        ends = _ends(held, at_ms=self.system.now_ms())
-        # The end before the erasure, in one commit: no run is left that would go on from nothing.
-        writes = (*ends, *_erasures(held, selection))
+        ends = tuple(_ends(held, at_ms=self.system.now_ms()))
+        erasures = _erasures(held, selection)
+
+        def erase() -> None:
+            known = [each.conversation for each in held.conversations]
+            marks = marks_of(self.store, self.system, known)
+            # The end before the erasure, in one commit: no run is left that would go on from
+            # nothing.
+            self.store.commit((*ends, *marks, *erasures), fences=fences)
+
         async with AsyncExitStack() as stack:
             doing = f"forget {held.workstream}"
             # The run's lease first, since a run takes those of its conversations while it holds it.
@@ -132,7 +143,14 @@ class Forgetting(Struct, frozen=True, kw_only=True):
             fences: list[Fence] = [
                 await stack.enter_async_context(self.leases.held(request)) for request in requests
             ]
-            await self.system.in_thread(lambda: self.store.commit(writes, fences=fences))
+            for left in reversed(range(RACES_MAX)):
+                try:
+                    await self.system.in_thread(erase)
+                except ConflictError:  # a framework was first, which takes no lease
+                    if not left:
+                        raise
+                else:
+                    break
 
     def _must_reach_all(self, selection: Selection) -> None:
         """Raise StoreError where damage may hide a stream from what was read."""

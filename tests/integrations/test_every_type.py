@@ -1,0 +1,186 @@
+"""Each framework's messages and parts of every type, with optional fields left out, come back.
+
+Its own serializer is the oracle: what that loads again is what the store gives back, and what it
+cannot load is refused before anything of it is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import typing
+
+import pytest
+from agent_framework import Content, Message
+from agent_framework._types import ContentType
+from agents.items import TResponseInputItem
+from claude_agent_sdk import SessionStoreEntry
+from claude_agent_sdk import types as claude
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.genai import types
+from langchain_core import messages as langchain
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic_ai import messages as pydantic_ai
+from pydantic_ai.conversation import Conversation
+from tests.support.variants import members, minimal, variants
+
+from upthread.errors import UsageError
+from upthread.integrations.agent_framework import UpthreadHistoryProvider
+from upthread.integrations.claude_agent_sdk import UpthreadSessionStore
+from upthread.integrations.google_adk import UpthreadSessionService
+from upthread.integrations.langgraph import UpthreadSaver
+from upthread.integrations.openai_agents import UpthreadSession
+from upthread.integrations.pydantic_ai import UpthreadConversationStore
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of what is deprecated, and of what is new
+
+
+def with_parts(message, kinds, *more):
+    for part in (*(each for kind in members(kinds) for each in variants(kind)), *more):
+        with contextlib.suppress(ValueError):  # one that the library itself refuses there
+            yield message(parts=[part])
+    yield from variants(message)
+
+
+def of_pydantic_ai():
+    contents = map(minimal, members(pydantic_ai.UserContent))
+    prompts = [pydantic_ai.UserPromptPart([each]) for each in contents]
+    spoken = pydantic_ai.SpeechPart(speaker="assistant")
+    yield from with_parts(pydantic_ai.ModelRequest, pydantic_ai.ModelRequestPart, *prompts)
+    yield from with_parts(pydantic_ai.ModelResponse, pydantic_ai.ModelResponsePart, spoken)
+
+
+async def in_pydantic_ais(record, message, name):
+    store = UpthreadConversationStore(record=record)
+    await store.save(Conversation(conversation_id=name, messages=[message]))
+    return (await store.load(name)).messages[0]
+
+
+def by_pydantic_ai(message):
+    adapter = pydantic_ai.ModelMessagesTypeAdapter
+    return adapter.validate_python(adapter.dump_python([message], mode="json"))[0]
+
+
+def of_langgraph():
+    for kind in (getattr(langchain, name) for name in langchain.__all__):
+        if inspect.isclass(kind) and issubclass(kind, langchain.BaseMessage):
+            is_mark = kind is langchain.RemoveMessage
+            yield from [kind("1")] if is_mark else variants(kind)
+
+
+async def in_langgraphs(record, message, name):
+    return by_langgraph(message, UpthreadSaver(record=record), name)
+
+
+def by_langgraph(message, saver=None, name="t"):
+    saver, key = (
+        saver or InMemorySaver(),
+        {"configurable": {"thread_id": name, "checkpoint_ns": ""}},
+    )
+    saved = {"v": 1, "id": "1", "ts": "", "channel_versions": {"c": "1"}, "versions_seen": {}}
+    saver.put(key, {**saved, "channel_values": {"c": [message]}}, {}, {"c": "1"})
+    return saver.get_tuple(key).checkpoint["channel_values"]["c"][0]
+
+
+def of_openai():
+    return (each for kind in members(TResponseInputItem) for each in variants(kind))
+
+
+async def in_openais(record, item, name):
+    session = UpthreadSession(name, record=record)
+    await session.add_items([item])
+    (found,) = await session.get_items()
+    is_lone_result = "call_id" in item and "is not on record" in str(found)
+    return await session.pop_item() if is_lone_result else found
+
+
+def of_google():
+    yield from (each for each in variants(Event) if not each.partial)
+    yield from (Event(author="a", actions=each) for each in variants(EventActions))
+    for each in variants(types.Part):
+        yield Event(author="a", content=types.Content(parts=[each]))
+
+
+async def in_googles(record, event, name):
+    service = UpthreadSessionService(record=record)
+    where = {"app_name": "a", "user_id": "u", "session_id": name}
+    await service.append_event(await service.create_session(**where), event)
+    return (await service.get_session(**where)).events[0]
+
+
+def of_agent_framework():
+    return (Message("user", [Content(each)]) for each in typing.get_args(ContentType))
+
+
+async def in_agent_frameworks(record, message, name):
+    provider = UpthreadHistoryProvider(record=record)
+    await provider.save_messages(name, [message])
+    return (await provider.get_messages(name))[0].to_dict()
+
+
+def of_claude():
+    blocks = [vars(minimal(each)) for each in typing.get_args(claude.ContentBlock)]
+    for content in (None, "", 7, [], [None, "x", {}], blocks):
+        yield {"type": "user", "message": {"content": content}}
+    yield from [*variants(SessionStoreEntry), {"type": "user", "message": None}]
+
+
+async def in_claudes(record, entry, name):
+    store, key = UpthreadSessionStore(record=record), {"project_key": "p", "session_id": name}
+    await store.append(key, [entry])
+    return (await store.load(key))[0]
+
+
+FRAMEWORKS = {
+    "pydantic-ai": (of_pydantic_ai, in_pydantic_ais, by_pydantic_ai),
+    "langgraph": (of_langgraph, in_langgraphs, by_langgraph),
+    "openai-agents": (of_openai, in_openais, lambda item: item),
+    "google-adk": (
+        of_google,
+        in_googles,
+        lambda it: Event.model_validate(it.model_dump(mode="json", exclude_none=True)),
+    ),
+    "agent-framework": (
+        of_agent_framework,
+        in_agent_frameworks,
+        lambda it: Message.from_dict(it.to_dict()).to_dict(),
+    ),
+    "claude-agent-sdk": (of_claude, in_claudes, lambda entry: entry),
+}
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_value_of_every_type_comes_back_or_is_refused_at_once(sqlite_place, framework):
+    values, kept, theirs = FRAMEWORKS[framework]
+    with sqlite_place.open() as record:
+        for at, value in enumerate(values()):
+            try:
+                expected = theirs(value)
+            except ValueError:
+                with pytest.raises(UsageError, match="cannot be kept"):
+                    asyncio.run(kept(record, value, f"s{at}"))
+            else:
+                assert asyncio.run(kept(record, value, f"s{at}")) == expected
+    assert at > 5
+
+
+RETRY = pydantic_ai.RetryInfo(cause="validation_error")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda errors: pydantic_ai.RetryFeedbackPart(content=errors, retry=RETRY),
+        lambda errors: pydantic_ai.RetryPromptPart(content=errors),
+        lambda errors: pydantic_ai.RetryPromptPart(content=errors, tool_name="t"),
+    ],
+)
+def test_errors_without_their_input_come_back_without_it(record, part):
+    """Pydantic AI's own adapter dumps such a retry, and cannot load it."""
+    errors = [{"type": "missing", "loc": ("a",), "msg": "gone"} for _ in range(2)]
+    errors.insert(1, {**errors[0], "input": {"b": 1}})
+    message = pydantic_ai.ModelRequest(parts=[pydantic_ai.UserPromptPart("said"), part(errors)])
+    found = asyncio.run(in_pydantic_ais(record, message, "c")).parts[1].content
+    assert [{**each, "loc": tuple(each["loc"])} for each in found] == errors
