@@ -294,8 +294,8 @@ def open_blocking(
         finally:
             if os.getpid() != pid:
                 # A forked process has no thread that could close anything. The portal would wait
-                # for it (anyio 4.12).
-                portal._event_loop_thread_id = None  # noqa: SLF001
+                # for it (anyio 4.16).
+                portal._event_loop_thread_id = None  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
                 stack.pop_all()
 
 
