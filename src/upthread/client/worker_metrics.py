@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 import upthread
 from upthread.errors import StoreError, UsageError
-from upthread.store.postgres.workers import Backlog, KnownWorker, WorkerTable
+from upthread.store.postgres.workers import WorkerTable
 
 HOST = "127.0.0.1"
 """Loopback alone: who watches from another machine has an agent on this one, or a tunnel."""
@@ -47,7 +47,9 @@ class Metrics(Collector):
         yield version
         up = "upthread_database_up", "Whether the database answers."
         try:
-            known, backlog = self.looked_up()
+            # A connection of its own for each reading, which does not wait for a worker's calls.
+            with closing(WorkerTable(self._address)) as table:
+                known, backlog = table.workers(), table.backlog()
         except StoreError:
             yield GaugeMetricFamily(*up, value=0)
             return
@@ -77,12 +79,6 @@ class Metrics(Collector):
             ),
         ):
             yield GaugeMetricFamily(name, what, value=value)
-
-    def looked_up(self) -> tuple[tuple[KnownWorker, ...], Backlog]:
-        """Return the workers and what waits for them. Raises StoreError."""
-        # A connection of its own for each reading: what is measured must not wait for what works.
-        with closing(WorkerTable(self._address)) as table:
-            return table.workers(), table.backlog()
 
 
 @contextmanager

@@ -572,9 +572,7 @@ class Database(Forkable):
         # Else a statement that can use a partial index is compiled anew each time it is bound:
         # resolve took 22 us in place of 6.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        connection.create_scalar_function(
-            "sha256", lambda said: sha256(said.encode()).digest(), 1, deterministic=True
-        )
+        connection.create_scalar_function("sha256", _sha256, 1, deterministic=True)
         # Before the switch, which writes to the file: what is refused is left as it was (S17).
         self._refuse_unknown()
         # A commit changes a few rows in each of five trees, and writes whole pages: 71 kB a turn in
@@ -655,3 +653,7 @@ def end(rows: Cursor) -> None:
     transaction then stays open. Once another process has committed, this connection cannot write.
     """
     rows.execute("")  # not by `close`, after which apsw 3.54 never frees the cursor
+
+
+def _sha256(said: str) -> bytes:
+    return sha256(said.encode()).digest()
