@@ -166,7 +166,12 @@ def test_each_request_of_a_turn_is_added_and_the_first_of_its_own_session_is_kep
     usage = Usage(requests=4, read=30_300, written=35, first_read=8_000)
     expected = Counted(tokens=30_335, usage=usage)
     assert counted_so_far == expected
-    assert counted_so_far.and_one(request(None, None), is_own=True) == counted_so_far
+    holds = UsageReported(tokens_used=9_000)
+    assert counted_so_far.and_one(holds, is_own=True) == counted_so_far
+    # One of which nothing is told leaves no sum known.
+    partly = counted_so_far.and_one(request(None, None), is_own=True)
+    assert partly.is_estimate
+    assert partly.usage == Usage(requests=5, first_read=8_000)
     # Where nobody said what a request wrote, the sum is marked.
     assert NOTHING_COUNTED.and_one(request(10, None), is_own=True).is_estimate
 

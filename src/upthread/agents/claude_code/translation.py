@@ -451,7 +451,8 @@ class Translator:
                 outcome = Outcome(ENDS.get(text_at(frame, "status"), Outcome.UNKNOWN))
                 return self._children.end(child, outcome)
             case "compact_boundary":
-                return (events.ContextCompacted(),)
+                # Of the request for the summary no frame has a figure (2.1.332).
+                return events.ContextCompacted(), UsageReported(tokens_used=None)
             case "session_title_changed":
                 title = text_at(frame, "title")
                 return (events.TitleChanged(title=title),) if title else ()

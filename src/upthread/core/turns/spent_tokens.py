@@ -62,10 +62,10 @@ class Counted(Struct, frozen=True, kw_only=True):
     def and_one(self, told: UsageReported, *, is_own: bool) -> Counted:
         """Return the same with one more, unless the report is not of a request."""
         # Some agents tell only what the session holds: that is no request.
-        if told.tokens_read is None:
+        if told.tokens_read is None and (told.tokens_used or told.tokens_window) is not None:
             return self
         return Counted(
-            tokens=self.tokens + told.tokens_read + (told.tokens_written or 0),
+            tokens=self.tokens + (told.tokens_read or 0) + (told.tokens_written or 0),
             is_estimate=self.is_estimate or told.tokens_written is None,
             usage=with_request(self.usage, told, is_own=is_own),
         )

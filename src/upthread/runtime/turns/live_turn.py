@@ -246,7 +246,8 @@ class LiveTurn:
             upstream_session_id=UpstreamSessionId(session),
             turn_number=self.turn_number,
             recognition=recognition,
-            price=price_in(decision.inputs),
+            # One that is gone on with was decided before its session held what it holds now.
+            price=self.inputs.price if self.inputs.price.fixed else price_in(decision.inputs),
             freshness=freshness_in(decision.inputs),
         )
 
