@@ -87,7 +87,7 @@ async def test_a_turn_that_was_cut_takes_the_agents_own_part_from_no_price(world
         await project.tell("a/planner", "[[rehearse: usage 20000 200000]]", OPTIONS)
         await project.tell("a/planner", f"[[rehearse: {end}]]", cut)
         found = await price(project, "a/planner")
-        with pytest.raises(RefusedError, match="the turn would take ~20k or more"):
+        with pytest.raises(RefusedError, match="the next request would take ~20k or more"):
             await project.tell("b/planner", "Look.", limited)
     told = [found[name]["count"] for name in ("fixed", "resume", "briefing")]
     assert all(19_000 < each < 21_000 for each in told), found
@@ -98,7 +98,7 @@ async def test_a_new_workstream_knows_it_from_another_and_is_refused_what_it_can
     limited = upthread.TellOptions(agent="rehearsal", tokens_max=19_000)
     async with world.open() as project:
         await project.tell("a/planner", "[[rehearse: usage 20000 200000]]", OPTIONS)
-        with pytest.raises(RefusedError, match="the turn would take ~20k or more"):
+        with pytest.raises(RefusedError, match="the next request would take ~20k or more"):
             await project.tell("b/auditor", "Look.", limited)
     assert len(world.prompts()) == 1
 

@@ -182,33 +182,22 @@ def cost_of(decision: str, price: Price) -> Tokens | None:
     return price.resume if decision in {RESUME, RESUME_WITH_UPDATE} else price.briefing
 
 
-def passes(spending: Spending, *, taken: int, next_read: int) -> bool:
-    """Whether a turn that goes on has passed what may be spent, or its next request would.
+def going_on(spending: Spending, *, taken: int, next_read: int) -> Spending:
+    """Return what may be spent and was, in the middle of a turn.
 
-    `taken` is what the turn took so far; `next_read` what that request reads at least.
+    `taken` is what the turn took so far; `next_read` what its next request reads at least.
     """
-    return spending.spent.count + taken + next_read > spending.tokens_max
+    spent = added((spending.spent, Tokens(count=taken, is_estimate=False)))
+    more = Tokens(count=next_read, is_estimate=False)
+    return structs.replace(spending, spent=spent, next_turn=more)
 
 
 def spending_in_words(spending: Spending) -> str:
-    """`41k of at most 40k tokens`, and what the turn would take where that is why."""
-    said = f"{spending.spent.in_words} of at most {spending.tokens_max} tokens"
+    """`41k of at most 50000 tokens are used`, and what the next request takes where that is why."""
+    said = f"{spending.spent.in_words} of at most {spending.tokens_max} tokens are used"
     if spending.spent.count < spending.tokens_max and spending.next_turn is not None:
-        said += f" are used, and the turn would take {spending.next_turn.in_words} or more"
+        said += f", and the next request would take {spending.next_turn.in_words} or more"
     return said
-
-
-def stopped_in_words(spending: Spending, *, taken: int, next_read: int) -> str:
-    """`41k of at most 50000 tokens are used, and the turn's next request would take 12k or more`.
-
-    Where all is used already, what the next one would take says nothing more.
-    """
-    spent = added((spending.spent, Tokens(count=taken, is_estimate=False)))
-    said = f"{spent.in_words} of at most {spending.tokens_max} tokens are used"
-    if spent.count > spending.tokens_max:
-        return said
-    more = Tokens(count=next_read, is_estimate=False)
-    return f"{said}, and the turn's next request would take {more.in_words} or more"
 
 
 # --- the totals of a conversation ---------------------------------------------------------------

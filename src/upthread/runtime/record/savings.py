@@ -47,7 +47,6 @@ WAYS: Mapping[str, Way] = {
 }
 """How a session was come by; what is not in here was no delegation."""
 
-_HALF = 2
 _MILLION = 1_000_000
 
 
@@ -98,18 +97,6 @@ class Delegation(Struct, frozen=True, kw_only=True):
         return price.resume if self.way == "resumed" else price.briefing
 
     @property
-    def first_read(self) -> int | None:
-        """What its first request read, None where the agent did not tell."""
-        return self.usage.first_read
-
-    @property
-    def read_anew(self) -> int | None:
-        """What of that came from no cache, None where the agent did not tell."""
-        if self.first_read is None or self.usage.first_cached is None:
-            return None
-        return max(0, self.first_read - self.usage.first_cached)
-
-    @property
     def whole(self) -> int | None:
         """What all its requests read and wrote, None where the agent did not tell."""
         if self.usage.read is None or self.usage.written is None:
@@ -131,16 +118,17 @@ class Delegation(Struct, frozen=True, kw_only=True):
     @property
     def was_cache_gone(self) -> bool | None:
         """Whether most of a session that was resumed was read anew; None where nobody told."""
-        if self.way != "resumed" or self.read_anew is None or self.first_read is None:
+        read, cached = self.usage.first_read, self.usage.first_cached
+        if self.way != "resumed" or read is None or cached is None:
             return None
-        return self.read_anew * _HALF > self.first_read
+        return cached < read / 2
 
     @property
     def error(self) -> float | None:
         """How far what was expected is from what was read: 0.1 is a tenth too much."""
-        if self.expected is None or not self.first_read:
+        if self.expected is None or not self.usage.first_read:
             return None
-        return self.expected.count / self.first_read - 1
+        return self.expected.count / self.usage.first_read - 1
 
     def cost(self, prices: Prices) -> Decimal | None:
         """Return what it cost, None where a figure was not told."""

@@ -55,14 +55,7 @@ from upthread.core.decision.words import (
     fixed_part,
     with_fixed,
 )
-from upthread.core.events import (
-    PromptSent,
-    SessionAttached,
-    TurnEnded,
-    TurnEvent,
-    TurnIntended,
-    UsageReported,
-)
+from upthread.core.events import PromptSent, SessionAttached, TurnEnded, TurnEvent, TurnIntended
 from upthread.core.quotas import within_quota
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import LIMITS
@@ -763,12 +756,12 @@ def _life(
     store: Store, claim: Claim, turn: StoredTurn, found: Lacked, prompt_seq: int
 ) -> tuple[TurnEvent, ...]:
     """Return the events of a turn as if it had been driven here."""
-    link, usage = claim.link, turn.usage
+    link, last = claim.link, turn.told[-1] if turn.told else None
     assert link is not None
     before = last_attached(store, link)
-    told = (each.tokens_read for each in turn.events if isinstance(each, UsageReported))
     # The session's first request tells what its agent reads before all words.
-    first = next(told, None) if turn is found.turns[0] and not before.agent else None
+    is_first = turn is found.turns[0] and not before.agent
+    first = turn.told[0].tokens_read if is_first and turn.told else None
     fixed = fixed_part(first, characters=len(turn.prompt)) if first else None
     # The person may have closed the agent in the middle of it: its end is then not known.
     is_whole = is_finished(turn)
@@ -785,8 +778,8 @@ def _life(
         TurnEnded(
             outcome=Outcome.OK if is_whole else Outcome.UNKNOWN,
             detail="" if is_whole else UNFINISHED,
-            tokens_used=usage.tokens_used if usage else None,
-            tokens_window=usage.tokens_window if usage else None,
+            tokens_used=last.tokens_used if last else None,
+            tokens_window=last.tokens_window if last else None,
             tokens_fixed=fixed.count if fixed else None,
             # That of the whole session as it was read: it holds at the end of the last turn.
             session_stamp=found.stamp if turn is found.turns[-1] else "",
