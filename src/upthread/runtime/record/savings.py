@@ -33,7 +33,7 @@ from upthread.core.decision.words import (
 )
 from upthread.core.events import Usage
 from upthread.core.roles.reports import Report
-from upthread.core.types import TurnId, ready
+from upthread.core.types import Outcome, TurnId, ready
 from upthread.runtime.record.timeline import Branch, Timeline, TurnNode
 
 Way: TypeAlias = Literal["resumed", "briefed", "first"]
@@ -66,7 +66,8 @@ class Delegation(Struct, frozen=True, kw_only=True):
     what is known all the same, marked where it is an estimate.
     `files_again` are those that it read and another session of the conversation had read or
     written; `questions_again` those that its role had asked before. `anew` is what visits of its
-    role that began anew took on average, None where none was measured.
+    role that began anew took on average, None where none was measured; `is_whole` whether it came
+    to its end: one that did not took less than it would have.
     """
 
     workstream: str
@@ -84,6 +85,7 @@ class Delegation(Struct, frozen=True, kw_only=True):
     files_again: tuple[str, ...] = ()
     questions_again: tuple[str, ...] = ()
     anew: int | None = None
+    is_whole: bool = True
 
     @property
     def month(self) -> str:
@@ -98,8 +100,8 @@ class Delegation(Struct, frozen=True, kw_only=True):
 
     @property
     def whole(self) -> int | None:
-        """What all its requests read and wrote, None where the agent did not tell."""
-        if self.usage.read is None or self.usage.written is None:
+        """What all its requests read and wrote, None where it was cut off or nobody told."""
+        if not self.is_whole or self.usage.read is None or self.usage.written is None:
             return None
         return self.usage.read + self.usage.written
 
@@ -266,6 +268,7 @@ def _of_branch(
             way=way,
             price=found.price,
             usage=turn.usage or Usage(),
+            is_whole=turn.view.ended is not None and turn.view.ended.outcome is Outcome.OK,
             spent=turn.spent,
             files_again=tuple(files_again[turn.turn_id]),
             questions_again=again,
