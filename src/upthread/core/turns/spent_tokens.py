@@ -282,9 +282,7 @@ def usage_of_prompt(counted: Usage, *, read: int | None, written: int | None) ->
     """
     if counted.requests:
         return counted
-    if read is None and written is None:
-        return None
-    return Usage(read=read, written=written)
+    return None if read is None and written is None else Usage(read=read, written=written)
 
 
 def unfinished(counted: Usage) -> Usage:

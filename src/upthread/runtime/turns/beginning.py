@@ -287,8 +287,7 @@ def continued(live: LiveTurn) -> Decision:
     """Decide whether a turn may continue, by its session's profile and by tokens. Blocking."""
     # What a session holds is what the next request of it reads at the least.
     live.learn(price=gathered(live.store, live.inputs, subject_of(live)).price)
-    tokens_max = live.request.options.tokens_max
-    if tokens_max is not None:
+    if (tokens_max := live.request.options.tokens_max) is not None:
         how = RESUME if live.view.attached else live.intended.decision
         live.account.allowed = allowed(live, tokens_max, how)
     # The turn stays in its session, whatever the role wants of the next prompt.

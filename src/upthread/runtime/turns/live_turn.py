@@ -26,14 +26,7 @@ from upthread.core.decision.handshake import decide
 from upthread.core.decision.model import freshness_in, price_in
 from upthread.core.decision.rollover import is_refused_for_good
 from upthread.core.decision.rules import DECIDED_FOR, OLDER_SESSION, SESSION_EMPTY
-from upthread.core.decision.words import (
-    CHARACTERS_PER_TOKEN,
-    RESUME,
-    RESUME_WITH_REPLAY,
-    START_FRESH,
-    Tokens,
-    fixed_part,
-)
+from upthread.core.decision.words import RESUME, RESUME_WITH_REPLAY, START_FRESH, Tokens, fixed_part
 from upthread.core.events import RecoveryStarted, TurnEnded, TurnEvent, TurnIntended, TurnParked
 from upthread.core.names import CALLERS_VARIABLE
 from upthread.core.redaction.values import has_placeholder
@@ -674,9 +667,9 @@ def _fixed(live: LiveTurn) -> Tokens | None:
     held = recorder.own.tokens_used
     if first_read := recorder.counted.usage.first_read:
         # While nobody knows the part, the price of a session is that of our words in it.
-        if not is_new and price.resume is not None:
-            sent += price.resume.count * CHARACTERS_PER_TOKEN
-        return fixed_part(first_read, characters=sent, is_estimate=not is_new)
+        before = 0 if is_new or price.resume is None else price.resume.count
+        part = fixed_part(first_read - before, characters=sent, is_estimate=not is_new)
+        return part if first_read > 2 * before else None
     # A summary is shorter than what was read at first, and tells nothing of it.
     if held is None or recorder.own.was_compacted or not is_new:
         return None

@@ -642,14 +642,11 @@ class Account:
 
     def is_passing(self) -> bool:
         """Whether the running prompt would pass what may be spent; `stopped` then says so. Once."""
-        recorder, allowed = self._recorder, self.allowed
-        if recorder is None or allowed is None or self.stopped is not None:
-            return False
-        taken = recorder.counted.tokens + (self.spent.count if self.spent else 0)
-        next_read = recorder.next_read
+        allowed, next_read = self.allowed, self._recorder.next_read if self._recorder else None
         # A turn that has come to its end is not stopped.
-        if next_read is None:
+        if allowed is None or next_read is None or self.stopped is not None:
             return False
+        taken = self._counted.tokens + (self.spent.count if self.spent else 0)
         going = going_on(allowed, taken=taken, next_read=next_read)
         if not going.is_over:
             return False
