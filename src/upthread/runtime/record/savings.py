@@ -67,7 +67,7 @@ class Delegation(Struct, frozen=True, kw_only=True):
     `files_again` are those that it read and another session of the conversation had read or
     written; `questions_again` those that its role had asked before. `anew` is what visits of its
     role that began anew took on average, None where none was measured; `is_whole` whether it came
-    to its end: one that did not took less than it would have.
+    to its end, which took more than a part would, and all prompts of it were counted.
     """
 
     workstream: str
@@ -268,7 +268,9 @@ def _of_branch(
             way=way,
             price=found.price,
             usage=turn.usage or Usage(),
-            is_whole=turn.view.ended is not None and turn.view.ended.outcome is Outcome.OK,
+            is_whole=turn.view.ended is not None
+            and turn.view.ended.outcome is Outcome.OK
+            and not (turn.spent and turn.spent.is_estimate),
             spent=turn.spent,
             files_again=tuple(files_again[turn.turn_id]),
             questions_again=again,
