@@ -61,16 +61,17 @@ def test_a_stored_session_is_listed_as_it_is_found_by_its_words_and_resumed(name
 def test_an_imported_session_is_resumed_while_it_exists_and_replayed_afterwards(
     name, shell, is_kept
 ):
-    prompt = "Count the zebras in Lisbon. [[SAY forty two]]"
+    prompt = f"Count the zebras in Lisbon. {AGENTS[name].command('seq 9000')} [[SAY forty two]]"
     session = shell.tell(prompt)["upstream_session_id"]
-    price = shell.one("why", ADDRESS)["now"]["tokens_to_resume"]
+    prices = ("tokens_to_resume", "tokens_to_brief")
+    price = [shell.one("why", ADDRESS)["now"][each] for each in prices]
     other = shell.with_own("other")
     if is_kept:
         (kept,) = other.one("keep", session, "--as", "zoo/planner")["sessions"]
         assert kept["fault"] is None
     else:
         other.lines("adopt", "zoo/planner", session, "--agent", name)
-    its_price = other.one("why", "zoo/planner")["now"]["tokens_to_resume"]
+    its_price = [other.one("why", "zoo/planner")["now"][each] for each in prices]
     assert its_price == pytest.approx(price, rel=0.05)
     assert resumed(other, "zoo/planner", "--agent", name) == session
     assert "forty two" in json.dumps(other.one("audit", "zoo", "--format", "json"))

@@ -11,6 +11,7 @@ from tests.support.world import World
 import upthread
 from upthread.core.decision.words import Tokens
 from upthread.errors import RefusedError
+from upthread.runtime.turns.delegation import Listener
 
 pytestmark = pytest.mark.anyio
 
@@ -41,8 +42,40 @@ async def test_what_a_session_holds_is_known_after_attempts_that_failed_and_told
         retried = await project.tell("a/planner", said, OPTIONS)
         now = (await project.why("a/planner")).now
     assert (failed.outcome, retried.outcome) == ("unknown", "ok")
-    assert held["resume"] == {"count": 60_000, "is_estimate": False}
+    # What it was asked in vain is in it.
+    assert held["resume"]["is_estimate"]
+    assert 60_000 < held["resume"]["count"] < 60_200
     assert now.reasons == ("nearly_full",)
+
+
+@pytest.mark.parametrize("told", ["", "[[rehearse: usage 30000 200000]]"])
+@pytest.mark.parametrize("is_fresh", [False, True])
+async def test_what_a_turn_said_before_it_was_cut_is_in_the_price_of_its_session(
+    world, told, is_fresh
+):
+    said = f"{told} [[rehearse: big 200000]] [[rehearse: rate_limit 3600]]"
+    cut = upthread.TellOptions(agent="rehearsal", is_fresh=is_fresh)
+    async with world.open() as project:
+        await project.tell("a/planner", "[[rehearse: usage 20000 200000]]", OPTIONS)
+        for times in (1, 2):
+            await project.tell("a/planner", said, cut)
+            found = await price(project, "a/planner")
+            most = 20_000 + 50_000 * (1 if is_fresh else times)
+            assert most - 1_000 < found["resume"]["count"] < most + 2_000
+            assert found["resume"]["is_estimate"]
+        assert found["briefing"]["count"] < 25_000
+
+
+async def test_the_line_of_a_turn_that_is_gone_on_with_tells_what_its_session_holds_by_now(world):
+    said = "[[rehearse: usage 60000 200000]] [[rehearse: rate_limit 0]]"
+    async with world.open() as project:
+        await project.tell("a/planner", "[[rehearse: usage 20000 200000]]", OPTIONS)
+        parked = await project.tell("a/planner", said, OPTIONS)
+        told: list[Any] = []
+        on = upthread.TellOptions(agent="rehearsal", listener=Listener(started=told.append))
+        await project.go_on("a/planner", on)
+    assert parked.parked is not None
+    assert [each.price.resume.count in range(60_000, 60_300) for each in told] == [True], told
 
 
 @pytest.mark.parametrize("is_fresh", [False, True])
@@ -54,7 +87,7 @@ async def test_a_turn_that_was_cut_takes_the_agents_own_part_from_no_price(world
         await project.tell("a/planner", "[[rehearse: usage 20000 200000]]", OPTIONS)
         await project.tell("a/planner", f"[[rehearse: {end}]]", cut)
         found = await price(project, "a/planner")
-        with pytest.raises(RefusedError, match="the turn would take ~20k or more"):
+        with pytest.raises(RefusedError, match="the next request would take ~20k or more"):
             await project.tell("b/planner", "Look.", limited)
     told = [found[name]["count"] for name in ("fixed", "resume", "briefing")]
     assert all(19_000 < each < 21_000 for each in told), found
@@ -65,7 +98,7 @@ async def test_a_new_workstream_knows_it_from_another_and_is_refused_what_it_can
     limited = upthread.TellOptions(agent="rehearsal", tokens_max=19_000)
     async with world.open() as project:
         await project.tell("a/planner", "[[rehearse: usage 20000 200000]]", OPTIONS)
-        with pytest.raises(RefusedError, match="the turn would take ~20k or more"):
+        with pytest.raises(RefusedError, match="the next request would take ~20k or more"):
             await project.tell("b/auditor", "Look.", limited)
     assert len(world.prompts()) == 1
 

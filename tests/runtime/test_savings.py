@@ -176,6 +176,32 @@ async def test_what_is_read_and_asked_again_is_counted_in_another_session_alone(
     ]
 
 
+@pytest.mark.anyio
+async def test_a_visit_that_did_not_come_to_its_end_saves_nothing_and_is_no_measure(world: World):
+    fresh = upthread.TellOptions(agent="rehearsal", is_fresh=True)
+    stopped = "[[rehearse: tokens 900 100]] [[rehearse: stop overheated]]"
+    async with world.open() as project:
+        await project.tell("w/planner", "[[rehearse: tokens 9000 1000]]", OPTIONS)
+        await project.tell("w/planner", stopped, fresh)
+        await project.tell("w/planner", stopped, OPTIONS)
+        await project.tell("w/planner", "[[rehearse: tokens 3000 1000]]", OPTIONS)
+        each = await found(project, "w")
+    assert [one.way for one in each] == ["first", "briefed", "resumed", "resumed"]
+    assert [one.saved for one in each] == [None, None, None, 6_000]
+
+
+@pytest.mark.anyio
+async def test_a_visit_that_gave_up_a_session_without_a_count_saves_nothing(world: World):
+    full = "[[rehearse: if_resumed fail_as context_full Prompt is too long]]"
+    said = f"{full} [[rehearse: tokens 900 100]]"
+    async with world.open() as project:
+        await project.tell("w/planner", "[[rehearse: tokens 9000 1000]]", OPTIONS)
+        await project.tell("w/planner", said, OPTIONS)
+        each = await found(project, "w")
+    assert [one.way for one in each] == ["first", "briefed"]
+    assert [one.whole for one in each] == [10_000, None]
+
+
 @EXTENDED
 @pytest.mark.anyio
 async def test_of_a_turn_that_was_killed_and_gone_on_with_no_sum_is_told(world: World):

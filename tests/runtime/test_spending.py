@@ -36,7 +36,7 @@ async def test_a_run_parks_before_the_turn_that_would_pass_and_says_how_much(wor
     async with world.open() as project:
         view = await project.run("spec-42", SMALL_SPECIFICATION, run(3000))
         assert (view.parked.reason, view.parked.role) == ("tokens_max", "auditor")
-        assert view.parked.detail == "4k of at most 3000 tokens"
+        assert view.parked.detail == "4k of at most 3000 tokens are used"
         assert await project.spent_on_run("spec-42") == counted(3500)
     assert len(world.prompts()) == 2
 

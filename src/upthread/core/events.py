@@ -117,7 +117,8 @@ class UsageReported(AgentEvent, frozen=True, kw_only=True):
     """Tokens the session holds and the size of its window; None where the agent did not say.
 
     `tokens_read` and `tokens_written` are those of one request to the model, told once for each:
-    all that it read, what a cache held included. None where the agent does not count its requests.
+    all that it read, what a cache held included. None where the agent does not count its requests;
+    with no other figure either, it is of a request of which nothing is known.
     `tokens_cached` is how much of what was read came from a provider's cache, and
     `tokens_cache_written` how much was put into one; None where the agent does not say.
     """

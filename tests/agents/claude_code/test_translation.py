@@ -174,7 +174,8 @@ def test_a_frame_becomes_its_event_and_frames_about_the_interface_none():
     planned = events_of(assistant(use("TodoWrite", todos=todos)))[1]
     assert planned == PlanChanged(entries=(("a", "pending"),), **OWN)
     compacted = system("compact_boundary", compact_metadata={"trigger": "auto"})
-    assert events_of(compacted) == [ContextCompacted(**OWN)]
+    untold = UsageReported(tokens_used=None, **OWN)
+    assert events_of(compacted) == [ContextCompacted(**OWN), untold]
     title = "spec-42/planner"
     titled = [system("session_title_changed", title=each) for each in (title, "")]
     assert events_of(*titled) == [TitleChanged(title=title, **OWN)]

@@ -146,6 +146,9 @@ def test_tokens_are_what_the_thread_holds_now_and_what_a_cache_held_is_beside_th
         assert event is not None
         assert (event.tokens_used, event.tokens_window) == (10, window)
     assert usage({"totalTokens": 0}) is usage(None) is None
+    # A thread that was too long is said to fill its window (0.169.0): no request told of that.
+    filled = {"totalTokens": 258_400, "inputTokens": 0, "outputTokens": 0}
+    assert usage(filled) is None
     cached = {"totalTokens": 12, "inputTokens": 10, "cachedInputTokens": 8, "outputTokens": 2}
     told = usage(cached)
     assert told is not None

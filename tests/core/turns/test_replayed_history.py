@@ -417,8 +417,7 @@ def test_a_cut_off_turn_is_told_with_its_reason_and_its_prompt_on_one_line_each(
     assert unknown.lines(is_last=False) == ("an earlier turn was cut off", "it was asked: not kept")
 
 
-def test_a_stored_turn_holds_what_its_last_report_says():
-    told = tuple(UsageReported(upstream_session_id=None, tokens_used=used) for used in (10, 20))
+def test_a_stored_turn_has_each_report_of_its_tokens_in_order():
+    told = tuple(UsageReported(tokens_used=used) for used in (10, 20))
     turn = StoredTurn(upstream_session_id=None, prompt="Plan it.", events=told)
-    assert turn.usage == told[1]
-    assert StoredTurn(upstream_session_id=None, prompt="Plan it.", events=()).usage is None
+    assert turn.told == told

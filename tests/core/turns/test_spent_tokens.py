@@ -33,12 +33,11 @@ from upthread.core.turns.spent_tokens import (
     added,
     cost_of,
     ended_well,
-    passes,
+    going_on,
     recognised_event,
     spending_in_words,
     spent_on_prompt,
     spent_on_turn,
-    stopped_in_words,
     together,
     took_by_prompt,
     totals_before,
@@ -145,10 +144,10 @@ def test_nothing_more_is_spent_when_all_is_spent_or_the_next_turn_would_pass_it(
 
 def test_the_words_say_what_is_used_and_what_the_turn_would_take():
     spent = Spending(tokens_max=50_000, spent=guessed(51_000))
-    assert spending_in_words(spent) == "~51k of at most 50000 tokens"
+    assert spending_in_words(spent) == "~51k of at most 50000 tokens are used"
     near = Spending(tokens_max=50_000, spent=counted(41_000), next_turn=guessed(12_000))
     assert spending_in_words(near) == (
-        "41k of at most 50000 tokens are used, and the turn would take ~12k or more"
+        "41k of at most 50000 tokens are used, and the next request would take ~12k or more"
     )
 
 
@@ -166,7 +165,12 @@ def test_each_request_of_a_turn_is_added_and_the_first_of_its_own_session_is_kep
     usage = Usage(requests=4, read=30_300, written=35, first_read=8_000)
     expected = Counted(tokens=30_335, usage=usage)
     assert counted_so_far == expected
-    assert counted_so_far.and_one(request(None, None), is_own=True) == counted_so_far
+    holds = UsageReported(tokens_used=9_000)
+    assert counted_so_far.and_one(holds, is_own=True) == counted_so_far
+    # One of which nothing is told leaves no sum known.
+    partly = counted_so_far.and_one(request(None, None), is_own=True)
+    assert partly.is_estimate
+    assert partly.usage == Usage(requests=5, first_read=8_000)
     # Where nobody said what a request wrote, the sum is marked.
     assert NOTHING_COUNTED.and_one(request(10, None), is_own=True).is_estimate
 
@@ -184,18 +188,17 @@ ALLOWED = Spending(tokens_max=48_685, spent=counted(10_000))
 
 
 def test_a_turn_that_goes_on_is_stopped_before_the_request_that_would_pass():
-    assert not passes(ALLOWED, taken=30_000, next_read=8_685)
-    assert passes(ALLOWED, taken=30_000, next_read=8_686)
-    assert passes(ALLOWED, taken=39_000, next_read=0)
+    assert not going_on(ALLOWED, taken=30_000, next_read=8_685).is_over
+    assert going_on(ALLOWED, taken=30_000, next_read=8_686).is_over
+    assert going_on(ALLOWED, taken=39_000, next_read=0).is_over
 
 
 def test_the_words_of_a_stop_say_what_is_used_and_what_the_next_request_would_take():
-    assert stopped_in_words(ALLOWED, taken=31_000, next_read=8_700) == (
-        "41k of at most 48685 tokens are used, and the turn's next request would take 9k or more"
+    assert spending_in_words(going_on(ALLOWED, taken=31_000, next_read=8_700)) == (
+        "41k of at most 48685 tokens are used, and the next request would take 9k or more"
     )
-    assert stopped_in_words(ALLOWED, taken=40_000, next_read=8_700) == (
-        "50k of at most 48685 tokens are used"
-    )
+    stopped = going_on(ALLOWED, taken=40_000, next_read=8_700)
+    assert spending_in_words(stopped) == "50k of at most 48685 tokens are used"
 
 
 # --- the totals of a conversation, added up at each end -----------------------------------------

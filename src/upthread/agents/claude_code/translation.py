@@ -451,7 +451,8 @@ class Translator:
                 outcome = Outcome(ENDS.get(text_at(frame, "status"), Outcome.UNKNOWN))
                 return self._children.end(child, outcome)
             case "compact_boundary":
-                return (events.ContextCompacted(),)
+                # Of the request for the summary no frame has a figure (2.1.332).
+                return events.ContextCompacted(), UsageReported(tokens_used=None)
             case "api_retry":
                 answer = f"HTTP {status}" if (status := frame.get("error_status")) else "no answer"
                 return (tries_again(frame, f"{answer} from its provider, it tries again"),)

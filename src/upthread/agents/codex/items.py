@@ -206,7 +206,8 @@ def usage(told: AnyJson) -> events.UsageReported | None:
     """
     last = member(told, "tokenUsage", "last")
     total = number_at(last, "totalTokens")
-    if not total:
+    # A thread that was too long is told of as one that fills its window: no request read that.
+    if not total or number_at(last, "inputTokens") == 0:
         return None
     return events.UsageReported(
         tokens_used=total,

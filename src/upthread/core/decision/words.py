@@ -131,9 +131,11 @@ def fixed_part(read: int, *, characters: int, is_estimate: bool = False) -> Toke
     `characters` are those of our words. With `is_estimate`, `read` is what the session holds, of an
     agent that does not count its requests.
     """
-    # Our words are estimated, and may come out longer than all that was read.
-    own = read - estimated(characters).count
-    return Tokens(count=own, is_estimate=is_estimate) if own > 0 else None
+    words = estimated(characters).count
+    own = read - words
+    # Our words are estimated: what is left of them may be nothing, or mostly their error.
+    is_known = own > (words if is_estimate else 0)
+    return Tokens(count=own, is_estimate=is_estimate) if is_known else None
 
 
 def cache_of(agent: str) -> Cache:

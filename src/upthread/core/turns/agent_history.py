@@ -408,10 +408,9 @@ class StoredTurn(Struct, frozen=True, kw_only=True):
     events: tuple[AgentEvent, ...]
 
     @property
-    def usage(self) -> UsageReported | None:
-        """What the session held at the turn's end, None where its store does not tell."""
-        told = [event for event in self.events if isinstance(event, UsageReported)]
-        return told[-1] if told else None
+    def told(self) -> tuple[UsageReported, ...]:
+        """What its requests took and the session then held, none where its store does not tell."""
+        return tuple(event for event in self.events if isinstance(event, UsageReported))
 
 
 def stored_turns(events: Sequence[AgentEvent]) -> tuple[StoredTurn, ...]:

@@ -580,10 +580,10 @@ class Recorder:
 
     def _hold(self, stream: Stream, told: UsageReported) -> None:
         stream.hold(told.tokens_used, window=told.tokens_window)
-        if told.tokens_read is None:
-            return
         is_own = stream is self.own
-        self.counted = self.counted.and_one(told, is_own=is_own)
+        counted, self.counted = self.counted, self.counted.and_one(told, is_own=is_own)
+        if self.counted is counted:
+            return
         self._goes_on = stream.has_called or not is_own
         stream.has_called = False
 

@@ -62,10 +62,10 @@ class Counted(Struct, frozen=True, kw_only=True):
     def and_one(self, told: UsageReported, *, is_own: bool) -> Counted:
         """Return the same with one more, unless the report is not of a request."""
         # Some agents tell only what the session holds: that is no request.
-        if told.tokens_read is None:
+        if told.tokens_read is None and (told.tokens_used or told.tokens_window) is not None:
             return self
         return Counted(
-            tokens=self.tokens + told.tokens_read + (told.tokens_written or 0),
+            tokens=self.tokens + (told.tokens_read or 0) + (told.tokens_written or 0),
             is_estimate=self.is_estimate or told.tokens_written is None,
             usage=with_request(self.usage, told, is_own=is_own),
         )
@@ -182,33 +182,22 @@ def cost_of(decision: str, price: Price) -> Tokens | None:
     return price.resume if decision in {RESUME, RESUME_WITH_UPDATE} else price.briefing
 
 
-def passes(spending: Spending, *, taken: int, next_read: int) -> bool:
-    """Whether a turn that goes on has passed what may be spent, or its next request would.
+def going_on(spending: Spending, *, taken: int, next_read: int) -> Spending:
+    """Return what may be spent and was, in the middle of a turn.
 
-    `taken` is what the turn took so far; `next_read` what that request reads at least.
+    `taken` is what the turn took so far; `next_read` what its next request reads at least.
     """
-    return spending.spent.count + taken + next_read > spending.tokens_max
+    spent = added((spending.spent, Tokens(count=taken, is_estimate=False)))
+    more = Tokens(count=next_read, is_estimate=False)
+    return structs.replace(spending, spent=spent, next_turn=more)
 
 
 def spending_in_words(spending: Spending) -> str:
-    """`41k of at most 40k tokens`, and what the turn would take where that is why."""
-    said = f"{spending.spent.in_words} of at most {spending.tokens_max} tokens"
+    """`41k of at most 50000 tokens are used`, and what the next request takes where that is why."""
+    said = f"{spending.spent.in_words} of at most {spending.tokens_max} tokens are used"
     if spending.spent.count < spending.tokens_max and spending.next_turn is not None:
-        said += f" are used, and the turn would take {spending.next_turn.in_words} or more"
+        said += f", and the next request would take {spending.next_turn.in_words} or more"
     return said
-
-
-def stopped_in_words(spending: Spending, *, taken: int, next_read: int) -> str:
-    """`41k of at most 50000 tokens are used, and the turn's next request would take 12k or more`.
-
-    Where all is used already, what the next one would take says nothing more.
-    """
-    spent = added((spending.spent, Tokens(count=taken, is_estimate=False)))
-    said = f"{spent.in_words} of at most {spending.tokens_max} tokens are used"
-    if spent.count > spending.tokens_max:
-        return said
-    more = Tokens(count=next_read, is_estimate=False)
-    return f"{said}, and the turn's next request would take {more.in_words} or more"
 
 
 # --- the totals of a conversation ---------------------------------------------------------------
@@ -293,9 +282,7 @@ def usage_of_prompt(counted: Usage, *, read: int | None, written: int | None) ->
     """
     if counted.requests:
         return counted
-    if read is None and written is None:
-        return None
-    return Usage(read=read, written=written)
+    return None if read is None and written is None else Usage(read=read, written=written)
 
 
 def unfinished(counted: Usage) -> Usage:

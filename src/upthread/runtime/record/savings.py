@@ -33,7 +33,7 @@ from upthread.core.decision.words import (
 )
 from upthread.core.events import Usage
 from upthread.core.roles.reports import Report
-from upthread.core.types import TurnId, ready
+from upthread.core.types import Outcome, TurnId, ready
 from upthread.runtime.record.timeline import Branch, Timeline, TurnNode
 
 Way: TypeAlias = Literal["resumed", "briefed", "first"]
@@ -47,7 +47,6 @@ WAYS: Mapping[str, Way] = {
 }
 """How a session was come by; what is not in here was no delegation."""
 
-_HALF = 2
 _MILLION = 1_000_000
 
 
@@ -67,7 +66,8 @@ class Delegation(Struct, frozen=True, kw_only=True):
     what is known all the same, marked where it is an estimate.
     `files_again` are those that it read and another session of the conversation had read or
     written; `questions_again` those that its role had asked before. `anew` is what visits of its
-    role that began anew took on average, None where none was measured.
+    role that began anew took on average, None where none was measured; `is_whole` whether it came
+    to its end, which took more than a part would, and all prompts of it were counted.
     """
 
     workstream: str
@@ -85,6 +85,7 @@ class Delegation(Struct, frozen=True, kw_only=True):
     files_again: tuple[str, ...] = ()
     questions_again: tuple[str, ...] = ()
     anew: int | None = None
+    is_whole: bool = True
 
     @property
     def month(self) -> str:
@@ -98,21 +99,9 @@ class Delegation(Struct, frozen=True, kw_only=True):
         return price.resume if self.way == "resumed" else price.briefing
 
     @property
-    def first_read(self) -> int | None:
-        """What its first request read, None where the agent did not tell."""
-        return self.usage.first_read
-
-    @property
-    def read_anew(self) -> int | None:
-        """What of that came from no cache, None where the agent did not tell."""
-        if self.first_read is None or self.usage.first_cached is None:
-            return None
-        return max(0, self.first_read - self.usage.first_cached)
-
-    @property
     def whole(self) -> int | None:
-        """What all its requests read and wrote, None where the agent did not tell."""
-        if self.usage.read is None or self.usage.written is None:
+        """What all its requests read and wrote, None where it was cut off or nobody told."""
+        if not self.is_whole or self.usage.read is None or self.usage.written is None:
             return None
         return self.usage.read + self.usage.written
 
@@ -131,16 +120,17 @@ class Delegation(Struct, frozen=True, kw_only=True):
     @property
     def was_cache_gone(self) -> bool | None:
         """Whether most of a session that was resumed was read anew; None where nobody told."""
-        if self.way != "resumed" or self.read_anew is None or self.first_read is None:
+        read, cached = self.usage.first_read, self.usage.first_cached
+        if self.way != "resumed" or read is None or cached is None:
             return None
-        return self.read_anew * _HALF > self.first_read
+        return cached < read / 2
 
     @property
     def error(self) -> float | None:
         """How far what was expected is from what was read: 0.1 is a tenth too much."""
-        if self.expected is None or not self.first_read:
+        if self.expected is None or not self.usage.first_read:
             return None
-        return self.expected.count / self.first_read - 1
+        return self.expected.count / self.usage.first_read - 1
 
     def cost(self, prices: Prices) -> Decimal | None:
         """Return what it cost, None where a figure was not told."""
@@ -278,6 +268,9 @@ def _of_branch(
             way=way,
             price=found.price,
             usage=turn.usage or Usage(),
+            is_whole=turn.view.ended is not None
+            and turn.view.ended.outcome is Outcome.OK
+            and not (turn.spent and turn.spent.is_estimate),
             spent=turn.spent,
             files_again=tuple(files_again[turn.turn_id]),
             questions_again=again,

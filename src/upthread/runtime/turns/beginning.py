@@ -285,13 +285,11 @@ def decided_on_open(live: LiveTurn) -> Decision:
 
 def continued(live: LiveTurn) -> Decision:
     """Decide whether a turn may continue, by its session's profile and by tokens. Blocking."""
-    tokens_max = live.request.options.tokens_max
-    if tokens_max is not None:
-        # What a session holds is what the next request of it reads at the least.
-        held = live.view.parked.tokens_held if live.view.parked else None
-        resume = Tokens(count=held, is_estimate=False) if held is not None else None
-        live.learn(price=structs.replace(live.inputs.price, resume=resume))
-        live.account.allowed = allowed(live, tokens_max, RESUME)
+    # What a session holds is what the next request of it reads at the least.
+    live.learn(price=gathered(live.store, live.inputs, subject_of(live)).price)
+    if (tokens_max := live.request.options.tokens_max) is not None:
+        how = RESUME if live.view.attached else live.intended.decision
+        live.account.allowed = allowed(live, tokens_max, how)
     # The turn stays in its session, whatever the role wants of the next prompt.
     return decide(
         structs.replace(
@@ -528,40 +526,44 @@ def price_of(
     """
     link = subject.link
     assert link is not None
-    # A turn that parked, or that was read back, has filled the session since.
-    reported, window = _reported(store, link)
+    told, least, since, window = _reported(store, link)
     kept = None if is_counted else _kept(worked)
     briefing = (kept and kept.briefing) or _words_of_briefing(store, subject, found)
     fixed = _fixed(store, subject, found)
-    if fixed is None and reported is not None and link.agent == subject.agent:
-        fixed = fixed_part(reported, characters=_characters_of(store, link), is_estimate=True)
-    if reported is None:
-        resume = with_fixed(estimated(_characters_held(store, link, worked, kept)), fixed)
+    if fixed is None and (told or least) and link.agent == subject.agent:
+        fixed = fixed_part(told or least, characters=_characters_of(store, link), is_estimate=True)
+    if since is not None:
+        words = _characters_of(store, link, since=since)
     else:
-        # What an agent reports has its own part in it already.
-        resume = Tokens(count=reported, is_estimate=False)
+        words = 0 if told is not None else _characters_held(store, link, worked, kept)
+    # What an agent reports has its own part in it already.
+    before = told if told is not None else fixed.count if fixed else 0
+    held = max(before + estimated(words).count, least)
     return Price(
-        resume=resume,
+        resume=Tokens(count=held, is_estimate=told is None or since is not None),
         briefing=with_fixed(briefing, fixed),
         fixed=fixed,
         window_tokens=window or subject.settings.window_tokens,
     )
 
 
-def _reported(store: Store, link: Link) -> tuple[int | None, int | None]:
-    """Return what the session held and can hold at most, as its turns told last."""
-    held = window = None
+def _reported(store: Store, link: Link) -> tuple[int | None, int, int | None, int | None]:
+    """Return what a session held after its last whole turn, holds at least, and can hold at most.
+
+    One that was cut off told nothing, or nothing of what came last: the third figure is the prompt
+    from which on all is estimated, None for nothing.
+    """
+    least, since, window = 0, None, None
     for _, view in views_newest_first(store, link.conversation_id):
-        ended, parked = view.ended, view.parked
-        if not view.is_in(link.upstream_session_id):
+        ended, parked, intended = view.ended, view.parked, view.intended
+        if intended is None or not view.is_in(link.upstream_session_id):
             continue
-        if held is None:
-            held = parked.tokens_held if parked else ended.tokens_used if ended else None
-        window = ended.tokens_window if ended else None
-        # A turn that failed may have told nothing: the one before it is asked.
-        if window or (ended and ended.outcome is Outcome.OK):
-            break
-    return held, window
+        held = parked.tokens_held if parked else ended.tokens_used if ended else None
+        window = window or (ended.tokens_window if ended else None)
+        if ended and not ended.adopted and (ended.outcome is Outcome.OK or ended.was_compacted):
+            return held, least, None if held is None else since, window
+        least, since = max(least, held or 0), intended.prompt_seq
+    return None, least, since, window
 
 
 def _kept(worked: TurnView | None) -> Price | None:
@@ -657,15 +659,22 @@ def _characters_held(store: Store, link: Link, worked: TurnView | None, kept: Pr
     """Return the characters of our words in a session; of one whose size is kept, with it."""
     if kept is None or kept.resume is None or worked is None or worked.intended is None:
         return _characters_of(store, link)
-    since = _characters_of(store, link, after_seq=worked.intended.prompt_seq - 1)
+    since = _characters_of(store, link, since=worked.intended.prompt_seq)
     return kept.resume.count * CHARACTERS_PER_TOKEN + since
 
 
-def _characters_of(store: Store, link: Link, *, after_seq: int = 0) -> int:
+def _characters_of(store: Store, link: Link, *, since: int | None = None) -> int:
+    """Return the characters of a session's messages; with `since`, from a prompt of its own on."""
     messages = store.messages(
-        link.conversation_id, after_seq=after_seq, newest=ESTIMATED_MESSAGES_MAX
+        link.conversation_id, after_seq=(since or 1) - 1, newest=ESTIMATED_MESSAGES_MAX
     )
-    said = (m.parts for m in messages if m.upstream_session_id == link.upstream_session_id)
+    # A prompt that began a session was recorded before that had an id.
+    said = (
+        each.parts
+        for each in messages
+        if each.upstream_session_id == link.upstream_session_id
+        or (since is not None and each.speaker is Speaker.USER)
+    )
     return sum(_characters(part) for parts in said for part in parts)
 
 
@@ -745,8 +754,13 @@ def _life(
     store: Store, claim: Claim, turn: StoredTurn, found: Lacked, prompt_seq: int
 ) -> tuple[TurnEvent, ...]:
     """Return the events of a turn as if it had been driven here."""
-    link, usage = claim.link, turn.usage
+    link, last = claim.link, turn.told[-1] if turn.told else None
     assert link is not None
+    before = last_attached(store, link)
+    # The session's first request tells what its agent reads before all words.
+    is_first = turn is found.turns[0] and not before.agent
+    first = turn.told[0].tokens_read if is_first and turn.told else None
+    fixed = fixed_part(first, characters=len(turn.prompt)) if first else None
     # The person may have closed the agent in the middle of it: its end is then not known.
     is_whole = is_finished(turn)
     return (
@@ -756,14 +770,15 @@ def _life(
             how="resumed",
             agent=link.agent,
             agent_host=claim.session_host,
-            agent_profile=last_attached(store, link).agent_profile,
+            agent_profile=before.agent_profile,
         ),
         PromptSent(prompt_seq=prompt_seq),
         TurnEnded(
             outcome=Outcome.OK if is_whole else Outcome.UNKNOWN,
             detail="" if is_whole else UNFINISHED,
-            tokens_used=usage.tokens_used if usage else None,
-            tokens_window=usage.tokens_window if usage else None,
+            tokens_used=last.tokens_used if last else None,
+            tokens_window=last.tokens_window if last else None,
+            tokens_fixed=fixed.count if fixed else None,
             # That of the whole session as it was read: it holds at the end of the last turn.
             session_stamp=found.stamp if turn is found.turns[-1] else "",
             session_written_at_ms=found.written_at_ns // 1_000_000,

@@ -246,7 +246,8 @@ class LiveTurn:
             upstream_session_id=UpstreamSessionId(session),
             turn_number=self.turn_number,
             recognition=recognition,
-            price=price_in(decision.inputs),
+            # One that is gone on with was decided before its session held what it holds now.
+            price=self.inputs.price if self.inputs.price.fixed else price_in(decision.inputs),
             freshness=freshness_in(decision.inputs),
         )
 
@@ -658,16 +659,19 @@ def _detail(live: LiveTurn, result: PromptResult) -> str:
 
 def _fixed(live: LiveTurn) -> Tokens | None:
     """Return what the agent reads before our words: seen in a new session, else as it was known."""
-    view, recorder = live.view, live.recorder
-    is_new = view.attached is not None and view.attached.how == "new" and view.sends == 1
-    if not is_new or recorder is None:
-        return price_in(live.intended.inputs).fixed
+    view, recorder, price = live.view, live.recorder, price_in(live.intended.inputs)
+    is_new = view.attached is not None and view.attached.how == "new"
+    if view.sends != 1 or recorder is None or (price.fixed and not is_new):
+        return price.fixed
     sent = live.account.prompt_characters
     held = recorder.own.tokens_used
     if first_read := recorder.counted.usage.first_read:
-        return fixed_part(first_read, characters=sent)
+        # While nobody knows the part, the price of a session is that of our words in it.
+        before = 0 if is_new or price.resume is None else price.resume.count
+        part = fixed_part(first_read - before, characters=sent, is_estimate=not is_new)
+        return part if first_read > 2 * before else None
     # A summary is shorter than what was read at first, and tells nothing of it.
-    if held is None or recorder.own.was_compacted:
+    if held is None or recorder.own.was_compacted or not is_new:
         return None
     # What a session holds has its reply in it; what its first request read has not.
     return fixed_part(held, characters=sent + len(live.reply), is_estimate=True)

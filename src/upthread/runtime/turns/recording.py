@@ -60,9 +60,9 @@ from upthread.core.turns.spent_tokens import (
     NOTHING_COUNTED,
     Counted,
     added,
-    passes,
+    going_on,
+    spending_in_words,
     spent_on_prompt,
-    stopped_in_words,
     together,
     unfinished,
     usage_of_prompt,
@@ -642,12 +642,10 @@ class Account:
         self._recorder: Recorder | None = None
         self.prompt_characters = 0
         self._is_noted = False
-        self._in_flight: Tokens | None = None
 
     def begin(self, recorder: Recorder) -> None:
         """Count what the next prompt takes, as its recorder hears it."""
         self._recorder, self.stopped, self._is_noted = recorder, None, False
-        self._in_flight = None
 
     def note(self, result: PromptResult, *, prompt_characters: int, reply_characters: int) -> None:
         """Add what a prompt took, as its agent told it: once for each prompt."""
@@ -664,8 +662,7 @@ class Account:
         told = usage_of_prompt(
             self._counted.usage, read=result.tokens_in, written=result.tokens_out
         )
-        self._use(told)
-        self._add_in_flight()
+        self.usage = together(self.usage, told)
         self.prompt_characters, self._is_noted = prompt_characters, True
 
     def note_cut_off(self) -> None:
@@ -674,20 +671,10 @@ class Account:
         if self._counted.usage.requests and not self._is_noted:
             self._add(Tokens(count=self._counted.tokens, is_estimate=True))
             # The request that was cut off is in no figure: what it took nobody has told.
-            self._use(unfinished(self._counted.usage))
-            self._add_in_flight()
-
-    def _add_in_flight(self) -> None:
-        """Add the request that had left when the prompt was stopped: no agent tells of it."""
-        if self._in_flight is not None:
-            self._add(self._in_flight)
-            self._in_flight = None
+            self.usage = together(self.usage, unfinished(self._counted.usage))
 
     def _add(self, took: Tokens) -> None:
         self.spent = added((self.spent, took)) if self.spent else took
-
-    def _use(self, usage: Usage | None) -> None:
-        self.usage = together(self.usage, usage)
 
     @property
     def _counted(self) -> Counted:
@@ -695,17 +682,17 @@ class Account:
 
     def is_passing(self) -> bool:
         """Whether the running prompt would pass what may be spent; `stopped` then says so. Once."""
-        recorder, allowed = self._recorder, self.allowed
-        if recorder is None or allowed is None or self.stopped is not None:
-            return False
-        taken = recorder.counted.tokens + (self.spent.count if self.spent else 0)
-        next_read = recorder.next_read
+        allowed, next_read = self.allowed, self._recorder.next_read if self._recorder else None
         # A turn that has come to its end is not stopped.
-        if next_read is None or not passes(allowed, taken=taken, next_read=next_read):
+        if allowed is None or next_read is None or self.stopped is not None:
             return False
-        detail = stopped_in_words(allowed, taken=taken, next_read=next_read)
-        self.stopped = TurnParked(reason=TOKENS_MAX, detail=detail)
-        self._in_flight = Tokens(count=next_read, is_estimate=True)
+        taken = self._counted.tokens + (self.spent.count if self.spent else 0)
+        going = going_on(allowed, taken=taken, next_read=next_read)
+        if not going.is_over:
+            return False
+        self.stopped = TurnParked(reason=TOKENS_MAX, detail=spending_in_words(going))
+        # That request has left by now, and no agent tells of one that was stopped.
+        self._add(Tokens(count=next_read, is_estimate=True))
         return True
 
     def told_in(self, last: Last) -> Last:
