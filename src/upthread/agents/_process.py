@@ -300,7 +300,8 @@ class ChildProcess(Forkable):
             signal_group(self.pid, signal.SIGKILL)
             kill_marked(self._mark)
             # Codex starts MCP servers in groups of their own, and without our mark.
-            kill_session(self.pid)
+            for member in _members_of(self.pid):
+                signal_group(member, signal.SIGKILL)
             self._popen.wait()
             # Only now: who waits for its end may remove its directory, or start another one there.
             self._exited.set()
@@ -516,12 +517,6 @@ async def end_process_group(pid: int, ticks: int) -> bool:
     signal_group(pid, signal.SIGKILL)
     kill_marked(mark)
     return started_at_ticks(pid) != ticks
-
-
-def kill_session(leader: int) -> None:
-    """Kill the groups in the session that a process began, which may be dead and not reaped."""
-    for pid in _members_of(leader):
-        signal_group(pid, signal.SIGKILL)
 
 
 def _members_of(session: int) -> tuple[int, ...]:

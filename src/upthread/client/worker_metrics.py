@@ -42,9 +42,8 @@ class Metrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return what is measured. A database that does not answer is a measurement, too."""
-        version = InfoMetricFamily("upthread", "The version of this worker.")
-        version.add_metric([], {"version": upthread.__version__})
-        yield version
+        version = {"version": upthread.__version__}
+        yield InfoMetricFamily("upthread", "The version of this worker.", version)
         up = "upthread_database_up", "Whether the database answers."
         try:
             # A connection of its own for each reading, which does not wait for a worker's calls.
@@ -61,24 +60,21 @@ class Metrics(Collector):
         workers.add_metric(["living"], silent.count(False))
         workers.add_metric(["silent"], silent.count(True))
         yield workers
-        for name, what, value in (
-            (
-                "upthread_transitions_at_work",
-                "Transitions a worker has now.",
-                sum(each.jobs for each in known),
-            ),
-            (
-                "upthread_transitions_waiting",
-                "Transitions that are due and that no worker has.",
-                backlog.waiting,
-            ),
-            (
-                "upthread_transitions_waiting_seconds",
-                "How long the oldest of them has been due, 0 without any.",
-                backlog.oldest_ms / 1000,
-            ),
-        ):
-            yield GaugeMetricFamily(name, what, value=value)
+        yield GaugeMetricFamily(
+            "upthread_transitions_at_work",
+            "Transitions a worker has now.",
+            value=sum(each.jobs for each in known),
+        )
+        yield GaugeMetricFamily(
+            "upthread_transitions_waiting",
+            "Transitions that are due and that no worker has.",
+            value=backlog.waiting,
+        )
+        yield GaugeMetricFamily(
+            "upthread_transitions_waiting_seconds",
+            "How long the oldest of them has been due, 0 without any.",
+            value=backlog.oldest_ms / 1000,
+        )
 
 
 @contextmanager

@@ -124,31 +124,29 @@ def _is_of(event: events.RunEvent, role: str, asked: set[str]) -> bool:
 # --- records: what of each is ours ---------------------------------------------------------------
 
 
-_OURS: Mapping[type[Any], frozenset[str]] = {
-    types.TextPart: frozenset(),
-    types.ContextPart: frozenset(),
-    types.ReasoningPart: frozenset(),
-    types.ToolCallPart: frozenset(),
-    types.ToolResultPart: frozenset({"child_conversation_id"}),
-    types.FilePart: frozenset(),
-    types.UnknownPart: frozenset(),
-    types.ErasedPart: frozenset({"digest"}),
-    types.Conversation: frozenset(
-        {"conversation_id", "key", "base_name", "parent_conversation_id"}
-    ),
-    types.Link: frozenset({"conversation_id", "agent", "working_directory", "agent_profile"}),
-    Actor: frozenset({"kind"}),
-    ExaminedFile: frozenset({"how", "state", "digest"}),
-    events.Question: frozenset({"question_id", "role"}),
-    events.AgentsCall: frozenset({"agent", "because"}),
-    commands.OpenLink: frozenset(),
-    commands.EndLink: frozenset({"conversation_id"}),
-    commands.RecordQuarantine: frozenset({"turn_id"}),
-    commands.RecordDecision: frozenset({"conversation_id", "decision", "reasons"}),
-    commands.RecordExamined: frozenset({"conversation_id", "turn_id"}),
-    commands.RecordBriefingEdit: frozenset({"conversation_id"}),
-    commands.RecordOnce: frozenset({"project_id", "key", "attempt_id", "state"}),
-    commands.RecordAct: frozenset({"what", "conversation_id", "run_id"}),
+_OURS: Mapping[type[Any], str] = {
+    types.TextPart: "",
+    types.ContextPart: "",
+    types.ReasoningPart: "",
+    types.ToolCallPart: "",
+    types.ToolResultPart: "child_conversation_id",
+    types.FilePart: "",
+    types.UnknownPart: "",
+    types.ErasedPart: "digest",
+    types.Conversation: "conversation_id key base_name parent_conversation_id",
+    types.Link: "conversation_id agent working_directory agent_profile",
+    Actor: "kind",
+    ExaminedFile: "how state digest",
+    events.Question: "question_id role",
+    events.AgentsCall: "agent because",
+    commands.OpenLink: "",
+    commands.EndLink: "conversation_id",
+    commands.RecordQuarantine: "turn_id",
+    commands.RecordDecision: "conversation_id decision reasons",
+    commands.RecordExamined: "conversation_id turn_id",
+    commands.RecordBriefingEdit: "conversation_id",
+    commands.RecordOnce: "project_id key attempt_id state",
+    commands.RecordAct: "what conversation_id run_id",
 }
 """Ids, codes and digests that we made, and names that people gave; they stay as they are.
 
@@ -158,7 +156,7 @@ nobody thought of must not be the one that is stored with a secret in it.
 
 
 _TEXTS: Texts = {
-    record: tuple(name for name in record.__struct_fields__ if name not in ours)
+    record: tuple(name for name in record.__struct_fields__ if name not in ours.split())
     for record, ours in _OURS.items()
 }
 

@@ -505,17 +505,14 @@ def writers_of(home: Path, sessions: Collection[str]) -> Mapping[str, int]:
 def _registered(directory: Path) -> Iterator[dict[str, Any]]:
     # Named by the process: those of dead ones are left out first, so that no number of leftovers
     # stands before a file that counts.
-    living = (each for each in directory.glob("*.json") if _may_live(each.stem))
-    for path in islice(living, FILES_MAX):
+    for path in islice(directory.glob("*.json"), FILES_MAX):
+        if path.stem.isdecimal() and started_at_ticks(int(path.stem)) is None:
+            continue
         try:
             with streamed(str(path)) as file:
                 yield object_at(read_json(file.read(FILE_BYTES_MAX)))
         except OSError:
             continue  # it ended meanwhile
-
-
-def _may_live(name: str) -> bool:
-    return not name.isdecimal() or started_at_ticks(int(name)) is not None
 
 
 # --- repair in a copy: tool uses and results are made pairs ---------------------------------------
@@ -554,7 +551,11 @@ def _lines(line: Line, plan: Plan, *, branch: Branch, ids: Mapping[str, str]) ->
         entry["parentUuid"] = plan.parents[parent] or None
     message: _Object = dict(object_at(entry, "message"))
     blocks = objects_at(message, "content")
-    kept = [block for block in blocks if not _is_orphan(block, plan)]
+    kept = [
+        block
+        for block in blocks
+        if block.get("type") != "tool_result" or plan.takes(text_at(block, "tool_use_id"))
+    ]
     if len(kept) < len(blocks):
         if not kept:  # its children hang on what it hung on
             plan.parents[text_at(entry, "uuid")] = text_at(entry, "parentUuid")
@@ -565,12 +566,6 @@ def _lines(line: Line, plan: Plan, *, branch: Branch, ids: Mapping[str, str]) ->
     # Byte for byte where nothing is wrong, also what no reader of ours knows.
     yield line.raw if entry == line.value else encode_json(entry)
     yield from _closings(line, entry, kept, plan)
-
-
-def _is_orphan(block: JsonObject, plan: Plan) -> bool:
-    if block.get("type") != "tool_result":
-        return False
-    return not plan.takes(text_at(block, "tool_use_id"))
 
 
 def _closings(line: Line, entry: _Object, blocks: list[AnyJson], plan: Plan) -> Iterator[bytes]:

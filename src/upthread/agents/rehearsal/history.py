@@ -179,7 +179,11 @@ def _requirement(requirement_id: str, lines: list[Line]) -> Requirement:
             break
         prose.append(line.text.strip())
     words = " ".join(filter(None, prose))
-    paths = [word for word in code_words(words) if _looks_like_path(word)]
+    paths = [
+        word
+        for word in code_words(words)
+        if " " not in word and ("/" in word or "." in word) and not word.endswith(")")
+    ]
     what = _LEADING_PATH.sub("", words)
     for mark in (EASY_TO_MISS, EASY_TO_BREAK):
         what = what.replace(mark, "")
@@ -209,10 +213,6 @@ def _commands(text: str) -> Iterable[tuple[str, ...]]:
         words = shlex.split(line.removeprefix("$ "), comments=True)
         if words:
             yield tuple(words)
-
-
-def _looks_like_path(word: str) -> bool:
-    return " " not in word and ("/" in word or "." in word) and not word.endswith(")")
 
 
 # --- what was said and done -----------------------------------------------------------------------

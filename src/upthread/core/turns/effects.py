@@ -222,7 +222,12 @@ def in_doubt(effects: Iterable[Effect]) -> tuple[Effect, ...]:
     for effect in effects:
         # Done since: whether it was done before that is no question any more.
         if effect.state is EffectState.DONE and effect.actions:
-            left = [each for each in left if not _repeats(effect, each)]
+            left = [
+                earlier
+                for earlier in left
+                if not earlier.actions
+                or not all(any(done.may_be(a) for done in effect.actions) for a in earlier.actions)
+            ]
         if effect.is_in_doubt:
             left.append(effect)
     return tuple(left)
@@ -256,12 +261,6 @@ def _settled(effect: Effect, said: Settlement | None) -> Effect:
     states = {Settlement.DONE: EffectState.DONE, Settlement.NOT_DONE: EffectState.FAILED}
     state = states.get(said, effect.state) if said else effect.state
     return structs.replace(effect, settled=said, state=state)
-
-
-def _repeats(effect: Effect, earlier: Effect) -> bool:
-    return bool(earlier.actions) and all(
-        any(done.may_be(each) for done in effect.actions) for each in earlier.actions
-    )
 
 
 def _failed_unseen(messages: Sequence[types.Message]) -> set[str]:

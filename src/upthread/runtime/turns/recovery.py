@@ -780,11 +780,8 @@ def _redacted(event: AgentEvent, redactor: Redactor) -> AgentEvent:
     redacted: dict[str, Any] = {}
     for name in _WORDS.intersection(event.__struct_fields__):
         value = getattr(event, name)
-        new = redactor.redact_json(value)
-        redacted[name] = _as_tuples(new) if isinstance(value, tuple) else new
+        new: Any = redactor.redact_json(value)
+        if isinstance(value, tuple):  # the places of a call, or the entries of a plan
+            new = tuple(each if isinstance(each, str) else tuple(each) for each in new)
+        redacted[name] = new
     return structs.replace(event, **redacted)
-
-
-def _as_tuples(members: Any) -> tuple[Any, ...]:
-    """Return the places of a call, or the entries of a plan, as an event has them."""
-    return tuple(each if isinstance(each, str) else tuple(each) for each in members)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from upthread.testing.rehearsal_model.protocol import (
     IMAGE_TYPES,
@@ -74,7 +75,8 @@ def each_call_is_answered_next(body: JsonObject) -> Findings:
     """After `tool_calls` come their `tool` messages, before any other role (function calling)."""
     messages = objects_in(body.get("messages"))
     for index, message in enumerate(messages):
-        answered = set(_answers_after(messages, index))
+        answers = takewhile(lambda later: later.get("role") == "tool", messages[index + 1 :])
+        answered = {as_text(answer.get("tool_call_id")) for answer in answers}
         missing = [id_ for id_ in _call_ids(message) if id_ not in answered]
         if missing:
             yield Found(
@@ -207,13 +209,6 @@ def _functions(body: JsonObject) -> Iterator[tuple[int, int, JsonObject]]:
 
 def _call_ids(message: JsonObject) -> list[str]:
     return [as_text(call.get("id")) for call in objects_in(message.get("tool_calls"))]
-
-
-def _answers_after(messages: list[JsonObject], index: int) -> Iterator[str]:
-    for message in messages[index + 1 :]:
-        if message.get("role") != "tool":
-            return
-        yield as_text(message.get("tool_call_id"))
 
 
 # --- bodies in, objects and events out ------------------------------------------------------------
