@@ -33,7 +33,7 @@ def sessions_directory(environment: Mapping[str, str]) -> Path:
     try:
         base = Path(share) if share else Path.home() / ".local" / "share"
     except RuntimeError:  # a user without a home, as a container may have it
-        base = Path("/nonexistent")
+        base = Path("/dev/null")  # where even root makes no directory
     return base / "upthread-rehearsal"
 
 
