@@ -235,7 +235,7 @@ def test_the_line_of_a_turn_that_begins_is_one_everywhere(case: Case, capsys):
         turn_number=2,
     )
     Screen(Output()).listener().started(started)
-    running = _stands("dlg_1", _Delegation("w/planner", started=started))
+    running = _stands("dlg_1", _Delegation("w/planner", "", is_fresh=False, started=started))
     said = {
         "tell": capsys.readouterr().err.strip(),
         "tell --json": shapes.turn_started(started)["line"],
@@ -249,7 +249,7 @@ def test_the_line_of_a_turn_that_begins_is_one_everywhere(case: Case, capsys):
 
 def delegated(result: TurnResult) -> Delegated:
     """How the MCP server says that a delegation is over."""
-    return _stands("dlg_1", _Delegation("w/planner", result=result))
+    return _stands("dlg_1", _Delegation("w/planner", "", is_fresh=False, result=result))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.workstream)
