@@ -26,7 +26,7 @@ from upthread.client.project_opener import open_blocking, open_project
 from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.words import done_in_words
 from upthread.core.runs.stops import stop_in_words
-from upthread.runtime.turns.delegation import TurnResult, TurnStarted
+from upthread.runtime.turns.delegation import TurnStarted
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.program import load_verb
@@ -235,7 +235,7 @@ def test_the_line_of_a_turn_that_begins_is_one_everywhere(case: Case, capsys):
         turn_number=2,
     )
     Screen(Output()).listener().started(started)
-    running = _stands("dlg_1", _Delegation("w/planner", "", is_fresh=False, started=started))
+    running = delegated(started=started)
     said = {
         "tell": capsys.readouterr().err.strip(),
         "tell --json": shapes.turn_started(started)["line"],
@@ -247,9 +247,13 @@ def test_the_line_of_a_turn_that_begins_is_one_everywhere(case: Case, capsys):
 # --- how a turn ended -----------------------------------------------------------------------------
 
 
-def delegated(result: TurnResult) -> Delegated:
-    """How the MCP server says that a delegation is over."""
-    return _stands("dlg_1", _Delegation("w/planner", "", is_fresh=False, result=result))
+def delegated(**known: object) -> Delegated:
+    """How the MCP server says that a delegation is under way, or over."""
+
+    async def stands() -> Delegated:
+        return _stands("dlg_1", _Delegation("w/planner", "", is_fresh=False, **known))
+
+    return anyio.run(stands)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.workstream)
@@ -257,7 +261,7 @@ def test_every_surface_says_the_same_of_an_end(case: Case, capsys):
     result, reason = result_of(case), case.end or "ok"
     stop = stop_in_words(reason)
     Screen(Output()).end(result)
-    told, asked = capsys.readouterr().err, delegated(result)
+    told, asked = capsys.readouterr().err, delegated(result=result)
     status = shapes.told_status(result)
     in_json = shapes.told(result, result.spent, in_doubt=())
     assert {in_json["status"], asked.status} == {status}
