@@ -7,7 +7,6 @@ is `Forkable`: nobody else uses the thing while the process is forked, and the c
 
 from __future__ import annotations
 
-import itertools
 import os
 from threading import RLock, local
 from weakref import WeakValueDictionary
@@ -21,14 +20,14 @@ class Forkable:
 
     def __init__(self) -> None:
         self.lock = RLock()
-        _ALL[next(_NUMBERS)] = self
+        _ALL[id(self)] = self
 
     def after_fork(self, *, is_idle: bool) -> None:
         """Forget, in the child, what is the parent's; if not idle, another thread was using it."""
 
 
 _ALL: WeakValueDictionary[int, Forkable] = WeakValueDictionary()
-_NUMBERS = itertools.count()
+"""By identity, the newest last."""
 _OURS = local()
 """What this thread holds while it forks: another thread may fork, too."""
 

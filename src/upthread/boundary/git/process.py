@@ -224,8 +224,8 @@ def is_trusted_by_the_person(top: str, outside: Sequence[str]) -> bool:
     found = person_configuration(outside)
     for value in found.values.get("safe.directory", ()):
         named = os.path.expanduser(value).rstrip("/")
-        if not named:
-            is_trusted = False  # an empty one takes back what was said before, as git has it
+        if named in {"", "true"}:  # also a key without a value
+            is_trusted = False  # it takes back what was said before, as git has it
         elif (
             named == "*"
             # Not where a link leads: git before 2.46 goes by the text, and a link can be moved.
