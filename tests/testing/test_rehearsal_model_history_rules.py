@@ -363,7 +363,9 @@ def test_every_rule_has_an_example():
 def is_of_a_tool(sent):
     blocks = sent.get("content") if isinstance(sent.get("content"), list) else [sent]
     of_chat = sent.get("role") == "tool"
-    return of_chat or any(each["type"].startswith(("tool_", "function_")) for each in blocks)
+    return of_chat or any(
+        each.get("type", "").startswith(("tool_", "function_")) for each in blocks
+    )
 
 
 @pytest.mark.soak
