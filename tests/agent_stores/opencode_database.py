@@ -10,13 +10,7 @@ import apsw
 VERSION = "1.18.33"
 
 # As the binary of 1.18.33 creates them; tests/live compares with the real one.
-SCHEMA = """
-CREATE TABLE project (id text PRIMARY KEY, worktree text NOT NULL, time_created integer NOT NULL,
-    time_updated integer NOT NULL, sandboxes text NOT NULL);
-CREATE TABLE session (id text PRIMARY KEY, project_id text NOT NULL, parent_id text,
-    slug text NOT NULL, directory text NOT NULL, title text NOT NULL, version text NOT NULL,
-    metadata text, permission text, agent text, time_created integer NOT NULL,
-    time_updated integer NOT NULL);
+MESSAGES = """
 CREATE TABLE message (id text PRIMARY KEY, session_id text NOT NULL, time_created integer NOT NULL,
     time_updated integer NOT NULL, data text NOT NULL);
 CREATE TABLE part (id text PRIMARY KEY, message_id text NOT NULL, session_id text NOT NULL,
@@ -24,6 +18,14 @@ CREATE TABLE part (id text PRIMARY KEY, message_id text NOT NULL, session_id tex
 CREATE INDEX message_session_time_created_id_idx ON message (session_id, time_created, id);
 CREATE INDEX part_message_id_id_idx ON part (message_id, id);
 CREATE INDEX part_session_idx ON part (session_id);
+"""
+SCHEMA = f"""{MESSAGES}
+CREATE TABLE project (id text PRIMARY KEY, worktree text NOT NULL, time_created integer NOT NULL,
+    time_updated integer NOT NULL, sandboxes text NOT NULL);
+CREATE TABLE session (id text PRIMARY KEY, project_id text NOT NULL, parent_id text,
+    slug text NOT NULL, directory text NOT NULL, title text NOT NULL, version text NOT NULL,
+    metadata text, permission text, agent text, time_created integer NOT NULL,
+    time_updated integer NOT NULL);
 """
 
 # anomalyco/opencode#10616, comment of 2026-03-06: orphans by tool; the rest up to 311 is not named.

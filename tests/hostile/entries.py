@@ -22,6 +22,7 @@ SPECIFICATION = (
     "# A file\n## Requirements\n- R1 `hello.txt`: it says hello.\n  ```\n  hello\n  ```\n"
 )
 Words = tuple[str, ...]
+Named = dict[str, Any]
 
 CALLS: Mapping[str, tuple[Words, ...]] = {
     "ls": ((), (WORKSTREAM,), ("--json",)),
@@ -91,7 +92,23 @@ def _usual(verb: str) -> Words:
 CHILD = "01a1ffcd-b1df-7510-ac01-aa4c3f66f4d9"
 
 
-def claude_events(directory: str) -> list[dict[str, Any]]:
+def _session(
+    seen: Named, tool: Named, response: object, stopped: Named, *then: tuple[str, Named]
+) -> list[Named]:
+    last = {"agent_type": "planner", "last_assistant_message": "Planned."}
+    events: list[tuple[str, Named]] = [
+        ("SessionStart", {"source": "startup"}),
+        ("UserPromptSubmit", {"prompt": "On spec-42: plan it."}),
+        ("PreToolUse", tool),
+        ("PostToolUse", {**tool, "tool_response": response}),
+        ("SubagentStop", {**last, **stopped}),
+        *then,
+        ("SessionEnd", {"reason": "exit"}),
+    ]
+    return [{"hook_event_name": name, **seen, **more} for name, more in events]
+
+
+def claude_events(directory: str) -> list[Named]:
     """What Claude Code 2.1.330 says in a session with a sub-agent, its transcript in the clone."""
     seen = {
         "session_id": "main-1",
@@ -104,24 +121,14 @@ def claude_events(directory: str) -> list[dict[str, Any]]:
     writing = {"tool_name": "SendMessage", "tool_use_id": "toolu_2", "tool_input": message}
     stopped = {
         "agent_id": "child2",
-        "agent_type": "planner",
         "agent_transcript_path": f"{directory}/transcript/subagents/agent-child2.jsonl",
-        "last_assistant_message": "Planned.",
     }
-    events: list[tuple[str, dict[str, Any]]] = [
-        ("SessionStart", {"source": "startup"}),
-        ("UserPromptSubmit", {"prompt": "On spec-42: plan it."}),
-        ("PreToolUse", tool),
-        ("PostToolUse", {**tool, "tool_response": {"agentId": "child1", "content": []}}),
-        ("SubagentStop", stopped),
-        ("PreToolUse", writing),
-        ("PostToolUseFailure", {**writing, "error": "no", "is_interrupt": False}),
-        ("SessionEnd", {"reason": "exit"}),
-    ]
-    return [{"hook_event_name": name, **seen, **more} for name, more in events]
+    failed = ("PostToolUseFailure", {**writing, "error": "no", "is_interrupt": False})
+    response = {"agentId": "child1", "content": []}
+    return _session(seen, tool, response, stopped, ("PreToolUse", writing), failed)
 
 
-def codex_events(directory: str) -> list[dict[str, Any]]:
+def codex_events(directory: str) -> list[Named]:
     """What Codex 0.169 says in a session with a sub-agent, its rollout in the clone."""
     seen = {"session_id": "main-2", "cwd": directory}
     given = {"message": "Plan it.", "agent_type": "planner", "fork_context": False}
@@ -132,25 +139,12 @@ def codex_events(directory: str) -> list[dict[str, Any]]:
         "tool_use_id": "call_2",
         "tool_input": more,
     }
-    stopped = {
-        "agent_id": CHILD,
-        "agent_type": "planner",
-        "last_assistant_message": "Planned.",
-        "agent_transcript_path": f"{directory}/transcript.jsonl",
-    }
-    events: list[tuple[str, dict[str, Any]]] = [
-        ("SessionStart", {"source": "startup"}),
-        ("UserPromptSubmit", {"prompt": "On spec-42: plan it."}),
-        ("PreToolUse", tool),
-        ("PostToolUse", {**tool, "tool_response": json.dumps({"agent_id": CHILD})}),
-        ("SubagentStop", stopped),
-        ("PreToolUse", writing),
-        ("SessionEnd", {"reason": "exit"}),
-    ]
-    return [{"hook_event_name": name, **seen, **more} for name, more in events]
+    stopped = {"agent_id": CHILD, "agent_transcript_path": f"{directory}/transcript.jsonl"}
+    response = json.dumps({"agent_id": CHILD})
+    return _session(seen, tool, response, stopped, ("PreToolUse", writing))
 
 
-def opencode_events(directory: str) -> list[dict[str, Any]]:
+def opencode_events(directory: str) -> list[Named]:
     """What the plug-in in OpenCode 1.18 asks in a session with a sub-agent."""
     call = {"cwd": directory, "session": "ses_m", "call_id": "c1", "role": "planner", "pid": 1}
     prompt = {**call, "prompt": "Plan it."}
@@ -179,7 +173,7 @@ EVENTS = {"claude-code": claude_events, "codex": codex_events, "opencode": openc
 """By the agent's name, how its hooks are asked in a directory."""
 
 
-def _tool(number: int, name: str, **arguments: str) -> dict[str, Any]:
+def _tool(number: int, name: str, **arguments: str) -> Named:
     params = {"name": name, "arguments": arguments}
     return {"id": number, "method": "tools/call", "params": params}
 

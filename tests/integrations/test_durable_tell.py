@@ -16,9 +16,9 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import anyio.lowlevel
 import pytest
-from msgspec import structs
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
+from tests.support.world import eventually
 
 from upthread.client.project_opener import open_project
 from upthread.core.turns.turn import SENDS_MAX, is_continuation
@@ -94,12 +94,79 @@ def turns(place):
     return shown["roles"][0]["turns"]
 
 
+def told_in(place, key, text, address="spec/planner", *, before=None, **more):
+    """Tell once; `before` is what was begun under the key and has no end."""
+
+    async def tell():
+        async with open_project(place.repository, database=place.database) as up:
+            if before is not None:
+                await begin(up, key, before)
+            return await tell_once(up, key, address, text, TellOptions(agent="rehearsal", **more))
+
+    return asyncio.run(tell())
+
+
+async def begin(up, key, before):
+    await before(up)
+    with anyio.CancelScope() as begun:
+
+        async def stop():
+            begun.cancel()
+            await anyio.sleep_forever()
+
+        await up.once(key, stop)
+
+
+async def cut_off(tell, *words, is_answered=False, **more):
+    """Tell somebody, and go at the first word of the agent, if no answer is waited for."""
+    heard = anyio.CancelScope()
+    listener = Listener(event=lambda *_: is_answered or heard.cancel())
+    with heard:
+        await tell(*words, TellOptions(agent="rehearsal", listener=listener, **more))
+
+
+def interruptions(home):
+    told = "An earlier turn of yours was interrupted"
+    return home.upthread("audit", "spec", "--json").count(told)
+
+
+def continued(home, text, before):
+    """What a step returns that was begun: the same each time."""
+    told = told_in(home, "key", text, before=before)
+    assert told_in(home, "key", text) == told
+    return told
+
+
+def sent(home):
+    """The prompts that the agents got."""
+    log = map(json.loads, (home.directory / "agents.jsonl").read_text().splitlines())
+    return [each for each in log if each["event"] == "prompt"]
+
+
+def kill_step(home, program, text, is_at_work):
+    """Run a step in a process of its own, and kill it and its agent at work."""
+    (home.directory / "step.py").write_text(program)
+    words = [home.directory / "step.py", home.repository, home.database, text]
+    victim = subprocess.Popen([sys.executable, *map(str, words)], start_new_session=True)
+    eventually(is_at_work)
+    os.killpg(victim.pid, signal.SIGKILL)
+    victim.wait()
+
+
+def run(tell):
+    return asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
+
+
+def refused(tell, match=None):
+    with pytest.raises(ApplicationError, match=match) as error:
+        run(tell)
+    return error.value
+
+
 def test_an_activity_that_runs_again_gets_the_first_reply_and_tells_nobody(home):
-    environment = ActivityEnvironment()
     tell = tell_of(home, "[[rehearse: say hello]]")
-    first = asyncio.run(environment.run(upthread_tell, tell))
-    again = asyncio.run(environment.run(upthread_tell, tell))
-    assert first == again
+    first = run(tell)
+    assert run(tell) == first
     assert "hello" in first["reply"]
     assert turns(home) == 1
 
@@ -142,22 +209,13 @@ def test_an_activity_that_was_killed_under_an_older_version_is_continued(home, k
     log, text = home.directory / "agents.jsonl", "[[rehearse: slow 2 60000]]"
     monkeypatch.setenv("UPTHREAD_REHEARSAL_LOG", str(log))
     begun = datetime.fromtimestamp(now_ms() / 1000, UTC)
-    program = home.directory / "step.py"
     # No turn had the key of its step then.
     told = 'up.tell("spec/planner", text, TellOptions(agent="rehearsal"))'
     step = f"await up.once({key.format(ActivityEnvironment().info)!r}, lambda: {told})"
-    program.write_text(re.sub(r"await tell_once\(.*\)", lambda _: step, STEP))
-    words = [program, home.repository, home.database, text]
-    victim = subprocess.Popen([sys.executable, *map(str, words)], start_new_session=True)
-    deadline = time.monotonic() + 60
-    while not (log.exists() and '"prompt"' in log.read_text()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.killpg(victim.pid, signal.SIGKILL)
-    victim.wait()
+    program = re.sub(r"await tell_once\(.*\)", lambda _: step, STEP)
+    kill_step(home, program, text, lambda: log.exists() and '"prompt"' in log.read_text())
     assert run_as(tell_of(home, text), scheduled_time=begun)["outcome"] == "ok"
-    told = [each for each in map(json.loads, log.read_text().splitlines()) if "text" in each]
-    prompts = [each["text"] for each in told if each["event"] == "prompt"]
+    prompts = [each["text"] for each in sent(home)]
     assert ["Go on from where you stopped" in each for each in prompts] == [False, True]
 
 
@@ -211,10 +269,7 @@ def test_a_role_that_another_process_holds_is_reported_with_its_holder(home):
 
 
 def test_an_address_that_is_none_is_not_tried_again(home):
-    with pytest.raises(ApplicationError) as error:
-        asyncio.run(ActivityEnvironment().run(upthread_tell, tell_of(home, "hi", "no-address")))
-    assert error.value.non_retryable
-    assert "WORKSTREAM/ROLE" in str(error.value)
+    assert refused(tell_of(home, "hi", "no-address"), "WORKSTREAM/ROLE").non_retryable
 
 
 def test_ten_steps_of_a_durable_engine_killed_in_the_fifth_are_told_once_each(home, tmp_path):
@@ -240,25 +295,6 @@ def test_ten_steps_of_a_durable_engine_killed_in_the_fifth_are_told_once_each(ho
     assert turns(home) == 10
 
 
-def told_in(place, key, text, address="spec/planner", *, before=None):
-    """Tell once; `before` is what was begun under the key and has no end."""
-
-    async def tell():
-        async with open_project(place.repository, database=place.database) as up:
-            if before is not None:
-                await before(up)
-                with anyio.CancelScope() as begun:
-
-                    async def stop():
-                        begun.cancel()
-                        await anyio.sleep_forever()
-
-                    await up.once(key, stop)
-            return await tell_once(up, key, address, text, TellOptions(agent="rehearsal"))
-
-    return asyncio.run(tell())
-
-
 def test_a_step_that_was_stopped_before_it_told_anybody_tells(home):
     looked = {"before": lambda up: up.workstreams()}
     told = told_in(home, "key", "[[rehearse: say hello]]", **looked)
@@ -268,18 +304,12 @@ def test_a_step_that_was_stopped_before_it_told_anybody_tells(home):
 def test_a_step_that_was_stopped_goes_on_also_where_another_one_took_its_role_meanwhile(home):
     text = "[[rehearse: slow 2 60000]]"
 
-    async def cut_off(up):
-        heard = anyio.CancelScope()
-        listener = Listener(event=lambda *_: heard.cancel())
-        options = TellOptions(agent="rehearsal", key="key", listener=listener)
-        with heard:
-            await up.tell("spec/planner", text, options)
+    async def before(up):
+        await cut_off(up.tell, "spec/planner", text, key="key")
         await up.tell("spec/planner", "And now?", TellOptions(agent="rehearsal"))
 
-    told = told_in(home, "key", text, before=cut_off)
-    shown = json.loads(home.upthread("audit", "spec", "--json"))
-    assert str(shown).count("An earlier turn of yours was interrupted") == 1
-    assert told_in(home, "key", text) == told
+    continued(home, text, before)
+    assert interruptions(home) == 1
     assert turns(home) == 3
 
 
@@ -288,29 +318,14 @@ def test_a_step_that_was_stopped_is_not_begun_anew_where_a_restore_has_lost_its_
     told_in(home, "before", "[[rehearse: say hello]]")
     home.upthread("backup", str(home.directory / "backup.db"))
 
-    async def cut_off_and_lost(up):
-        heard = anyio.CancelScope()
-        listener = Listener(event=lambda *_: heard.cancel())
-        options = TellOptions(agent="rehearsal", key="key", listener=listener)
-        with heard:
-            await up.tell("spec/planner", text, options)
-
-    async def begin():
+    async def lost():
         async with open_project(home.repository, database=home.database) as up:
-            with anyio.CancelScope() as begun:
+            await begin(up, "key", lambda up: cut_off(up.tell, "spec/planner", text, key="key"))
 
-                async def told():
-                    await cut_off_and_lost(up)
-                    begun.cancel()
-                    await anyio.sleep_forever()
-
-                await up.once("key", told)
-
-    asyncio.run(begin())
+    asyncio.run(lost())
     home.upthread("restore", str(home.directory / "backup.db"), "--yes")
     told_in(home, "key", text)
-    shown = json.loads(home.upthread("audit", "spec", "--json"))
-    assert str(shown).count("An earlier turn of yours was interrupted") == 1
+    assert interruptions(home) == 1
 
 
 @pytest.mark.parametrize("is_answered", [False, True])
@@ -318,13 +333,10 @@ def test_a_step_that_was_stopped_in_a_sibling_is_continued_there(home, monkeypat
     monkeypatch.setenv("UPTHREAD_REHEARSAL_LOG", str(home.directory / "agents.jsonl"))
     text = "[[rehearse: say hello]]" if is_answered else "[[rehearse: slow 2 60000]]"
 
-    async def cut_off(up):
+    async def before(up):
         async def divert():
-            heard = anyio.CancelScope()
-            listener = Listener(event=lambda *_: is_answered or heard.cancel())
-            options = TellOptions(when_busy="sibling", key="key", agent="rehearsal")
-            with heard:
-                await up.tell("spec/planner", text, structs.replace(options, listener=listener))
+            more = {"key": "key", "when_busy": "sibling", "is_answered": is_answered}
+            await cut_off(up.tell, "spec/planner", text, **more)
             main.cancel()
 
         begun = Listener(started=lambda _: tasks.start_soon(divert))
@@ -333,12 +345,8 @@ def test_a_step_that_was_stopped_in_a_sibling_is_continued_there(home, monkeypat
                 options = TellOptions(agent="rehearsal", listener=begun)
                 await up.tell("spec/planner", "[[rehearse: slow 9 60000]]", options)
 
-    told = told_in(home, "key", text, before=cut_off)
-    assert told["address"] == "spec/planner"
-    assert told_in(home, "key", text) == told
-    log = (home.directory / "agents.jsonl").read_text().splitlines()
-    sent = [each for each in map(json.loads, log) if each["event"] == "prompt"]
-    own = [each for each in sent if "slow 9" not in each["text"]]
+    assert continued(home, text, before)["address"] == "spec/planner"
+    own = [each for each in sent(home) if "slow 9" not in each["text"]]
     assert [is_continuation(each["text"]) for each in own] == [False] + [True] * (not is_answered)
     assert len({each["session_id"] for each in own}) == 1
 
@@ -348,17 +356,15 @@ def test_a_step_is_not_begun_again_in_a_release_that_is_another_project(
 ):
     for name, value in place.environment.items():
         monkeypatch.setenv(name, value)
-    environment = ActivityEnvironment()
     tell = tell_of(place, "[[rehearse: say hello]]")
-    first = asyncio.run(environment.run(upthread_tell, tell))
+    first = run(tell)
     moved = dataclasses.replace(tell, directory=str(tmp_path))
     run_as(moved, activity_id="another")
-    with pytest.raises(ApplicationError, match="is another one") as caught:
-        asyncio.run(environment.run(upthread_tell, moved))
-    assert not caught.value.non_retryable
-    (project,) = re.findall("UPTHREAD_PROJECT=(prj_[0-9a-f]+)", str(caught.value))
+    error = refused(moved, "is another one")
+    assert not error.non_retryable
+    (project,) = re.findall("UPTHREAD_PROJECT=(prj_[0-9a-f]+)", str(error))
     monkeypatch.setenv("UPTHREAD_PROJECT", project)
-    assert asyncio.run(environment.run(upthread_tell, moved)) == first
+    assert run(moved) == first
     assert turns(place) == 1
 
 
@@ -370,10 +376,8 @@ def test_a_parked_step_goes_on_also_where_another_prompt_took_its_place(home):
         assert (await up.tell("spec/planner", text, options)).parked
         await up.tell("spec/planner", "And now?", TellOptions(agent="rehearsal"))
 
-    told = told_in(home, "key", text, before=parked)
-    shown = json.loads(home.upthread("audit", "spec", "--json"))
-    assert str(shown).count("An earlier turn of yours was interrupted") == 1
-    assert told_in(home, "key", text) == told
+    continued(home, text, parked)
+    assert interruptions(home) == 1
     assert turns(home) == 3
 
 
@@ -381,15 +385,11 @@ def test_a_parked_step_goes_on_also_where_another_prompt_took_its_place(home):
     ("address", "text"), [("spec/auditor", SECRET_TEXT), ("spec/planner", "Write a poem.")]
 )
 def test_a_step_of_another_address_or_text_is_an_error_before_there_is_a_reply(home, address, text):
-    async def cut_off():
-        heard = anyio.CancelScope()
-        listener = Listener(event=lambda *_: heard.cancel())
-        options = TellOptions(agent="rehearsal", listener=listener)
+    async def begun():
         async with open_project(home.repository, database=home.database) as up:
-            with heard:
-                await tell_once(up, "key", "spec/planner", SECRET_TEXT, options)
+            await cut_off(tell_once, up, "key", "spec/planner", SECRET_TEXT)
 
-    asyncio.run(cut_off())
+    asyncio.run(begun())
     with pytest.raises(
         UsageError, match=r"begun about something else: 'another prompt to spec/planner'"
     ):
@@ -436,21 +436,16 @@ def test_a_step_that_was_killed_in_an_outward_call_returns_what_is_in_doubt(home
     allow_all(home, monkeypatch)
     monkeypatch.delenv("UPTHREAD_REHEARSAL_ALWAYS")
     text, pushed = "[[rehearse: execute git push origin main]]", home.directory / "pushed"
-    git, program = home.directory / "git", home.directory / "step.py"
+    git = home.directory / "git"
     git.write_text(
         f"#!/bin/sh\n[ $1 != push ] && exec /usr/bin/git $@\necho >> {pushed}; sleep 60\n"
     )
     git.chmod(0o755)
-    program.write_text(STEP)
     monkeypatch.setenv("PATH", f"{home.directory}:{os.environ['PATH']}")
-    words = [program, home.repository, home.database, text]
-    victim = subprocess.Popen([sys.executable, *map(str, words)], start_new_session=True)
-    deadline = time.monotonic() + 60
-    while not any(b"allow_once" in each.read_bytes() for each in home.directory.glob("record.db*")):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.killpg(victim.pid, signal.SIGKILL)
-    victim.wait()
+    kill_step(
+        *(home, STEP, text),
+        lambda: any(b"allow_once" in f.read_bytes() for f in home.directory.glob("record.db*")),
+    )
     told = told_in(home, "key", text)
     assert told["outcome"] == "ok"
     (doubt,) = told["in_doubt"]
@@ -464,18 +459,13 @@ def test_a_step_that_was_killed_in_an_outward_call_returns_what_is_in_doubt(home
 def test_a_step_whose_role_was_reset_is_not_told_its_prompt_again(home, is_answered):
     text = "[[rehearse: say hello]]" if is_answered else "[[rehearse: slow 2 60000]]"
 
-    async def cut_off(up):
-        heard = anyio.CancelScope()
-        listener = Listener(event=lambda *_: is_answered or heard.cancel())
-        with heard:
-            options = TellOptions(agent="rehearsal", key="key", listener=listener)
-            await up.tell("spec/planner", text, options)
+    async def before(up):
+        more = {"key": "key", "is_answered": is_answered}
+        await cut_off(up.tell, "spec/planner", text, **more)
         await up.reset("spec/planner")
 
-    told = told_in(home, "key", text, before=cut_off)
-    shown = json.loads(home.upthread("audit", "spec", "--json"))
-    assert str(shown).count("An earlier turn of yours was interrupted") == (not is_answered)
-    assert told_in(home, "key", text) == told
+    continued(home, text, before)
+    assert interruptions(home) == (not is_answered)
     assert turns(home) == (not is_answered)
 
 
@@ -538,17 +528,13 @@ def test_an_agent_that_acts_and_is_overloaded_each_time_goes_on_and_is_asked_ten
     tell = tell_of(home, "[[rehearse: write a.txt x]]")
     errors = []
     for _ in range(SENDS_MAX):
-        with pytest.raises(ApplicationError) as error:
-            asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
-        errors.append(error.value)
+        errors.append(refused(tell))
         if is_taken_meanwhile and len(errors) == 1:
             with pytest.raises(NotToldError):
                 told_in(home, "other", "[[rehearse: say other]]")
     assert [each.non_retryable for each in errors] == [*[False] * (SENDS_MAX - 1), True]
     assert "none of 10 attempts got a reply (mend that" in str(errors[-1])
-    log = (home.directory / "agents.jsonl").read_text().splitlines()
-    sent = [each["text"] for each in map(json.loads, log) if each["event"] == "prompt"]
-    own = [each for each in sent if "say other" not in each]
+    own = [each["text"] for each in sent(home) if "say other" not in each["text"]]
     assert sum("\n> " not in each for each in own) == 1
     for each in own[1:]:
         assert is_continuation(each)
@@ -561,9 +547,7 @@ def test_an_agent_that_acts_and_is_overloaded_each_time_goes_on_and_is_asked_ten
 def errors_until_final(tell):
     errors: list[ApplicationError] = []
     while not any(each.non_retryable for each in errors):
-        with pytest.raises(ApplicationError) as error:
-            asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
-        errors.append(error.value)
+        errors.append(refused(tell))
     return errors
 
 
@@ -575,10 +559,9 @@ def test_an_agent_that_is_stopped_each_time_is_continued_until_ten_prompts_left(
     monkeypatch.setenv("UPTHREAD_REHEARSAL_ALWAYS", f"[[rehearse: {end}]]")
     errors = errors_until_final(tell_of(home, "[[rehearse: execute sh -c 'echo x >> acts']]"))
     assert "interrupted, and the next attempt continues it" in str(errors[0])
-    log = (home.directory / "agents.jsonl").read_text().splitlines()
-    sent = [each for each in map(json.loads, log) if each["event"] == "prompt"]
-    assert [is_continuation(each["text"]) for each in sent] == [False] + [True] * (SENDS_MAX - 1)
-    assert len({each["session_id"] for each in sent}) == turns(home) == 1
+    told = [is_continuation(each["text"]) for each in sent(home)]
+    assert told == [False] + [True] * (SENDS_MAX - 1)
+    assert len({each["session_id"] for each in sent(home)}) == turns(home) == 1
     assert (home.repository / "acts").read_text() == "x\n"
 
 
@@ -589,8 +572,7 @@ def test_an_agent_that_refuses_each_prompt_is_asked_for_a_new_session_and_then_a
     monkeypatch.setenv("UPTHREAD_REHEARSAL_ALWAYS", "[[rehearse: fail nobody knows why]]")
     errors = errors_until_final(tell_of(home, "[[rehearse: execute sh -c 'echo x >> acts']]"))
     assert "a new session was refused, too" in str(errors[-1])
-    log = (home.directory / "agents.jsonl").read_text().splitlines()
-    sessions = [e["session_id"] for e in map(json.loads, log) if e["event"] == "prompt"]
+    sessions = [each["session_id"] for each in sent(home)]
     assert [sessions.count(each) for each in dict.fromkeys(sessions)] == [3, 1]
     assert (home.repository / "acts").read_text() == "x\n"
 
@@ -627,14 +609,8 @@ def test_an_agent_that_cannot_start_is_asked_ten_times_and_then_a_person_is(
     (home.repository / "upthread.toml").write_text(f"start_timeout_s = {timeout_s}\n")
     tell = dataclasses.replace(tell_of(home, "hi"), agent=agent)
 
-    def refused():
-        with pytest.raises(ApplicationError) as error:
-            asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
-        assert cause in str(error.value)
-        return error.value
-
-    assert not any(refused().non_retryable for _ in range(9))
-    last = refused()
+    assert not any(refused(tell, cause).non_retryable for _ in range(9))
+    last = refused(tell, cause)
     assert last.non_retryable
     assert "none of 10 attempts reached the agent" in str(last)
     assert "mend that; this activity returns no reply any more" in str(last)
@@ -642,22 +618,19 @@ def test_an_agent_that_cannot_start_is_asked_ten_times_and_then_a_person_is(
 
 def test_a_program_that_is_not_there_is_for_a_person(home):
     tell = dataclasses.replace(tell_of(home, "hi"), agent="acp:no-such-program")
-    with pytest.raises(ApplicationError, match="was not found on PATH") as error:
-        asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
-    assert error.value.non_retryable
+    assert refused(tell, "was not found on PATH").non_retryable
 
 
 def test_a_limit_that_has_an_end_is_tried_again_then_in_the_turn_that_it_stopped(home, monkeypatch):
     tell = tell_of(home, "[[rehearse: rate_limit 3600]]")
     hour = timedelta(hours=1)
     for _ in range(2):  # the second attempt is too early
-        with pytest.raises(ApplicationError, match=r"until 20.* UTC.*rate limit") as error:
-            asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
-        assert not error.value.non_retryable
-        assert timedelta() < error.value.next_retry_delay <= hour
+        error = refused(tell, r"until 20.* UTC.*rate limit")
+        assert not error.non_retryable
+        assert timedelta() < error.next_retry_delay <= hour
     later_ms = now_ms() + 2 * hour // timedelta(milliseconds=1)
     monkeypatch.setattr(durable_tell, "now_ms", lambda: later_ms)
-    told = asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
+    told = run(tell)
     assert told["outcome"] == "ok"
     assert told["address"] == "spec/planner"
     assert turns(home) == 1
@@ -667,13 +640,7 @@ def test_a_step_that_was_killed_while_it_waited_for_a_limit_waits_again(home):
     text = "[[rehearse: rate_limit 2]]"
     with pytest.raises(NotToldError, match="is limited until"):
         told_in(home, "key", text)
-    options = TellOptions(agent="rehearsal", is_waiting=True)
-
-    async def again():
-        async with open_project(home.repository, database=home.database) as up:
-            return await tell_once(up, "key", "spec/planner", text, options)
-
-    assert asyncio.run(again())["outcome"] == "ok"
+    assert told_in(home, "key", text, is_waiting=True)["outcome"] == "ok"
     assert turns(home) == 1
 
 
@@ -747,15 +714,13 @@ def test_a_step_whose_attempts_are_each_shorter_than_its_turn_is_told_so(home, m
     monkeypatch.setenv("UPTHREAD_REHEARSAL_ALWAYS", "[[rehearse: slow 2 60000]]")
     address = "spec/planner"
 
-    async def cut_off(up):
-        for number in range(SENDS_MAX):
-            with anyio.CancelScope() as attempt:
-                listener = Listener(event=lambda _, attempt=attempt: attempt.cancel())
-                options = TellOptions(agent="rehearsal", key="key", listener=listener)
-                await (up.go_on(address, options) if number else up.tell(address, "hi", options))
+    async def before(up):
+        await cut_off(up.tell, address, "hi", key="key")
+        for _ in range(SENDS_MAX - 1):
+            await cut_off(up.go_on, address, key="key")
 
     with pytest.raises(NotToldError, match="each of its prompts was cut off") as error:
-        told_in(home, "key", "hi", before=cut_off)
+        told_in(home, "key", "hi", before=before)
     assert "start_to_close_timeout" in str(error.value)
     assert is_final(error.value)
 
@@ -788,8 +753,7 @@ def test_a_step_whose_attempts_end_before_its_agent_has_started_is_told_so_and_c
 
 def test_a_limit_without_an_end_is_for_a_person(home):
     tell = tell_of(home, "[[rehearse: rate_limit]]")
-    with pytest.raises(ApplicationError, match="waits for a person") as error:
-        asyncio.run(ActivityEnvironment().run(upthread_tell, tell))
-    assert error.value.non_retryable
+    error = refused(tell, "waits for a person")
+    assert error.non_retryable
     # Temporal cannot begin an activity again.
-    assert "--continue; this activity returns no reply any more" in str(error.value)
+    assert "--continue; this activity returns no reply any more" in str(error)

@@ -8,15 +8,11 @@ import pytest
 from agent_framework import InMemoryCheckpointStorage, Message, WorkflowCheckpoint
 from google.adk.events.event import Event
 from google.genai import types
-from pydantic_ai.conversation import Conversation
 from pydantic_ai.messages import ModelRequest
+from tests.integrations import test_every_type as every_type
 from tests.support.sets import spread
 
-from upthread.integrations.agent_framework import UpthreadCheckpointStorage, UpthreadHistoryProvider
-from upthread.integrations.claude_agent_sdk import UpthreadSessionStore
-from upthread.integrations.google_adk import UpthreadSessionService
-from upthread.integrations.openai_agents import UpthreadSession
-from upthread.integrations.pydantic_ai import UpthreadConversationStore
+from upthread.integrations.agent_framework import UpthreadCheckpointStorage
 
 TEXTS = {
     "nul": "a\0b",
@@ -40,37 +36,27 @@ async def checkpoint(record, text):
 
 
 async def history(record, text):
-    provider = UpthreadHistoryProvider(record=record)
-    await provider.save_messages("s", [Message("user", [text])])
-    return (await provider.get_messages("s"))[0].text
+    found = await every_type.in_agent_frameworks(record, Message("user", [text]), "s")
+    return found["contents"][0]["text"]
 
 
 async def event(record, text):
-    service = UpthreadSessionService(record=record)
-    where = {"app_name": "a", "user_id": "u", "session_id": "s"}
-    session = await service.create_session(**where)
     content = types.Content(role="user", parts=[types.Part(text=text)])
-    await service.append_event(session, Event(author="user", content=content))
-    return (await service.get_session(**where)).events[0].content.parts[0].text
+    found = await every_type.in_googles(record, Event(author="user", content=content), "s")
+    return found.content.parts[0].text
 
 
 async def message(record, text):
-    store = UpthreadConversationStore(record=record)
-    sent = ModelRequest.user_text_prompt(text)
-    await store.save(Conversation(conversation_id="c", messages=[sent]))
-    return (await store.load("c")).messages[0].parts[0].content
+    found = await every_type.in_pydantic_ais(record, ModelRequest.user_text_prompt(text), "c")
+    return found.parts[0].content
 
 
 async def item(record, text):
-    session = UpthreadSession("s", record=record)
-    await session.add_items([{"role": "user", "content": text}])
-    return (await session.get_items())[0]["content"]
+    return (await every_type.in_openais(record, {"role": "user", "content": text}, "s"))["content"]
 
 
 async def entry(record, text):
-    store, key = UpthreadSessionStore(record=record), {"project_key": "p", "session_id": "s"}
-    await store.append(key, [{"type": "user", "uuid": "1", "text": text}])
-    return (await store.load(key))[0]["text"]
+    return (await every_type.in_claudes(record, {"type": "user", "text": text}, "s"))["text"]
 
 
 @pytest.mark.parametrize("name", spread(TEXTS, first=["nul", "surrogate", "ten megabytes"]))

@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 
 from tests.live import opencode
-from tests.live.installed import printed_version
 from tests.live.opencode import AGENTS, MACHINES, call
 
 from upthread.testing.rehearsal_model import RehearsalModel
@@ -31,17 +30,7 @@ MODEL = "claude-sonnet-5-5"
 
 @cache
 def find_claude() -> Path | None:
-    """Return the first installed binary that runs on this machine, None without one.
-
-    `agents.json` is installed without install scripts, so the binary is the platform package's own.
-    """
-    machine = MACHINES.get(platform.machine().lower(), platform.machine().lower())
-    for variant in VARIANTS:
-        package = f"{PACKAGE}-{platform.system().lower()}-{machine}{variant}"
-        binary = AGENTS / "node_modules" / package / "claude"
-        if binary.is_file() and _runs(binary):
-            return binary
-    return None
+    return opencode.installed_binary(PACKAGE, "claude", pinned_version(), VARIANTS)
 
 
 def find_claude_acp() -> tuple[str, ...] | None:
@@ -108,7 +97,3 @@ def delete_session(home: Path, session: str) -> None:
     """Delete a session's transcript from Claude Code's store."""
     (transcript,) = (home / ".claude" / "projects").glob(f"*/{session}.jsonl")
     transcript.unlink()
-
-
-def _runs(binary: Path) -> bool:
-    return printed_version(binary).split()[:1] == [pinned_version()]

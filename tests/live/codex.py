@@ -7,14 +7,12 @@ and updates off, one provider, which is the rehearsal model.
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 from functools import cache
 from pathlib import Path
 
 from tests.live import opencode
-from tests.live.installed import printed_version
-from tests.live.opencode import AGENTS, MACHINES, call
+from tests.live.opencode import AGENTS, call
 
 from upthread.testing.rehearsal_model import MODEL_ID, RehearsalModel
 
@@ -31,16 +29,7 @@ ASKS = {"sandbox_mode": "read-only", "approval_policy": "on-request"}
 
 @cache
 def find_codex() -> Path | None:
-    """Return the installed binary if it runs on this machine, None without one.
-
-    `agents.json` is installed without install scripts, so the binary is the platform package's own.
-    """
-    machine = MACHINES.get(platform.machine().lower(), platform.machine().lower())
-    package = f"{PACKAGE}-{platform.system().lower()}-{machine}"
-    for binary in (AGENTS / "node_modules" / package).glob("vendor/*/bin/codex"):
-        if binary.is_file() and _runs(binary):
-            return binary
-    return None
+    return opencode.installed_binary(PACKAGE, "vendor/*/bin/codex", pinned_version())
 
 
 def pinned_version() -> str:
@@ -134,7 +123,3 @@ def delete_session(home: Path, session: str) -> None:
     """Delete a thread's file from Codex's store."""
     (rollout,) = rollouts(home, session)
     rollout.unlink()
-
-
-def _runs(binary: Path) -> bool:
-    return printed_version(binary).split()[-1:] == [pinned_version()]

@@ -10,7 +10,7 @@ import json
 import os
 import platform
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -48,19 +48,27 @@ ALLOW = {"edit": "allow", "bash": "allow", "external_directory": "allow"}
 WINDOW_TOKENS = 100_000
 
 
-@cache
-def find_opencode() -> Path | None:
+def installed_binary(
+    package: str, at: str, version: str, variants: Sequence[str] = ("",)
+) -> Path | None:
     """Return the first installed binary that runs on this machine, None without one.
 
     `agents.json` is installed without install scripts, so the binary is the platform package's own.
     """
     machine = MACHINES.get(platform.machine().lower(), platform.machine().lower())
-    for variant in VARIANTS:
-        package = f"opencode-{platform.system().lower()}-{machine}{variant}"
-        binary = AGENTS / "node_modules" / package / "bin" / "opencode"
-        if binary.is_file() and _runs(binary):
-            return binary
+    for variant in variants:
+        place = (
+            AGENTS / "node_modules" / f"{package}-{platform.system().lower()}-{machine}{variant}"
+        )
+        for binary in place.glob(at):
+            if binary.is_file() and version in printed_version(binary).split():
+                return binary
     return None
+
+
+@cache
+def find_opencode() -> Path | None:
+    return installed_binary("opencode", "bin/opencode", pinned_version(), VARIANTS)
 
 
 def pinned_version(package: str = "opencode-ai") -> str:
@@ -155,7 +163,3 @@ def _config(model: RehearsalModel, protocol: Protocol) -> dict[str, object]:
         "autoupdate": False,
         "share": "disabled",
     }
-
-
-def _runs(binary: Path) -> bool:
-    return printed_version(binary) == pinned_version()

@@ -39,6 +39,15 @@ def configure_refusing(world: World, timeout_s: int = 30) -> tuple[upthread.Tell
     return configure(world, "no_list", str(refusing), timeout_s=timeout_s), refusing
 
 
+@pytest.fixture
+async def refuser(world):
+    """A project, such an agent's options, its file, and what it answered to the first prompt."""
+    options, refusing = configure_refusing(world)
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "the magic word is KIWI-42", options)
+        yield project, options, refusing, first
+
+
 @pytest.mark.parametrize(
     ("word", "outcome", "says"),
     [
@@ -218,50 +227,44 @@ async def test_a_prompt_that_is_refused_again_goes_to_a_new_session_once(world, 
     assert now.reply.endswith("go on")
 
 
-async def test_a_step_whose_prompt_is_refused_again_goes_to_a_new_session(world: World) -> None:
-    options, refusing = configure_refusing(world)
-    async with world.open() as project:
-        await project.tell(ADDRESS, "the magic word is KIWI-42", options)
-        refusing.write_text(json.dumps({"old session/prompt": "no such model"}))
-        with pytest.raises(NotToldError, match="no such model") as caught:
-            await tell_once(project, "step-1", ADDRESS, "go on", options)
-        assert caught.value.is_retried
-        told = await tell_once(project, "step-1", ADDRESS, "go on", options)
+async def test_a_step_whose_prompt_is_refused_again_goes_to_a_new_session(refuser) -> None:
+    project, options, refusing, _ = refuser
+    refusing.write_text(json.dumps({"old session/prompt": "no such model"}))
+    with pytest.raises(NotToldError, match="no such model") as caught:
+        await tell_once(project, "step-1", ADDRESS, "go on", options)
+    assert caught.value.is_retried
+    told = await tell_once(project, "step-1", ADDRESS, "go on", options)
     assert told["decision"] == RESUME_WITH_REPLAY
     assert "KIWI-42" in told["reply"]
 
 
 @pytest.mark.parametrize("method", ["old session/prompt", "session/resume"])
 @pytest.mark.parametrize("words", ["the session is busy", "it is locked by another process"])
-async def test_a_session_in_use_stays_and_a_person_reads_how_to_leave_it(world, method, words):
-    options, refusing = configure_refusing(world)
-    async with world.open() as project:
-        await project.tell(ADDRESS, "hello", options)
-        refusing.write_text(json.dumps({method: words}))
-        for _ in range(4):
-            result = await project.tell(ADDRESS, "go on", options)
-            said, cure = failure_in_words(result)
-            assert words in said
-            assert "else tell it with --fresh, which begins a new session" in cure
-            standing = (await project.why(ADDRESS)).standing
-            assert words in standing.detail
-            assert "--fresh" in standing.cure
-        assert len((await project.role(ADDRESS)).chain) == 1
-        fresh = await project.tell(ADDRESS, "hello", structs.replace(options, is_fresh=True))
-        assert fresh.outcome == "ok"
+async def test_a_session_in_use_stays_and_a_person_reads_how_to_leave_it(refuser, method, words):
+    project, options, refusing, _ = refuser
+    refusing.write_text(json.dumps({method: words}))
+    for _ in range(4):
+        result = await project.tell(ADDRESS, "go on", options)
+        said, cure = failure_in_words(result)
+        assert words in said
+        assert "else tell it with --fresh, which begins a new session" in cure
+        standing = (await project.why(ADDRESS)).standing
+        assert words in standing.detail
+        assert "--fresh" in standing.cure
+    assert len((await project.role(ADDRESS)).chain) == 1
+    fresh = await project.tell(ADDRESS, "hello", structs.replace(options, is_fresh=True))
+    assert fresh.outcome == "ok"
 
 
-async def test_a_step_whose_session_is_in_use_names_it_each_time_and_ends(world: World) -> None:
-    options, refusing = configure_refusing(world)
-    async with world.open() as project:
-        await project.tell(ADDRESS, "hello", options)
-        refusing.write_text('{"old session/prompt": "the session is busy"}')
-        ends: list[bool] = []
-        while not ends or (ends[-1] and len(ends) < 20):
-            with pytest.raises(NotToldError, match="the session is busy") as caught:
-                await tell_once(project, "step-1", ADDRESS, "go on", options)
-            assert "--fresh" in caught.value.hint
-            ends.append(caught.value.is_retried)
+async def test_a_step_whose_session_is_in_use_names_it_each_time_and_ends(refuser) -> None:
+    project, options, refusing, _ = refuser
+    refusing.write_text('{"old session/prompt": "the session is busy"}')
+    ends: list[bool] = []
+    while not ends or (ends[-1] and len(ends) < 20):
+        with pytest.raises(NotToldError, match="the session is busy") as caught:
+            await tell_once(project, "step-1", ADDRESS, "go on", options)
+        assert "--fresh" in caught.value.hint
+        ends.append(caught.value.is_retried)
     assert ends == [True] * 9 + [False]
 
 
@@ -283,48 +286,42 @@ async def test_each_continue_sends_a_refused_prompt_once_to_each_session(world: 
 @pytest.mark.parametrize(
     ("words", "is_replaced"), [("Invalid session identifier", True), ("please sign in", False)]
 )
-async def test_a_code_for_signing_in_does_not_hide_words_of_a_session(world, words, is_replaced):
-    options, refusing = configure_refusing(world)
-    async with world.open() as project:
-        await project.tell(ADDRESS, "the magic word is KIWI-42", options)
-        refusing.write_text(json.dumps({"session/resume": [-32000, words]}))
-        results = [await project.tell(ADDRESS, "go on", options) for _ in range(3)]
+async def test_a_code_for_signing_in_does_not_hide_words_of_a_session(refuser, words, is_replaced):
+    project, options, refusing, _ = refuser
+    refusing.write_text(json.dumps({"session/resume": [-32000, words]}))
+    results = [await project.tell(ADDRESS, "go on", options) for _ in range(3)]
     assert ("KIWI-42" in results[1].reply) is is_replaced
     assert ([each.outcome for each in results] == ["auth"] * 3) is not is_replaced
 
 
-async def test_words_end_a_session_without_a_list_only_if_they_name_it(world: World) -> None:
-    options, refusing = configure_refusing(world)
-    async with world.open() as project:
-        await project.tell(ADDRESS, "hello", options)
-        refusing.write_text('{"session/resume": "session not found"}')
-        result = await project.tell(ADDRESS, "go on", options)
-        chain = (await project.role(ADDRESS)).chain
+async def test_words_end_a_session_without_a_list_only_if_they_name_it(refuser) -> None:
+    project, options, refusing, _ = refuser
+    refusing.write_text('{"session/resume": "session not found"}')
+    result = await project.tell(ADDRESS, "go on", options)
+    chain = (await project.role(ADDRESS)).chain
     assert (result.outcome, result.decision, len(chain)) == ("unknown", "resume", 1)
 
 
-async def test_a_turn_parks_when_its_session_and_a_new_one_are_refused(world: World) -> None:
-    options, refusing = configure_refusing(world)
-    async with world.open() as project:
-        first = await project.tell(ADDRESS, "hello", options)
-        refusing.write_text('{"session/resume": "row 7", "session/new": "no model"}')
-        kept: list[Notice] = []
-        hears = structs.replace(options, listener=Listener(notice=kept.append))
-        results = [await project.tell(ADDRESS, "go on", hears) for _ in range(4)]
-        assert [each.parked is not None for each in results] == [False, True, False, True]
-        assert {each.about["session"] for each in kept if each.kind == "session_kept"} == {
-            first.upstream_session_id
-        }
-        said = results[-1].detail
-        assert "row 7" in said
-        assert "a new session was refused, too: scripted refused session/new: no model" in said
-        refusing.write_text('{"session/resume": "another chapter"}')
-        still = await project.go_on(ADDRESS, options)
-        assert still.parked is not None, "it waits for the person as before"
-        refusing.write_text("{}")
-        now = await project.go_on(ADDRESS, options)
-        assert (now.decision, now.turn_id, now.outcome) == ("resume", results[-1].turn_id, "ok")
-        assert now.upstream_session_id == first.upstream_session_id
+async def test_a_turn_parks_when_its_session_and_a_new_one_are_refused(refuser) -> None:
+    project, options, refusing, first = refuser
+    refusing.write_text('{"session/resume": "row 7", "session/new": "no model"}')
+    kept: list[Notice] = []
+    hears = structs.replace(options, listener=Listener(notice=kept.append))
+    results = [await project.tell(ADDRESS, "go on", hears) for _ in range(4)]
+    assert [each.parked is not None for each in results] == [False, True, False, True]
+    assert {each.about["session"] for each in kept if each.kind == "session_kept"} == {
+        first.upstream_session_id
+    }
+    said = results[-1].detail
+    assert "row 7" in said
+    assert "a new session was refused, too: scripted refused session/new: no model" in said
+    refusing.write_text('{"session/resume": "another chapter"}')
+    still = await project.go_on(ADDRESS, options)
+    assert still.parked is not None, "it waits for the person as before"
+    refusing.write_text("{}")
+    now = await project.go_on(ADDRESS, options)
+    assert (now.decision, now.turn_id, now.outcome) == ("resume", results[-1].turn_id, "ok")
+    assert now.upstream_session_id == first.upstream_session_id
 
 
 async def test_an_agent_that_says_nothing_to_a_prompt_is_told_of(world, monkeypatch):
@@ -355,15 +352,11 @@ async def test_an_agent_that_opens_no_session_again_may_give_each_process_the_sa
         assert (await project.tell(ADDRESS, "and again", options)).outcome == "ok"
 
 
-async def test_a_session_that_is_refused_twice_is_made_anew_under_the_same_id(world) -> None:
-    options, refusing = configure_refusing(world)
-    async with world.open() as project:
-        first = await project.tell(ADDRESS, "the magic word is KIWI-42", options)
-        refusing.write_text(
-            json.dumps({"session/resume": "row 7", "id": first.upstream_session_id})
-        )
-        await project.tell(ADDRESS, "go on", options)
-        now = await project.tell(ADDRESS, "go on", options)
+async def test_a_session_that_is_refused_twice_is_made_anew_under_the_same_id(refuser) -> None:
+    project, options, refusing, first = refuser
+    refusing.write_text(json.dumps({"session/resume": "row 7", "id": first.upstream_session_id}))
+    await project.tell(ADDRESS, "go on", options)
+    now = await project.tell(ADDRESS, "go on", options)
     assert (now.decision, now.outcome) == (RESUME_WITH_REPLAY, "ok")
     assert now.upstream_session_id == first.upstream_session_id
     assert "KIWI-42" in now.reply
@@ -386,23 +379,21 @@ async def test_why_foretells_the_next_new_session_where_one_came_too_late(world)
 
 
 @pytest.mark.parametrize("changed", [False, True])
-async def test_a_turn_that_is_gone_on_with_asks_for_a_new_session_again(world, changed) -> None:
-    options, refusing = configure_refusing(world)
-    async with world.open() as project:
-        first = await project.tell(ADDRESS, "the magic word is KIWI-42", options)
-        refusing.write_text('{"session/resume": "row 7", "session/new": "no model"}')
-        await project.tell(ADDRESS, "go on", options)
-        await project.tell(ADDRESS, "go on", options)
-        still = await project.go_on(ADDRESS, options)
-        assert still.detail.startswith("scripted refused session/resume")
-        assert "a new session was refused, too: scripted refused session/new" in still.detail
-        refusing.write_text(json.dumps({"session/resume": "a page" if changed else "row 8"}))
-        if changed:
-            assert (await project.go_on(ADDRESS, options)).parked, "these words are told first"
-        now = await project.go_on(ADDRESS, options)
-        assert (now.decision, now.turn_id, now.outcome) == (RESUME_WITH_REPLAY, still.turn_id, "ok")
-        assert "KIWI-42" in now.reply
-        (old, new) = (await project.role(ADDRESS)).chain
+async def test_a_turn_that_is_gone_on_with_asks_for_a_new_session_again(refuser, changed) -> None:
+    project, options, refusing, first = refuser
+    refusing.write_text('{"session/resume": "row 7", "session/new": "no model"}')
+    await project.tell(ADDRESS, "go on", options)
+    await project.tell(ADDRESS, "go on", options)
+    still = await project.go_on(ADDRESS, options)
+    assert still.detail.startswith("scripted refused session/resume")
+    assert "a new session was refused, too: scripted refused session/new" in still.detail
+    refusing.write_text(json.dumps({"session/resume": "a page" if changed else "row 8"}))
+    if changed:
+        assert (await project.go_on(ADDRESS, options)).parked, "these words are told first"
+    now = await project.go_on(ADDRESS, options)
+    assert (now.decision, now.turn_id, now.outcome) == (RESUME_WITH_REPLAY, still.turn_id, "ok")
+    assert "KIWI-42" in now.reply
+    (old, new) = (await project.role(ADDRESS)).chain
     assert (old.upstream_session_id, old.ended_because) == (first.upstream_session_id, "refused")
     assert new.ended_because is None
 
@@ -423,65 +414,61 @@ async def test_a_secret_that_never_left_is_not_gone_on_with_as_it_is_kept(world,
 
 @pytest.mark.parametrize("refusal", [[-32002, "Resource not found"], "session {} not found"])
 @pytest.mark.timeout(60)
-async def test_a_session_that_is_gone_stays_current_until_there_is_another(world, refusal) -> None:
-    options, refusing = configure_refusing(world)
-    async with world.open() as project:
-        first = await project.tell(ADDRESS, "the magic word is KIWI-42", options)
-        session = first.upstream_session_id
-        words = refusal.format(session) if isinstance(refusal, str) else refusal
-        # In the very words that tell of a session that is gone: nobody asks for new ones for ever.
-        refusing.write_text(json.dumps({"session/resume": words, "session/new": words}))
-        parked = await project.tell(ADDRESS, "go on", options)
-        assert parked.parked is not None
-        assert "a new session was refused, too: scripted refused session/new" in parked.detail
-        assert session in parked.detail
-        assert "session/resume" in parked.detail
-        now = await project.why(ADDRESS)
-        assert (now.now.decision, await project.agent_for(ADDRESS)) == ("resume", "scripted")
-        assert (await project.go_on(ADDRESS, options)).parked is not None
-        assert (await project.tell(ADDRESS, "go on", options)).parked is not None
-        refusing.write_text("{}")
-        back = await project.tell(ADDRESS, "and now?", upthread.TellOptions())
-        assert (back.decision, back.upstream_session_id) == ("resume", session)
-        refusing.write_text(json.dumps({"session/resume": words, "session/new": "disk full"}))
-        parked = await project.tell(ADDRESS, "go on", options)
-        refusing.write_text(json.dumps({"session/resume": words}))
-        now = await project.go_on(ADDRESS, options)
-        assert (now.outcome, now.reasons[0], now.turn_id) == ("ok", "missing", parked.turn_id)
-        assert "KIWI-42" in now.reply
-        chain = (await project.role(ADDRESS)).chain
-        assert [each.ended_because for each in chain] == ["missing", None]
+async def test_a_session_that_is_gone_stays_current_until_there_is_another(
+    refuser, refusal
+) -> None:
+    project, options, refusing, first = refuser
+    session = first.upstream_session_id
+    words = refusal.format(session) if isinstance(refusal, str) else refusal
+    # In the very words that tell of a session that is gone: nobody asks for new ones for ever.
+    refusing.write_text(json.dumps({"session/resume": words, "session/new": words}))
+    parked = await project.tell(ADDRESS, "go on", options)
+    assert parked.parked is not None
+    assert "a new session was refused, too: scripted refused session/new" in parked.detail
+    assert session in parked.detail
+    assert "session/resume" in parked.detail
+    now = await project.why(ADDRESS)
+    assert (now.now.decision, await project.agent_for(ADDRESS)) == ("resume", "scripted")
+    assert (await project.go_on(ADDRESS, options)).parked is not None
+    assert (await project.tell(ADDRESS, "go on", options)).parked is not None
+    refusing.write_text("{}")
+    back = await project.tell(ADDRESS, "and now?", upthread.TellOptions())
+    assert (back.decision, back.upstream_session_id) == ("resume", session)
+    refusing.write_text(json.dumps({"session/resume": words, "session/new": "disk full"}))
+    parked = await project.tell(ADDRESS, "go on", options)
+    refusing.write_text(json.dumps({"session/resume": words}))
+    now = await project.go_on(ADDRESS, options)
+    assert (now.outcome, now.reasons[0], now.turn_id) == ("ok", "missing", parked.turn_id)
+    assert "KIWI-42" in now.reply
+    chain = (await project.role(ADDRESS)).chain
+    assert [each.ended_because for each in chain] == ["missing", None]
 
 
-async def test_prompts_that_were_refused_are_told_to_the_session_once_it_opens(world) -> None:
-    options, refusing = configure_refusing(world)
-    async with world.open() as project:
-        first = await project.tell(ADDRESS, "hello", options)
-        refusing.write_text('{"session/resume": "busy one", "session/new": "disk full"}')
-        assert not (await project.tell(ADDRESS, "the word is KIWI-42", options)).parked
-        refusing.write_text('{"session/resume": "busy two", "session/new": "disk full"}')
-        assert not (await project.tell(ADDRESS, "the colour is MAUVE-7", options)).parked
-        refusing.write_text("{}")
-        now = await project.tell(ADDRESS, "and now?", options)
-        assert (now.upstream_session_id, now.reasons[0]) == (first.upstream_session_id, "unheard")
-        assert "KIWI-42" in now.reply
-        assert "MAUVE-7" in now.reply
-        assert (await project.tell(ADDRESS, "next", options)).reasons[0] == "unchanged"
+async def test_prompts_that_were_refused_are_told_to_the_session_once_it_opens(refuser) -> None:
+    project, options, refusing, first = refuser
+    refusing.write_text('{"session/resume": "busy one", "session/new": "disk full"}')
+    assert not (await project.tell(ADDRESS, "the word is PLUM-3", options)).parked
+    refusing.write_text('{"session/resume": "busy two", "session/new": "disk full"}')
+    assert not (await project.tell(ADDRESS, "the colour is MAUVE-7", options)).parked
+    refusing.write_text("{}")
+    now = await project.tell(ADDRESS, "and now?", options)
+    assert (now.upstream_session_id, now.reasons[0]) == (first.upstream_session_id, "unheard")
+    assert "PLUM-3" in now.reply
+    assert "MAUVE-7" in now.reply
+    assert (await project.tell(ADDRESS, "next", options)).reasons[0] == "unchanged"
 
 
-async def test_a_spoilt_session_ends_at_once_and_its_agent_still_goes_on(world: World) -> None:
-    options, refusing = configure_refusing(world)
-    async with world.open() as project:
-        await project.tell(ADDRESS, "hello", options)
-        refusing.write_text('{"session/new": "disk full"}')
-        full = '[[error -32603 ["Prompt is too long", {"errorKind": "context_full"}]]]'
-        failed = await project.tell(ADDRESS, full, options)
-        assert "a new session was refused, too" in failed.detail
-        assert failed.parked is None
-        (old,) = (await project.role(ADDRESS)).chain
-        assert old.ended_because == "context_full"
-        refusing.write_text("{}")
-        now = await project.tell(ADDRESS, "go on", upthread.TellOptions())
+async def test_a_spoilt_session_ends_at_once_and_its_agent_still_goes_on(refuser) -> None:
+    project, options, refusing, _ = refuser
+    refusing.write_text('{"session/new": "disk full"}')
+    full = '[[error -32603 ["Prompt is too long", {"errorKind": "context_full"}]]]'
+    failed = await project.tell(ADDRESS, full, options)
+    assert "a new session was refused, too" in failed.detail
+    assert failed.parked is None
+    (old,) = (await project.role(ADDRESS)).chain
+    assert old.ended_because == "context_full"
+    refusing.write_text("{}")
+    now = await project.tell(ADDRESS, "go on", upthread.TellOptions())
     assert now.decision == RESUME_WITH_REPLAY
 
 
@@ -519,24 +506,20 @@ async def test_a_session_whose_load_is_refused_is_resumed_before_another_one_is_
     ("refused", "hint"),
     [("initialize", ""), ("session/resume", "asks the agent for a new session")],
 )
-async def test_why_foresees_a_new_session_only_where_the_session_is_refused(world, refused, hint):
-    options, refusing = configure_refusing(world)
-    async with world.open() as project:
-        await project.tell(ADDRESS, "hello", options)
-        refusing.write_text(json.dumps({refused: "row 7"}))
-        await project.tell(ADDRESS, "go on", options)
-        now = (await project.why(ADDRESS)).now
+async def test_why_foresees_a_new_session_only_where_the_session_is_refused(refuser, refused, hint):
+    project, options, refusing, _ = refuser
+    refusing.write_text(json.dumps({refused: "row 7"}))
+    await project.tell(ADDRESS, "go on", options)
+    now = (await project.why(ADDRESS)).now
     assert now.decision == "resume"
     assert (hint in now.hint) if hint else not now.hint
 
 
-async def test_an_agent_that_did_not_start_has_not_refused_the_session(world: World) -> None:
-    options, refusing = configure_refusing(world)
-    async with world.open() as project:
-        first = await project.tell(ADDRESS, "hello", options)
-        for words in ({"initialize": "a"}, {"initialize": "a"}, {"session/resume": "b"}, {}):
-            refusing.write_text(json.dumps(words))
-            last = await project.tell(ADDRESS, "go on", options)
+async def test_an_agent_that_did_not_start_has_not_refused_the_session(refuser) -> None:
+    project, options, refusing, first = refuser
+    for words in ({"initialize": "a"}, {"initialize": "a"}, {"session/resume": "b"}, {}):
+        refusing.write_text(json.dumps(words))
+        last = await project.tell(ADDRESS, "go on", options)
     assert (last.outcome, last.upstream_session_id) == ("ok", first.upstream_session_id)
 
 

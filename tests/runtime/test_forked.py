@@ -73,18 +73,15 @@ with upthread.open_blocking(database="upthread.db") as (up, wait):
 
 
 def ran(program: str, directory) -> list[str]:
+    """Run it with files for its output: a child that lives on holds them open."""
     environment = {**os.environ, "UPTHREAD_HOME": str(directory), "HOME": str(directory)}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=directory,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.stderr == ""
-    return done.stdout.splitlines()
+    words = [sys.executable, "-c", program]
+    with (directory / "out").open("w+") as out, (directory / "err").open("w+") as err:
+        subprocess.run(
+            words, cwd=directory, env=environment, stdout=out, stderr=err, timeout=60, check=False
+        )
+        assert (directory / "err").read_text() == ""
+        return (directory / "out").read_text().splitlines()
 
 
 def test_a_child_does_not_speak_to_its_parents_agent_and_does_not_end_it(tmp_path):
@@ -94,7 +91,7 @@ def test_a_child_does_not_speak_to_its_parents_agent_and_does_not_end_it(tmp_pat
 
 
 def test_an_agents_tools_end_with_its_parent_though_a_child_lives_on(tmp_path):
-    tool, child = map(int, ran_in_background(AGENT + LIVES_ON, tmp_path))
+    tool, child = map(int, ran(AGENT + LIVES_ON, tmp_path))
     try:
         until_s = time.monotonic() + 10
         while started_at_ticks(tool) is not None:
@@ -102,15 +99,6 @@ def test_an_agents_tools_end_with_its_parent_though_a_child_lives_on(tmp_path):
             time.sleep(0.05)
     finally:
         os.kill(child, signal.SIGKILL)
-
-
-def ran_in_background(program: str, directory) -> list[str]:
-    with (directory / "out").open("w+") as out:
-        subprocess.run(
-            [sys.executable, "-c", program], cwd=directory, stdout=out, timeout=60, check=False
-        )
-        out.seek(0)
-        return out.read().splitlines()
 
 
 def test_a_project_that_was_opened_before_the_fork_is_refused_in_the_child(tmp_path):

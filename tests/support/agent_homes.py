@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+from tests.agent_stores.opencode_database import MESSAGES
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
@@ -22,18 +23,11 @@ ROLES = ("planner", "reviewer", "constructor", "explorer")
 WORDS = "export parser retry invoice token cache queue schema login upload".split()
 FILLER = "The rows are written one after the other, and each is looked at before the next. "
 
-OPENCODE_TABLES = """
+OPENCODE_TABLES = f"""{MESSAGES}
 CREATE TABLE session (id text PRIMARY KEY, project_id text NOT NULL, parent_id text,
     slug text NOT NULL, directory text NOT NULL, title text NOT NULL, version text NOT NULL,
     agent text, model text, time_created integer NOT NULL, time_updated integer NOT NULL,
     time_archived integer);
-CREATE TABLE message (id text PRIMARY KEY, session_id text NOT NULL, time_created integer NOT NULL,
-    time_updated integer NOT NULL, data text NOT NULL);
-CREATE TABLE part (id text PRIMARY KEY, message_id text NOT NULL, session_id text NOT NULL,
-    time_created integer NOT NULL, time_updated integer NOT NULL, data text NOT NULL);
-CREATE INDEX message_session_time_created_id_idx ON message (session_id, time_created, id);
-CREATE INDEX part_message_id_id_idx ON part (message_id, id);
-CREATE INDEX part_session_idx ON part (session_id);
 """
 
 

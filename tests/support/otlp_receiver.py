@@ -25,12 +25,7 @@ class Receiver:
                 assert self.path == "/v1/traces"
                 assert self.headers["content-type"] == "application/x-protobuf"
                 request = ExportTraceServiceRequest.FromString(body)
-                receiver.spans += [
-                    span
-                    for resource in request.resource_spans
-                    for scope in resource.scope_spans
-                    for span in scope.spans
-                ]
+                receiver.spans += spans_of(request)
                 self.send_response(200)
                 self.end_headers()
 
@@ -49,6 +44,11 @@ class Receiver:
 
     def names(self) -> list[str]:
         return [span.name for span in self.spans]
+
+
+def spans_of(request: ExportTraceServiceRequest) -> list[Any]:
+    scopes = [scope for resource in request.resource_spans for scope in resource.scope_spans]
+    return [span for scope in scopes for span in scope.spans]
 
 
 def told_of(span: Any) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.core.history.histories import Histories
+from tests.core.history.requests import as_anthropic_messages, as_chat_messages, as_responses_input
 
+from upthread.core.history.repair import repair
 from upthread.testing.rehearsal_model.chat_completions import CHAT_COMPLETIONS_RULES
 from upthread.testing.rehearsal_model.messages import MESSAGES_RULES, sign_thinking
 from upthread.testing.rehearsal_model.protocol import apply_rules
@@ -358,66 +360,27 @@ def test_every_rule_has_an_example():
         assert {rule.__name__ for rule in rules} - apart == set(examples)
 
 
-TOOL_BLOCKS = ("tool_use", "tool_result")
-WORDS = st.text('aß漢🙂 \n\x00"{}[]', min_size=1, max_size=20).filter(str.strip)
-ARGUMENTS = st.dictionaries(WORDS, st.one_of(WORDS, st.integers()), max_size=2)
-
-
-@st.composite
-def dialogues(draw):
-    """Turns as (user's words, rounds of calls by argument, whether it thought, answer's words)."""
-    rounds = st.lists(st.lists(ARGUMENTS, min_size=1, max_size=3), max_size=3)
-    turn = st.tuples(WORDS, rounds, st.booleans(), WORDS)
-    return draw(st.lists(turn, min_size=1, max_size=5)), draw(WORDS)
-
-
-def history_of(dialogue, one_turn, last):
-    """Return the messages of a dialogue: the turns, then a question; ids are numbered through."""
-    turns, question = dialogue
-    numbers = itertools.count()
-    messages = [each for turn in turns for each in one_turn(turn, numbers)]
-    return [*messages, last(question)]
-
-
-def chat_turn(turn, numbers):
-    words, rounds, _thought, reply = turn
-    yield {"role": "user", "content": words}
-    for arguments in rounds:
-        made = [call(f"c{next(numbers)}", arguments=json.dumps(each)) for each in arguments]
-        yield calls(*made)
-        yield from (answer(each["id"]) for each in reversed(made))
-    yield {"role": "assistant", "content": reply}
-
-
-def anthropic_turn(turn, numbers):
-    words, rounds, is_thoughtful, reply = turn
-    yield user(text(words))
-    for arguments in rounds:
-        uses = [use(f"t{next(numbers)}", input=each) for each in arguments]
-        yield assistant(*([thought(words)] if is_thoughtful else []), *uses)
-        yield user(*(result(each["id"]) for each in reversed(uses)), text(words))
-    yield assistant(text(reply))
-
-
-def as_chat(dialogue):
-    return history_of(dialogue, chat_turn, lambda words: {"role": "user", "content": words})
-
-
-def as_anthropic(dialogue):
-    return history_of(dialogue, anthropic_turn, lambda words: user(text(words)))
+def is_of_a_tool(sent):
+    blocks = sent.get("content") if isinstance(sent.get("content"), list) else [sent]
+    of_chat = sent.get("role") == "tool"
+    return of_chat or any(
+        each.get("type", "").startswith(("tool_", "function_")) for each in blocks
+    )
 
 
 @pytest.mark.soak
-@given(dialogues(), st.data())
-def test_a_valid_history_is_valid_until_it_loses_one_tool_message(dialogue, data):
-    for protocol, messages, is_tool in (
-        ("chat", as_chat(dialogue), lambda m: m["role"] == "tool"),
-        ("messages", as_anthropic(dialogue), lambda m: m["content"][0]["type"] in TOOL_BLOCKS),
+@given(st.integers(), st.data())
+def test_a_valid_history_is_valid_until_it_loses_one_tool_message(seed, data):
+    history = repair(tuple(Histories(seed).valid())).history
+    for protocol, rendered in (
+        ("chat", as_chat_messages),
+        ("messages", as_anthropic_messages),
+        ("responses", as_responses_input),
     ):
         rules, _, body_of = PROTOCOLS[protocol]
+        messages = json.loads(json.dumps(rendered(history)))
         assert apply_rules(rules, body_of(messages)) == ()
-        places = [place for place, m in enumerate(messages) if is_tool(m)]
-        if places:
+        if places := [place for place, each in enumerate(messages) if is_of_a_tool(each)]:
             del messages[data.draw(st.sampled_from(places))]
             assert apply_rules(rules, body_of(messages)) != ()
 

@@ -127,13 +127,17 @@ CON_A, CON_B = (child_of(ROOT.conversation_id, child) for child in (A, B))
 CON_DEEP = child_of(CON_A, DEEP)
 
 
-def play(events: Iterable[AgentEvent], on: Recorder | None = None) -> list[Write]:
-    taking = on or recorder()
+def committed(events: Iterable[AgentEvent], on: Recorder) -> list[Write]:
     writes: list[Write] = []
     for at_ms, event in enumerate(events, start=10):
-        taking.record(event, at_ms=at_ms)
-        writes += taking.drain()
-    return [*writes, *taking.finish(at_ms=99)]
+        on.record(event, at_ms=at_ms)
+        writes += on.drain()
+    return writes
+
+
+def play(events: Iterable[AgentEvent], on: Recorder | None = None) -> list[Write]:
+    taking = on or recorder()
+    return [*committed(events, taking), *taking.finish(at_ms=99)]
 
 
 def is_alarm(part: Part) -> bool:

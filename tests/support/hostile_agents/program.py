@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 from wires import WIRES, Acp, Wire
@@ -174,23 +175,20 @@ def closes(wire: Wire, _count: int) -> None:
     time.sleep(IDLE_S)
 
 
-def pushes(wire: Wire, _count: int) -> None:
+def pushes(wire: Acp, _count: int) -> None:
     """Announces a push, then asks for it by its id alone, and does it when it may."""
-    assert isinstance(wire, Acp)
     command = {"command": "touch pushed # git push origin main"}
     wire.call("c1", command, title="git push origin main", kind="execute")
     _do_if_allowed(wire, {"toolCallId": "c1"})
 
 
-def pushes_unseen(wire: Wire, _count: int) -> None:
+def pushes_unseen(wire: Acp, _count: int) -> None:
     """Asks for a call that was never announced, of no kind."""
-    assert isinstance(wire, Acp)
     _do_if_allowed(wire, {"toolCallId": "c9", "title": "look around"})
 
 
-def pushes_as_reading(wire: Wire, _count: int) -> None:
+def pushes_as_reading(wire: Acp, _count: int) -> None:
     """Asks for a push as if it were reading."""
-    assert isinstance(wire, Acp)
     told = {"title": "Read README", "kind": "read", "rawInput": {"command": "git push"}}
     _do_if_allowed(wire, {"toolCallId": "c2", **told})
 
@@ -205,33 +203,29 @@ HIDDEN: tuple[dict[str, object], ...] = (
 )
 
 
-def pushes_hidden(wire: Wire, count: int) -> None:
+def pushes_hidden(wire: Acp, count: int) -> None:
     """Asks for something as if it were reading, with what it is elsewhere than in `command`."""
-    assert isinstance(wire, Acp)
     told = {"toolCallId": "c5", "title": "Read README", "kind": "read"}
     _do_if_allowed(wire, told | HIDDEN[count - 1])
 
 
-def shows_then_pushes(wire: Wire, _count: int) -> None:
+def shows_then_pushes(wire: Acp, _count: int) -> None:
     """Announces reading that shows a terminal, then asks for it by its id alone."""
-    assert isinstance(wire, Acp)
     told = {"toolCallId": "c6", "title": "Read README", "kind": "read"}
     shown = [{"type": "terminal", "terminalId": "t1"}]
     wire.update(sessionUpdate="tool_call", content=shown, **told)
     _do_if_allowed(wire, {"toolCallId": "c6"})
 
 
-def pushes_again(wire: Wire, _count: int) -> None:
+def pushes_again(wire: Acp, _count: int) -> None:
     """Announces a push, says that it is done, then asks for it by its id as if it were reading."""
-    assert isinstance(wire, Acp)
     wire.call("c7", {"command": "git push"}, title="git push", kind="execute")
     wire.update(sessionUpdate="tool_call_update", toolCallId="c7", status="completed")
     _do_if_allowed(wire, {"toolCallId": "c7", "title": "Read README", "kind": "read"})
 
 
-def pushes_elsewhere(wire: Wire, _count: int) -> None:
+def pushes_elsewhere(wire: Acp, _count: int) -> None:
     """Announces a push under a session that is not prompted, and asks in the one that is."""
-    assert isinstance(wire, Acp)
     told = {"title": "git push", "kind": "execute", "rawInput": {"command": "git push"}}
     wire.update(sessionUpdate="tool_call", toolCallId="c3", session="ses_elsewhere", **told)
     _do_if_allowed(wire, {"toolCallId": "c3"})
@@ -247,26 +241,23 @@ def asks(wire: Wire, count: int) -> None:
     wire.end()
 
 
-def options(wire: Wire, count: int) -> None:
+def options(wire: Acp, count: int) -> None:
     """Offers very many options."""
-    assert isinstance(wire, Acp)
     many = [{"optionId": f"{number}", "kind": "allow_once"} for number in range(count)]
     call = {"toolCallId": "c1", "title": "x"}
     wire.ask("session/request_permission", {"toolCall": call, "options": many})
     wire.end()
 
 
-def claims(wire: Wire, _count: int) -> None:
+def claims(wire: Acp, _count: int) -> None:
     """Says that the session `ses_held` is a sub-agent of its own."""
-    assert isinstance(wire, Acp)
     wire.say("before ")
     wire.update(sessionUpdate="subagent_update", sessionId="ses_held", state={"state": "running"})
     wire.end()
 
 
-def stamps(wire: Wire, _count: int) -> None:
+def stamps(wire: Acp, _count: int) -> None:
     """Stamps its words with a session that is another conversation's."""
-    assert isinstance(wire, Acp)
     content = {"type": "text", "text": "forged"}
     wire.update(sessionUpdate="agent_message_chunk", content=content, session="ses_held")
     wire.say("own words")
@@ -281,9 +272,8 @@ def _do_if_allowed(wire: Acp, call: dict[str, object], offered: object = OPTIONS
     wire.end()
 
 
-def lying_options(wire: Wire, _count: int) -> None:
+def lying_options(wire: Acp, _count: int) -> None:
     """Options whose kinds say the opposite of what their ids do."""
-    assert isinstance(wire, Acp)
     offered = [
         {"optionId": "yes", "name": "No", "kind": "reject_once"},
         {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
@@ -293,9 +283,8 @@ def lying_options(wire: Wire, _count: int) -> None:
     _do_if_allowed(wire, call, offered)
 
 
-def only_for_ever(wire: Wire, _count: int) -> None:
+def only_for_ever(wire: Acp, _count: int) -> None:
     """Offers no yes but one that holds for ever."""
-    assert isinstance(wire, Acp)
     offered = [
         {"optionId": "always", "name": "Always", "kind": "allow_always"},
         {"optionId": "no", "name": "No", "kind": "reject_once"},
@@ -304,9 +293,8 @@ def only_for_ever(wire: Wire, _count: int) -> None:
     _do_if_allowed(wire, call, offered)
 
 
-def prints(wire: Wire, count: int) -> None:
+def prints(wire: Acp, count: int) -> None:
     """Calls that end, each of which has printed 8 MB."""
-    assert isinstance(wire, Acp)
     content = [{"type": "content", "content": {"type": "text", "text": "x" * 8_000_000}}]
     for number in range(count):
         call_id = f"c{number}"
@@ -316,15 +304,14 @@ def prints(wire: Wire, count: int) -> None:
     wire.end()
 
 
-def client_methods(wire: Wire, _count: int) -> None:
+def client_methods(wire: Acp, _count: int) -> None:
     """Asks for files and terminals of the client."""
-    assert isinstance(wire, Acp)
     for method in ("fs/read_text_file", "fs/write_text_file", "terminal/create"):
         wire.say(json.dumps(wire.ask(method, {"path": "/etc/shadow", "content": "x"})))
     wire.end()
 
 
-ACTS: Mapping[str, Callable[[Wire, int], None]] = {
+ACTS: Mapping[str, Callable[[Any, int], None]] = {
     act.__name__: act
     for act in (
         *(text, updates, calls, silent, stderr, nested, number, odd_numbers, line, frame, nodes),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.hostile.entries import EVENTS, MCP_REQUESTS
 from tests.support.decoys import Decoys
 from tests.support.sets import spread
 
@@ -202,28 +203,22 @@ def test_no_file_of_a_repository_names_an_editor(clone, editor):
     clone.decoys.assert_nothing_ran()
 
 
+def requests_of(agent: str, clone: InClone, role: str) -> list[dict[str, Any]]:
+    """What an agent's hooks are asked about a role that no other test has."""
+    asked = json.dumps(EVENTS[agent](str(clone.clone)))
+    return json.loads(asked.replace('"planner"', f'"{role}"'))
+
+
 @pytest.mark.parametrize("agent", spread(["claude", "codex"]))
 def test_no_hook_runs_one_and_each_does_its_work(clone, agent):
     settings = clone.home / (".claude/settings.json" if agent == "claude" else ".codex/hooks.json")
     hooks = json.loads(settings.read_text())["hooks"]
-    tool = "Agent" if agent == "claude" else "spawn_agent"
     role = "validator" if agent == "claude" else "clarifier"
-    given = {"subagent_type": role, "agent_type": role, "prompt": "Look.", "message": "x"}
-    for event, entries in hooks.items():
-        request = {
-            "hook_event_name": event,
-            "session_id": "main-1",
-            "cwd": str(clone.clone),
-            "transcript_path": str(clone.home / "main-1.jsonl"),
-            "agent_id": "a1",
-            "tool_name": tool,
-            "tool_use_id": "toolu_1",
-            "tool_input": given,
-            "prompt": "Hi.",
-            "tool_response": '{"agent_id": "a1"}',
-            "agent_type": role,
-        }
-        for entry in entries:
+    requests = requests_of(AGENTS[agent], clone, role)
+    named = {each["hook_event_name"]: each for each in requests}
+    requests += [named["SubagentStop"] | {"hook_event_name": e} for e in hooks.keys() - named]
+    for request in requests:
+        for entry in hooks.get(request["hook_event_name"], ()):
             for each in entry["hooks"]:
                 told = clone.hook(each["command"], request)
                 assert UNDECIDED not in json.dumps(told)
@@ -235,10 +230,8 @@ def test_the_plug_ins_command_runs_none(clone):
     plugin = (clone.home / ".config/opencode/plugin/upthread.js").read_text()
     (line,) = (line for line in plugin.splitlines() if line.startswith("const COMMAND = "))
     command = json.loads(line.removeprefix("const COMMAND = "))
-    call = {"cwd": str(clone.clone), "session": "s", "call_id": "c", "role": "auditor", "pid": 1}
-    for event in ("prompt", "before", "started", "ended"):
-        request = {**call, "event": event, "prompt": "Plan.", "child": "ses_1", "outcome": "ok"}
-        done = clone.run(command, said=json.dumps({**request, "reply": "Done."}).encode())
+    for request in requests_of("opencode", clone, "auditor"):
+        done = clone.run(command, said=json.dumps(request).encode())
         assert (done.returncode, done.stderr) == (0, b"")
     clone.decoys.assert_nothing_ran()
     assert "spec-42/auditor" in clone.addresses
@@ -246,19 +239,9 @@ def test_the_plug_ins_command_runs_none(clone):
 
 @pytest.mark.soak
 def test_the_mcp_server_as_codex_starts_it_runs_none_and_answers(clone):
-    server = tomllib.loads((clone.home / ".codex/config.toml").read_text())["mcp_servers"][
-        "upthread"
-    ]
-    hello = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "t", "version": "1"},
-        },
-    }
-    done = clone.run([server["command"], *server["args"]], said=json.dumps(hello).encode() + b"\n")
+    configured = tomllib.loads((clone.home / ".codex/config.toml").read_text())
+    server = configured["mcp_servers"]["upthread"]
+    hello = json.dumps({"jsonrpc": "2.0", **MCP_REQUESTS[0]}).encode()
+    done = clone.run([server["command"], *server["args"]], said=hello + b"\n")
     assert b'"serverInfo"' in done.stdout, done
     clone.decoys.assert_nothing_ran()

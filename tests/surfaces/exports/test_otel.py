@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from tests.support.by_hand import of_each
 from tests.support.default_turn import MESSAGES, commits_of, open_place, prepare_turn, record_turn
 from tests.support.every_case import CASES, environment_of, fill
-from tests.support.otlp_receiver import told_of
+from tests.support.otlp_receiver import spans_of, told_of
 from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World
 
 import upthread
@@ -38,12 +38,7 @@ def received(told: Any) -> list[Any]:
                         span[name] = base64.b64encode(bytes.fromhex(span[name])).decode()
     request = ExportTraceServiceRequest()
     json_format.Parse(json.dumps(told), request)
-    return [
-        span
-        for resource in request.resource_spans
-        for scope in resource.scope_spans
-        for span in scope.spans
-    ]
+    return spans_of(request)
 
 
 async def exported(project: upthread.Project, name: str, **more: bool) -> list[Any]:

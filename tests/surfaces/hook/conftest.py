@@ -94,6 +94,13 @@ class HookPlace:
         assert done.code == 0, done
         return done.json
 
+    def event(self, agent: str, name: str, **fields: Any) -> dict[str, Any]:
+        """What a hook answers in the main session of an agent that has them."""
+        asked = {"hook_event_name": name, "session_id": "main-1", "cwd": str(self.project)}
+        said = self.hook({**asked, **fields}, agent=agent)
+        assert (said.code, said.err) == (0, "")
+        return said.answer
+
     def hook(
         self,
         request: dict[str, Any] | bytes,
@@ -159,6 +166,11 @@ def let_die(place: HookPlace) -> None:
             (dead.pid,),
         )
         database.commit()
+
+
+def context(answer: dict[str, Any]) -> str:
+    """What an answer tells the model."""
+    return answer.get("hookSpecificOutput", {}).get("additionalContext", "")
 
 
 @pytest.fixture

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 from tests.support.sets import spread
+from tests.surfaces.hook.conftest import context
 
 TOKENS_MAX = 300
 CHARACTERS_OF_A_TOKEN = 4
@@ -14,18 +16,8 @@ CHARACTERS_OF_A_TOKEN = 4
 
 @pytest.fixture
 def claude(place):
-    def event(name: str, **fields: Any) -> dict[str, Any]:
-        asked = {"hook_event_name": name, "session_id": "main-1", "cwd": str(place.project)}
-        asked["transcript_path"] = str(place.home.parent / "main-1.jsonl")
-        said = place.hook({**asked, **fields}, agent="claude-code")
-        assert (said.code, said.err) == (0, "")
-        return said.answer
-
-    return event
-
-
-def context(answer: dict[str, Any]) -> str:
-    return answer.get("hookSpecificOutput", {}).get("additionalContext", "")
+    transcript = str(place.home.parent / "main-1.jsonl")
+    return partial(place.event, "claude-code", transcript_path=transcript)
 
 
 def delegation(prompt: str, **more: Any) -> dict[str, Any]:

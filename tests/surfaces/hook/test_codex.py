@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 from tests.support.decisions_told import decisions_told
+from tests.surfaces.hook.conftest import context
 
 from upthread.core.decision.words import FIRST, RESUME, START_FRESH, done_in_words
 
@@ -15,17 +17,7 @@ CHILD = "01a1ffcd-b1df-7510-ac01-aa4c3f66f4d9"
 
 @pytest.fixture
 def codex(place):
-    def event(name: str, **fields: Any) -> dict[str, Any]:
-        asked = {"hook_event_name": name, "session_id": "main-1", "cwd": str(place.project)}
-        said = place.hook({**asked, **fields}, agent="codex")
-        assert (said.code, said.err) == (0, "")
-        return said.answer
-
-    return event
-
-
-def context(answer: dict[str, Any]) -> str:
-    return answer.get("hookSpecificOutput", {}).get("additionalContext", "")
+    return partial(place.event, "codex")
 
 
 def spawning(message: str, **more: Any) -> dict[str, Any]:
