@@ -472,11 +472,6 @@ def _plugins_at(place: Path) -> Iterator[Path]:
 # --- adapters and connections --------------------------------------------------------------------
 
 
-def wall_clock_ms() -> int:
-    """Only to compare with the times an agent gives: it is not recorded as one of ours."""
-    return time.time_ns() // 1_000_000
-
-
 class Adapter(ABC):
     """One way to drive one agent. It holds no state: every `open` is a process of its own.
 
@@ -484,7 +479,8 @@ class Adapter(ABC):
     """
 
     row: ClassVar[Agent]
-    now_ms: Callable[[], int] = staticmethod(wall_clock_ms)
+    # Only to compare with the times an agent gives: it is not recorded as one of ours.
+    now_ms: Callable[[], int] = staticmethod(lambda: time.time_ns() // 1_000_000)
 
     def __init__(self, *, agent: str = "", command: Sequence[str] = ()) -> None:
         self._agent = agent or self.row.name

@@ -42,8 +42,7 @@ class Metrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return what is measured. A database that does not answer is a measurement, too."""
-        version = {"version": upthread.__version__}
-        yield InfoMetricFamily("upthread", "The version of this worker.", version)
+        yield InfoMetricFamily("upthread", "This worker.", {"version": upthread.__version__})
         up = "upthread_database_up", "Whether the database answers."
         try:
             # A connection of its own for each reading, which does not wait for a worker's calls.

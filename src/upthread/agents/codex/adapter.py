@@ -154,13 +154,6 @@ def _grants(told: AnyJson) -> Mapping[str, AnyJson]:
     return {ALLOW: {**nothing, "permissions": asked_for}, REJECT: nothing, CANCEL: nothing}
 
 
-def _elicited(_told: AnyJson) -> Mapping[str, AnyJson]:
-    return {
-        answer: {"action": word, "content": {} if answer == ALLOW else None, "_meta": None}
-        for answer, word in _WORDS.items()
-    }
-
-
 _REQUESTS = {
     "item/commandExecution/requestApproval": _Kind(
         tool_kind="execute",
@@ -178,7 +171,10 @@ _REQUESTS = {
     "mcpServer/elicitation/request": _Kind(
         tool_kind="other",
         title=lambda told: f"{text_at(told, 'serverName')}: {text_at(told, 'message')}",
-        answers=_elicited,
+        answers=lambda _told: {
+            answer: {"action": word, "content": {} if answer == ALLOW else None, "_meta": None}
+            for answer, word in _WORDS.items()
+        },
     ),
 }
 

@@ -224,9 +224,10 @@ def _judged(rules: RuleList, subject: str, called_with: Sequence[str]) -> Rule:
     # Nothing is known of it: any of the patterns may fit.
     if not called_with:
         return _strictest(fitting)
+    usual: Rule = "allow"
     return _strictest_of(
         [
-            next((rule.word for rule in reversed(fitting) if _fits(rule.pattern, each)), "allow")
+            next((rule.word for rule in reversed(fitting) if _fits(rule.pattern, each)), usual)
             for each in called_with
         ]
     )

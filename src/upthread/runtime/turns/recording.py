@@ -408,8 +408,8 @@ class Examiner:
         if self._agent is None:
             return
         below = read if self._agent.instructions_below else ()
-        inside = (Path(self._root, path) for path in below if not path.startswith(("/", "../")))
-        places = {Path(self._root), *(path.parent for path in inside)}
+        places = {Path(self._root)}
+        places |= {Path(self._root, each).parent for each in below if each[0] != "/"}
         for place in places - self._instructed:
             for each in instruction_files(self._agent, place, self._environment):
                 if path := kept_path(str(each), root=self._root):

@@ -60,7 +60,7 @@ ANSWERED = (
 
 REFUSAL_CHARACTERS_MAX = 2_000
 
-TIMED_OUT = re.compile(r"timed?[ -]?out|deadline exceeded|-32001", re.IGNORECASE)
+TIMED_OUT = re.compile(r"(?i)\A(?!.*cancel).*(?:timed?[ -]?out|deadline exceeded|-32001)")
 """A client's reason for a cancel once its own patience is over, as the SDKs write it, such as
 `Request timed out` (TypeScript), `request timeout` (Rust), `timed out after 5s` (Python)."""
 

@@ -233,7 +233,7 @@ class _Requests(RawIOBase):
 
 _HALF_ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
 _HALF = re.compile("[\ud800-\udfff]")
-_ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,200}")')
+_ID = re.compile(rb'"id"\s*:\s*([1-9]\d{0,17}|"[ !#-\[\]-~]{1,200}")')
 UNREADABLE = "a request that cannot be read"
 """The method that a request gets which is no JSON-RPC: the SDK answers that there is none."""
 
@@ -255,10 +255,7 @@ def _refused(line: bytes) -> bytes:
         found = json.loads(line)
     except (ValueError, RecursionError):
         written = _ID.search(line)
-        found = {"id": written[1].decode(errors="replace").strip('"')} if written else {}
-    if isinstance(found, list):  # a batch, which the protocol had until 2025-06-18
-        batch = cast("list[object]", found)
-        return b"".join(_as_message(json.dumps(each).encode() + b"\n") for each in batch) or line
+        found = {"id": json.loads(written[1])} if written else {}
     identity = object_at(found).get("id")
     if isinstance(identity, bool) or not isinstance(identity, int | str):
         return line  # nobody can be answered

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from contextlib import suppress
 
 from upthread.testing.rehearsal_model.server import RehearsalModel
 
@@ -27,10 +26,8 @@ def main() -> None:
     options = parser.parse_args()
     log = os.fdopen(os.open(options.log, _LOG, 0o600), "ab", buffering=0) if options.log else None
     with RehearsalModel(port=options.port, log=log) as model:
-        sys.stdout.write(f"{model.base_url}\n")
-        sys.stdout.flush()
-        with suppress(KeyboardInterrupt):
-            sys.stdin.buffer.read()
+        print(model.base_url, flush=True)  # noqa: T201  # who started it reads it
+        sys.stdin.buffer.read()
 
 
 if __name__ == "__main__":

@@ -222,7 +222,8 @@ def _pick(call: Call, agent: str | None) -> int:
     if is_done:
         output.command("go on in it: ", f'{quoted("upthread", "tell", first.address)} "…"')
     else:
-        one = quoted("upthread", "adopt", first.address, first.outline.session_id)
+        its = first.outline
+        one = quoted("upthread", "adopt", first.address, its.session_id, "--agent", its.agent)
         output.command("all of them: ", "upthread adopt --pick --yes")
         output.command("one of them: ", one)
     return code
