@@ -224,13 +224,14 @@ def _judged(rules: RuleList, subject: str, called_with: Sequence[str]) -> Rule:
     # Nothing is known of it: any of the patterns may fit.
     if not called_with:
         return _strictest(fitting)
-    usual: Rule = "allow"
-    return _strictest_of(
-        [
-            next((rule.word for rule in reversed(fitting) if _fits(rule.pattern, each)), usual)
-            for each in called_with
-        ]
-    )
+    return _strictest_of([_last_word(fitting, each) for each in called_with])
+
+
+def _last_word(rules: Sequence[ToolRule], called_with: str) -> Rule:
+    for rule in reversed(rules):
+        if _fits(rule.pattern, called_with):
+            return rule.word
+    return "allow"
 
 
 def _strictest(rules: Sequence[ToolRule]) -> Rule:

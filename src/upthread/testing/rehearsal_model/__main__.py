@@ -18,10 +18,9 @@ _LOG = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 def main() -> None:
     """Serve."""
     parser = argparse.ArgumentParser(
-        prog="python -m upthread.testing.rehearsal_model",
         description="A scripted model server on 127.0.0.1. It is a rehearsal: there is no model.",
     )
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one (default)")
+    parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--log", help="write one JSON line per request to this file")
     options = parser.parse_args()
     log = os.fdopen(os.open(options.log, _LOG, 0o600), "ab", buffering=0) if options.log else None
