@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -362,6 +363,10 @@ def test_a_call_while_the_record_is_away_is_read_back_by_the_next_command(played
     assert turn["messages"][-1]["parts"][-1]["text"] == "noted PEAR"
 
 
+def two_hours_before(found: re.Match[str]) -> str:
+    return (datetime.fromisoformat(found[0]) - timedelta(hours=2)).isoformat()
+
+
 @EXTENDED
 def test_a_call_that_was_killed_while_the_server_is_away_is_an_interrupted_turn(played, tmp_path):
     if played.agent.name == "claude-code":
@@ -371,8 +376,8 @@ def test_a_call_that_was_killed_while_the_server_is_away_is_an_interrupted_turn(
         played, tmp_path, lambda: played.stop_when(f"Go.\n\n{main}", wait, signal.SIGKILL)
     )
     assert "planner" not in json.dumps(played.upthread("ls")), "its agent may still be at work"
-    for path in played.home.rglob("*.jsonl"):
-        os.utime(path, ns=(path.stat().st_mtime_ns - 7_200 * 10**9,) * 2)
+    for path in played.home.rglob("rollout-*.jsonl"):
+        path.write_text(re.sub(r'(?<="timestamp":")[^"]+', two_hours_before, path.read_text()))
     for path in played.home.rglob("opencode.db"):
         with closing(sqlite3.connect(path)) as database, database:
             database.execute("UPDATE part SET time_updated = time_updated - 7200000")
