@@ -505,9 +505,12 @@ def writers_of(home: Path, sessions: Collection[str]) -> Mapping[str, int]:
 def _registered(directory: Path) -> Iterator[dict[str, Any]]:
     # Named by the process: those of dead ones are left out first, so that no number of leftovers
     # stands before a file that counts.
-    for path in islice(directory.glob("*.json"), FILES_MAX):
-        if path.stem.isdecimal() and started_at_ticks(int(path.stem)) is None:
-            continue
+    living = (
+        each
+        for each in directory.glob("*.json")
+        if not each.stem.isdecimal() or started_at_ticks(int(each.stem)) is not None
+    )
+    for path in islice(living, FILES_MAX):
         try:
             with streamed(str(path)) as file:
                 yield object_at(read_json(file.read(FILE_BYTES_MAX)))

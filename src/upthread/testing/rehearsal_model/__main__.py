@@ -1,7 +1,7 @@
 """`python -m upthread.testing.rehearsal_model --port 0 --log FILE`: serve until stdin ends.
 
-It prints its address as one line. With the end of its stdin it never outlives the process that
-started it.
+It is a scripted model server on 127.0.0.1. It prints its address as one line, and writes a line of
+JSON for each request to FILE. As it ends with its stdin, it never outlives its parent.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ import sys
 
 from upthread.testing.rehearsal_model.server import RehearsalModel
 
-_LOG = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOG = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
 
 
 def main() -> None:
     """Serve."""
-    parser = argparse.ArgumentParser(
-        description="A scripted model server on 127.0.0.1. It is a rehearsal: there is no model.",
-    )
+    parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--log", help="write one JSON line per request to this file")
+    parser.add_argument("--log")
     options = parser.parse_args()
     log = os.fdopen(os.open(options.log, _LOG, 0o600), "ab", buffering=0) if options.log else None
     with RehearsalModel(port=options.port, log=log) as model:
