@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import math
 import typing
 
 import pytest
@@ -60,7 +61,9 @@ async def in_pydantic_ais(record, message, name):
 
 def by_pydantic_ai(message):
     adapter = pydantic_ai.ModelMessagesTypeAdapter
-    return adapter.validate_python(adapter.dump_python([message], mode="json"))[0]
+    for mode in ("python", "json"):  # values that are loaded from its JSON alone are of a wrong type
+        (found,) = adapter.validate_python(adapter.dump_python([message], mode=mode))
+    return found
 
 
 def of_langgraph():
@@ -184,3 +187,33 @@ def test_errors_without_their_input_come_back_without_it(record, part):
     message = pydantic_ai.ModelRequest(parts=[pydantic_ai.UserPromptPart("said"), part(errors)])
     found = asyncio.run(in_pydantic_ais(record, message, "c")).parts[1].content
     assert [{**each, "loc": tuple(each["loc"])} for each in found] == errors
+
+
+def nested(depth):
+    return [nested(depth - 1)] if depth else 1
+
+
+CALL = {"type": "function_call", "call_id": "1", "name": "f"}
+CARRIERS = {
+    "pydantic-ai": lambda it: pydantic_ai.ModelResponse([pydantic_ai.ToolCallPart("f", it)]),
+    "google-adk": lambda it: Event(author="a", actions=EventActions(state_delta=it)),
+    "openai-agents": lambda it: {**CALL, "arguments": it},
+    "claude-agent-sdk": lambda it: {"type": "user", "message": it},
+    "agent-framework": lambda it: Message("user", [Content("text", additional_properties=it)]),
+}
+
+
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, b"ab", {1: 2}, {1, 2}, print, nested(250)], ids=repr
+)
+@pytest.mark.parametrize("framework", CARRIERS)
+def test_a_value_comes_back_equal_or_is_refused_at_once(sqlite_place, framework, value):
+    item, kept = CARRIERS[framework]({"a": value}), FRAMEWORKS[framework][1]
+    with sqlite_place.open() as record:
+        try:
+            found = asyncio.run(kept(record, item, "s"))
+        except UsageError:
+            assert not [log for log in record.threads(framework) if list(log.texts())]
+        else:
+            given = item.to_dict() if isinstance(item, Message) else item
+            assert repr(found) == repr(given)  # NaN equals nothing

@@ -121,12 +121,18 @@ class FrameworkRecord(Forkable):
         return log
 
 
-def _place(framework: str, thread: object) -> Address:
-    """Return where a thread is kept. Its name where a workstream may have it, else a digest."""
-    if not isinstance(thread, str):
+def required_text(name: object) -> str:
+    """Return the name of a thread, an app or a user. UsageError for one that is no text."""
+    if not isinstance(name, str):
         raise UsageError(
-            f"the name of a thread is text, and {thread!r} is none", hint=f"give it as '{thread}'"
+            f"the name of a thread is text, and {name!r} is none", hint=f"give it as '{name}'"
         )
+    return name
+
+
+def _place(framework: str, name: object) -> Address:
+    """Return where a thread is kept. Its name where a workstream may have it, else a digest."""
+    thread = required_text(name)
     role = parse_role(framework)
     try:
         workstream = parse_workstream(thread)

@@ -51,6 +51,35 @@ def encode_json(value: object) -> bytes:
     return encoded
 
 
+def comes_back(value: Any, back: Any, *, but: tuple[type, ...] = ()) -> bool:
+    """Return whether what is read for a value equals it: NaN is itself, a tuple may be a list.
+
+    Values of the types `but` may come back as text.
+    """
+    if isinstance(value, dict) and isinstance(back, dict):
+        members = cast("dict[object, object]", value)
+        return members.keys() == back.keys() and all(
+            comes_back(each, back[name], but=but) for name, each in members.items()
+        )
+    if isinstance(value, list | tuple) and isinstance(back, list | tuple):
+        pairs = zip(cast("Sequence[object]", value), cast("Sequence[object]", back), strict=False)
+        return len(value) == len(back) and all(comes_back(*each, but=but) for each in pairs)
+    return value == back or isinstance(value, but) or repr(value) == repr(back) == "nan"
+
+
+def is_nested_deeper(value: object, most: int) -> bool:
+    """Return whether lists and objects in a value are nested deeper. Without recursion."""
+    level = [value]
+    for _ in range(most + 1):
+        level = [
+            each
+            for outer in level
+            if isinstance(outer, dict | list | tuple)
+            for each in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return bool(level)
+
+
 def encode_plain_json(value: object) -> bytes:
     """Return what `encode_json` would, of a value that holds no float: there is nothing to find.
 
@@ -96,7 +125,7 @@ class Json:
                 f"stored {self._what} is not what it should be: {error}", hint=DAMAGED
             ) from error
         # The last two: SQLite's columns hold any type, and another program writes any.
-        except (msgspec.DecodeError, UnicodeDecodeError, ValueError, TypeError) as error:
+        except (msgspec.DecodeError, RecursionError, ValueError, TypeError) as error:
             raise StoreError(f"stored {self._what} is damaged: {error}", hint=DAMAGED) from error
 
 

@@ -25,6 +25,7 @@ from claude_agent_sdk.types import (
     SessionSummaryEntry,
 )
 
+from upthread.client.framework_record import required_text
 from upthread.core.types import Speaker
 from upthread.integrations.on_record import NEVER, SPEAKERS, Folding, Followed, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
@@ -132,7 +133,7 @@ class UpthreadSessionStore(Folding[Transcript], SessionStore):
 
     def _log(self, key: SessionKey) -> EntryLog:
         names = (key["project_key"], key["session_id"], key.get("subpath"))
-        return self._record.log(FRAMEWORK, "/".join(filter(None, names)))
+        return self._record.log(FRAMEWORK, "/".join(map(required_text, filter(None, names))))
 
     async def _found(self, project_key: str) -> list[tuple[SessionKey, Transcript]]:
         return await asyncio.to_thread(lambda: list(self._transcripts(project_key)))

@@ -18,8 +18,9 @@ from google.adk.errors._stale_session_error import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
 from google.adk.platform import time as platform_time
-from google.adk.sessions._session_util import extract_state_delta, make_json_safe_state
+from google.adk.sessions._session_util import extract_state_delta
 from google.adk.sessions.base_session_service import (
     BaseSessionService,
     GetSessionConfig,
@@ -28,11 +29,10 @@ from google.adk.sessions.base_session_service import (
 from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
 
-from upthread.client.framework_record import FrameworkRecord
+from upthread.client.framework_record import FrameworkRecord, required_text
 from upthread.core.types import Speaker
-from upthread.errors import UsageError
 from upthread.integrations.json_delta import copied
-from upthread.integrations.on_record import NEVER, Folds, Followed, OnRecord, settled
+from upthread.integrations.on_record import NEVER, Folds, Followed, OnRecord, dumped, settled
 from upthread.runtime.record.entry_log import Append, Entry, EntryLog, NewEntry, Stands
 from upthread.runtime.system import new_id
 
@@ -105,8 +105,9 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
         session_id: str | None = None,
     ) -> Session:
         """Create a session. AlreadyExistsError where one has this id, also at the same moment."""
-        name = (session_id or "").strip() or new_id("ses")
-        deltas = extract_state_delta(make_json_safe_state(state or {}))
+        name = _name(session_id) or new_id("ses")
+        given = Event(author=user_id, actions=EventActions(state_delta=state or {}))
+        deltas = extract_state_delta(_told(given)["actions"]["state_delta"])
         return await settled(self._create, (app_name, user_id, name), deltas)
 
     def _create(self, place: tuple[str, str, str], deltas: Mapping[str, dict[str, Any]]) -> Session:
@@ -133,7 +134,7 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
         """Return a session with its events in the order of their appends, None where none is."""
 
         def look() -> Session | None:
-            followed = self._folds.of(self._log(app_name, user_id, (session_id or "").strip()))
+            followed = self._folds.of(self._log(app_name, user_id, _name(session_id)))
             return self._session(followed, config) if followed.fold.is_there else None
 
         return await self._look(look)
@@ -154,7 +155,7 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Erase a session: what was in it is gone from the record. The user's state stays."""
-        log = self._log(app_name, user_id, (session_id or "").strip())
+        log = self._log(app_name, user_id, _name(session_id))
         await settled(log.rewrite, lambda _: ())
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
@@ -179,8 +180,7 @@ class UpthreadSessionService(OnRecord, BaseSessionService):
         place = (session.app_name, session.user_id, session.id)
         log = self._log(*place)
         told = _told(event)
-        delta = make_json_safe_state(event.actions.state_delta or {})
-        deltas = extract_state_delta(delta)
+        deltas = extract_state_delta(told["actions"]["state_delta"])
 
         def appended(followed: Followed[StoredSession]) -> NewEntry | None:
             stored = followed.fold
@@ -279,21 +279,21 @@ def _wanted(events: list[dict[str, Any]], config: GetSessionConfig | None) -> li
 
 def _told(event: Event) -> dict[str, Any]:
     """Return an event whole, as data. UsageError for one that data cannot say."""
-    try:
-        told = event.model_dump(mode="json", exclude_none=True)
-        Event.model_validate(told)  # what could not be read back is refused at once
-    except ValueError as error:
-        raise UsageError(
-            f"the event {event.id} cannot be kept: {error}",
-            hint="give its state and parts values that JSON can say",
-            event_id=event.id,
-        ) from error
-    return told
+    return dumped(
+        f"the event {event.id}",
+        lambda: event.model_dump(mode="json", exclude_none=True),
+        lambda told: (each.model_dump() for each in (event, Event.model_validate(told))),
+    )
+
+
+def _name(session_id: str | None) -> str:
+    return required_text(session_id or "").strip()
 
 
 def _names(*names: str) -> str:
     """Return names as one: with none of them can another user's be said."""
-    return "/".join(each.replace("%", "%25").replace("/", "%2F") for each in names)
+    texts = map(required_text, names)
+    return "/".join(each.replace("%", "%25").replace("/", "%2F") for each in texts)
 
 
 def _marker(stands: Stands) -> str:

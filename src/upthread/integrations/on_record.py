@@ -10,16 +10,20 @@ import asyncio
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import copy_context
+from datetime import date
+from decimal import Decimal
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Generic, ParamSpec, Protocol, Self, TypeVar
+from uuid import UUID
 
 from msgspec import Struct, structs
 
 from upthread.client.framework_record import FrameworkRecord
-from upthread.core.codec import decode_json, encode_json
+from upthread.core.codec import comes_back, decode_json, encode_json
 from upthread.core.types import Speaker
-from upthread.errors import ConflictError, StoreError, StoreUnreachableError
+from upthread.errors import ConflictError, StoreError, StoreUnreachableError, UsageError
 from upthread.runtime.record.entry_log import (
     Append,
     Entry,
@@ -34,6 +38,10 @@ Value = TypeVar("Value")
 
 SPEAKERS = {"user": Speaker.USER, "assistant": Speaker.ASSISTANT}
 """Who speaks under which name of the frameworks; under any other it is a tool."""
+
+
+AS_TEXT = (date, UUID, Decimal, Enum)
+"""In a framework's item a value of these types comes back as the framework's own JSON has it."""
 
 
 async def settled(
@@ -57,6 +65,26 @@ async def settled(
             except asyncio.CancelledError:
                 continue  # once more, and the write goes on all the same
         raise cancelled from work.exception()
+
+
+def dumped(
+    name: str, dump: Callable[[], Value], both: Callable[[Value], Iterable[object]]
+) -> Value:
+    """Return a framework's item as JSON. UsageError unless it comes back equal from that.
+
+    `both` returns the item and what is loaded from the JSON, as data that can be compared.
+    """
+    try:
+        told = dump()
+        if comes_back(*both(told), but=AS_TEXT):
+            return told
+        reason = "its JSON would come back as other values"
+    except ValueError as error:
+        reason = str(error)
+    raise UsageError(
+        f"{name} cannot be kept: {reason}",
+        hint="give it text, finite numbers, lists, and objects with names that are text",
+    )
 
 
 class OnRecord:

@@ -25,6 +25,7 @@ from agents.memory.session_settings import (
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.history.model import OPENAI_AGENTS, ItemCalls
 from upthread.core.types import Speaker
+from upthread.errors import UsageError
 from upthread.integrations.json_delta import copied
 from upthread.integrations.on_record import SPEAKERS, Folds, Followed, OnRecord, settled
 from upthread.runtime.record.entry_log import Entry, NewEntry
@@ -149,6 +150,11 @@ class UpthreadSession(OnRecord):
 
 def _entry(item: TResponseInputItem) -> NewEntry:
     value = cast("dict[str, Any]", item)
+    if not isinstance(value, dict):
+        raise UsageError(
+            f"an item is an object, and {item!r:.80} is none",
+            hint='for example {"role": "user", "content": "…"}; nothing was added',
+        )
     speaker = SPEAKERS.get(value.get("role", ""), Speaker.TOOL)
     return NewEntry(value={"item": item}, text=_said(value.get("content")), speaker=speaker)
 

@@ -21,9 +21,9 @@ from pydantic_ai.conversation_store import (
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 from upthread.core.types import Speaker
-from upthread.errors import StoreError, UsageError
+from upthread.errors import StoreError
 from upthread.integrations.json_delta import copied
-from upthread.integrations.on_record import NEVER, Folding, Followed, settled
+from upthread.integrations.on_record import NEVER, Folding, Followed, dumped, settled
 from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
 
 FRAMEWORK = "pydantic-ai"
@@ -184,15 +184,13 @@ class UpthreadConversationStore(Folding[SavedConversation], ConversationStore):
 
 
 def _told(entry: ConversationEntry) -> dict[str, Any]:
-    try:
-        (message,) = ModelMessagesTypeAdapter.dump_python([entry.message], mode="json")
-        _message(message)
-    except ValueError as error:
-        raise UsageError(
-            f"the message {entry.id} cannot be kept, since Pydantic AI could not load it: {error}",
-            hint="leave out the part that it names, or give it values that can be dumped",
-            entry_id=entry.id,
-        ) from error
+    dump = ModelMessagesTypeAdapter.dump_python
+    message = dumped(
+        f"the message {entry.id}",
+        lambda: dump([entry.message], mode="json")[0],
+        # Loaded both times, because loading replaces parts of deprecated kinds.
+        lambda told: dump(list(map(_message, (dump([entry.message])[0], told)))),
+    )
     return {"id": entry.id, "parent_id": entry.parent_id, "kind": entry.kind, "message": message}
 
 

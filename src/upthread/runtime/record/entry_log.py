@@ -27,6 +27,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from upthread.core.codec import comes_back, decode_json, encode_json, is_nested_deeper
 from upthread.core.commands import EraseConversation, OpenConversation, OpenTurn, RecordParts, Write
 from upthread.core.decision.words import FRAMEWORK
 from upthread.core.events import TurnEnded, TurnIntended
@@ -56,6 +57,9 @@ TEXT_CHARACTERS_MAX = 20_000
 """Of a value's text so much is kept beside it: search and briefings read it, nobody resumes it."""
 
 ENTRIES_AT_ONCE = 500
+
+NESTED_MAX = 200
+"""A value is nested at most so deep: every command can read it, whatever limit its writer has."""
 
 _REPLACED = {"replaced": True}
 """Says that entries before it were erased. Whoever appends in this moment conflicts with it, and
@@ -294,6 +298,7 @@ class EntryLog:
     ) -> Iterator[Write]:
         for seq, entry in enumerate(new, start=last + 1):
             text = self._redacted(entry.text[:TEXT_CHARACTERS_MAX])
+            self._require_kept(entry.value)
             value = UnknownPart(kind=self._kind, raw=entry.value)
             parts: tuple[Part, ...] = (TextPart(text=text), value) if text else (value,)
             yield RecordParts(
@@ -306,6 +311,17 @@ class EntryLog:
                 recorded_at_ms=self._system.now_ms(),
                 parts=parts,
                 durability=Durability.SYNCED,
+            )
+
+    def _require_kept(self, value: Any) -> None:
+        """Refuse a value that would not come back equal, or that others could not read."""
+        is_deep = is_nested_deeper(value, NESTED_MAX)
+        if is_deep or not comes_back(value, decode_json(encode_json(value))):
+            reason = f"nested deeper than {NESTED_MAX}" if is_deep else "no JSON"
+            raise UsageError(
+                f"nothing was added to {shown(self.key.address)}: a value is {reason}",
+                hint="give it text, numbers, lists, and objects with names that are text",
+                address=self.key.address,
             )
 
     def _in(self, message: Message) -> Iterator[Entry]:
