@@ -11,7 +11,9 @@ import contextlib
 import inspect
 import math
 import typing
+from contextlib import closing
 
+import apsw
 import pytest
 from agent_framework import Content, Message
 from agent_framework._types import ContentType
@@ -27,7 +29,7 @@ from pydantic_ai import messages as pydantic_ai
 from pydantic_ai.conversation import Conversation
 from tests.support.variants import members, minimal, variants
 
-from upthread.errors import UsageError
+from upthread.errors import StoreError, UsageError
 from upthread.integrations.agent_framework import UpthreadHistoryProvider
 from upthread.integrations.claude_agent_sdk import UpthreadSessionStore
 from upthread.integrations.google_adk import UpthreadSessionService
@@ -61,7 +63,10 @@ async def in_pydantic_ais(record, message, name):
 
 def by_pydantic_ai(message):
     adapter = pydantic_ai.ModelMessagesTypeAdapter
-    for mode in ("python", "json"):  # values that are loaded from its JSON alone are of a wrong type
+    for mode in (
+        "python",
+        "json",
+    ):  # values that are loaded from its JSON alone are of a wrong type
         (found,) = adapter.validate_python(adapter.dump_python([message], mode=mode))
     return found
 
@@ -217,3 +222,28 @@ def test_a_value_comes_back_equal_or_is_refused_at_once(sqlite_place, framework,
         else:
             given = item.to_dict() if isinstance(item, Message) else item
             assert repr(found) == repr(given)  # NaN equals nothing
+
+
+@pytest.mark.parametrize("framework", CARRIERS)
+def test_a_damaged_thread_names_its_cure_after_which_its_id_is_usable(sqlite_place, framework):
+    item, kept = CARRIERS[framework]({"a": 1}), FRAMEWORKS[framework][1]
+    with sqlite_place.open() as record:
+        found = asyncio.run(kept(record, item, "s"))
+        (*_, log) = (
+            each for each in record.threads(framework) if "order" not in each.key.workstream
+        )
+    with closing(apsw.Connection(sqlite_place.database)) as database:
+        database.execute("UPDATE entry SET said = '{' WHERE said LIKE '%\"unknown\"%_:%'")
+    cure = f"upthread forget '{log.key.workstream}'"
+    with sqlite_place.open() as record, pytest.raises(StoreError) as caught:
+        asyncio.run(kept(record, item, "s"))
+    assert caught.value.hint.endswith(cure)
+    sqlite_place.upthread("forget", log.key.workstream, "--yes")
+    with sqlite_place.open() as record:
+        assert repr(asyncio.run(kept(record, item, "s"))) == repr(found)
+
+
+@pytest.mark.parametrize("framework", ["google-adk", "claude-agent-sdk", "pydantic-ai"])
+def test_an_id_that_is_no_text_is_refused(sqlite_place, framework):
+    with sqlite_place.open() as record, pytest.raises((UsageError, ValueError), match="7"):
+        asyncio.run(FRAMEWORKS[framework][1](record, CARRIERS[framework]({}), 7))

@@ -157,6 +157,8 @@ class UpthreadCheckpointStorage(OnRecord):
                 snapshots = followed.fold.by_id
                 if checkpoint_id in snapshots:
                     return log, snapshots[checkpoint_id]
+            for error in self._folds.damaged:  # which may hold it
+                raise WorkflowCheckpointException(str(error)) from error
         return None
 
     async def _of_workflow(self, workflow_name: str) -> dict[str, JsonValue]:

@@ -115,6 +115,7 @@ class UpthreadSessionStore(Folding[Transcript], SessionStore):
         """Erase a transcript, and with a main one those of its sub-agents."""
 
         def erase() -> None:
+            self._log(key).rewrite(lambda _: ())  # a damaged one is in no list
             for known, _ in list(self._transcripts(key["project_key"])):
                 is_meant = key.get("subpath") in {None, "", known.get("subpath")}
                 if is_meant and known["session_id"] == key["session_id"]:

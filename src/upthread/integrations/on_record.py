@@ -173,6 +173,7 @@ class Folds(Generic[FoldT]):
         self._followed: dict[str, Followed[FoldT]] = {}
         self._ordered = ordered
         self._newest: tuple[str, list[int]] = ("", NEVER)
+        self.damaged: list[StoreError] = []  # of the logs that the newest listing left out
 
     def of(self, log: EntryLog) -> Followed[FoldT]:
         """Return a log's fold as it stands now; what is in it is not to be changed."""
@@ -289,7 +290,7 @@ class Folds(Generic[FoldT]):
 
     def _each(self, framework: str, read: Callable[[EntryLog], Value]) -> Iterator[Value]:
         """Yield what is read of each log. A damaged one hides no other: it is warned of."""
-        order = self._record.log(framework, ORDER).key
+        order, self.damaged = self._record.log(framework, ORDER).key, []
         for log in self._record.threads(framework):
             if log.key == order:
                 continue
@@ -298,6 +299,7 @@ class Folds(Generic[FoldT]):
             except StoreUnreachableError:
                 raise
             except StoreError as error:
+                self.damaged.append(error)
                 warnings.warn(f"left out: {error}", RuntimeWarning, stacklevel=2)
             else:
                 yield found

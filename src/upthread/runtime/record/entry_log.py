@@ -251,6 +251,10 @@ class EntryLog:
         mark = (NewEntry(value=_REPLACED),)
         return *opening, *self._said(conversation.conversation_id, turn_id, last, mark)
 
+    def next_generation(self, old: Conversation) -> OpenConversation:
+        """Return what opens an empty conversation in place of an old one."""
+        return OpenConversation(conversation=self._minted(old.generation + 1, old.base_name))
+
     # --- below: one conversation, as the port has it ---------------------------------------------
 
     def _minted(self, generation: int, base_name: str) -> Conversation:
@@ -266,11 +270,12 @@ class EntryLog:
         )
 
     def _replace(self, old: Conversation, last: int, left: Sequence[NewEntry]) -> None:
-        new = self._minted(old.generation + 1, old.base_name)
+        opened = self.next_generation(old)
+        new = opened.conversation
         turn_id, turn = self._turn_in(new.conversation_id, 0)
         writes: tuple[Write, ...] = (
             *self.mark(old, last),
-            OpenConversation(conversation=new),
+            opened,
             *turn,
             *self._said(new.conversation_id, turn_id, 0, left),
             EraseConversation(conversation_id=old.conversation_id),
@@ -339,7 +344,11 @@ class EntryLog:
         conversation_id = conversation.conversation_id
         if conversation_id == self._own:
             return
-        newest = self._store.messages(conversation_id, newest=ENTRIES_AT_ONCE) if last else ()
+        try:
+            newest = self._store.messages(conversation_id, newest=ENTRIES_AT_ONCE) if last else ()
+        except StoreError:
+            self._prove(conversation_id)  # its error names the cure
+            raise
         kinds = {kind for message in newest for kind in _kinds(message)} - {self._kind}
         if kinds:
             raise UsageError(
@@ -373,7 +382,8 @@ class EntryLog:
         if (seq := self._store.verify(conversation_id)) is not None:
             raise StoreError(
                 f"{shown(self.key.address)}: entry {seq} is not what was recorded",
-                hint="`upthread doctor` says what is damaged and how it is restored",
+                hint="restore a backup, or give it up and begin it anew: "
+                f"upthread forget {shown(self.key.workstream)}",
                 address=self.key.address,
             )
         self._proved = conversation_id
@@ -401,9 +411,15 @@ def marks_of(
 ) -> Iterator[Write]:
     """Yield what is written with conversations of frameworks that are forgotten.
 
-    A process that has read one would go on from what it read, and add to what is gone.
+    A process that has read one would go on from what it read, and add to what is gone. A damaged
+    conversation stays unreadable, so its address begins anew with an empty one.
     """
     for each in conversations:
+        found = store.resolve(each.key)
+        is_newest = found is not None and found.conversation == each
+        if is_newest and store.verify(each.conversation_id) is not None:
+            log = EntryLog(store, system, each.key, "", redacted=str, lock=RLock())
+            yield log.next_generation(each)
         try:
             newest = store.messages(each.conversation_id, newest=1)
         except StoreError:  # a damaged one can be forgotten, and no process reads it
