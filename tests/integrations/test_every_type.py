@@ -233,7 +233,7 @@ def test_a_damaged_thread_names_its_cure_after_which_its_id_is_usable(sqlite_pla
             each for each in record.threads(framework) if "order" not in each.key.workstream
         )
     with closing(apsw.Connection(sqlite_place.database)) as database:
-        database.execute("UPDATE entry SET said = '{' WHERE said LIKE '%\"unknown\"%_:%'")
+        database.execute("UPDATE entry SET said = '{' WHERE said LIKE '%\"a\":1%'")
     cure = f"upthread forget '{log.key.workstream}'"
     with sqlite_place.open() as record, pytest.raises(StoreError) as caught:
         asyncio.run(kept(record, item, "s"))

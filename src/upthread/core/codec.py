@@ -62,9 +62,11 @@ def comes_back(value: Any, back: Any, *, but: tuple[type, ...] = ()) -> bool:
             comes_back(each, back[name], but=but) for name, each in members.items()
         )
     if isinstance(value, list | tuple) and isinstance(back, list | tuple):
-        pairs = zip(cast("Sequence[object]", value), cast("Sequence[object]", back), strict=False)
-        return len(value) == len(back) and all(comes_back(*each, but=but) for each in pairs)
-    return value == back or isinstance(value, but) or repr(value) == repr(back) == "nan"
+        items, others = cast("Sequence[object]", value), cast("Sequence[object]", back)
+        pairs = zip(items, others, strict=False)
+        return len(items) == len(others) and all(comes_back(*each, but=but) for each in pairs)
+    is_nan = value != value and back != back  # noqa: PLR0124
+    return bool(value == back) or isinstance(value, but) or is_nan
 
 
 def is_nested_deeper(value: object, most: int) -> bool:

@@ -22,6 +22,7 @@ L6  Before a process reads a log for the first time all of it is proved against 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from threading import RLock
 from typing import Any, TypeAlias
 
@@ -57,6 +58,8 @@ TEXT_CHARACTERS_MAX = 20_000
 """Of a value's text so much is kept beside it: search and briefings read it, nobody resumes it."""
 
 ENTRIES_AT_ONCE = 500
+
+REWRITES_MAX = 20
 
 NESTED_MAX = 200
 """A value is nested at most so deep: every command can read it, whatever limit its writer has."""
@@ -204,8 +207,9 @@ class EntryLog:
 
         `kept` may be called again: another process's entry that came meanwhile is among them then.
         What others said in the same conversation would be erased with it: UsageError.
+        ConflictError after REWRITES_MAX attempts, beside a process that appends without a pause.
         """
-        while True:
+        for _ in range(REWRITES_MAX):
             with self.lock:
                 stands = self.stands()
                 old, last = stands.conversation, stands.last
@@ -215,11 +219,14 @@ class EntryLog:
                 entries = [each for each in self.entries(stands=stands) if each.seq <= last]
                 self._require_nobody_else(entries)
                 left = kept(entries)
-                try:
+                with suppress(ConflictError):
                     self._replace(old, last, left)
-                except ConflictError:
-                    continue
-                return
+                    return
+        raise ConflictError(
+            f"{shown(self.key.address)} was not changed: another process added to it all the time",
+            hint="try again when that process has a pause or has ended",
+            address=self.key.address,
+        )
 
     def prepared(self, append: Append) -> tuple[Sequence[Write], OwnTurn]:
         """Return what appending is written as, as the conversation stands now, and its turn.
