@@ -104,6 +104,25 @@ def persons_home(environment: Mapping[str, str]) -> str:
         ) from None
 
 
+def require_home(environment: Mapping[str, str]) -> None:
+    """Raise ConfigError for a user without a home that an agent could use.
+
+    One that is not there yet is not refused, because some agents make it.
+    """
+    home = persons_home(environment)
+    try:
+        os.stat(os.path.join(home, os.curdir))
+    except OSError as error:
+        if not isinstance(error, PermissionError) and not os.path.lexists(home):
+            return
+        from upthread.errors import ConfigError
+
+        raise ConfigError(
+            f"an agent needs a home, and {home} cannot be used: {error.strerror}",
+            hint="set HOME to a directory that you may write to",
+        ) from error
+
+
 # --- private files of JSON: read with a limit, replaced atomically --------------------------------
 
 

@@ -1,4 +1,4 @@
-"""A user without a home, as a container has one: no HOME and no entry that says where it is."""
+"""A user without a home, or with one that cannot be used, as a container has them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,32 @@ import pytest
     reason="takes namespaces of users",
 )
 @pytest.mark.extended
-@pytest.mark.parametrize("words", ["", "search hi", "doctor", "adopt --pick", "setup codex --yes"])
-def test_no_verb_fails_for_want_of_a_home_without_saying_so(make_upthread, tmp_path, words):
+@pytest.mark.parametrize("mode", [None, 0, 0o500])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "search hi",
+        "doctor",
+        "adopt --pick",
+        "ls",
+        "setup codex --yes",
+        "tell a/planner c",
+        "savings",
+    ],
+)
+def test_no_verb_fails_for_want_of_a_home_without_saying_so(make_upthread, tmp_path, words, mode):
     up = make_upthread(tmp_path)
     environment = {"PATH": os.environ["PATH"], "UPTHREAD_HOME": up.environment["UPTHREAD_HOME"]}
+    home, fault = tmp_path / "home of theirs", "HOME is not set"
+    if mode is not None:
+        home.mkdir()
+        home.chmod(mode)
+        environment["HOME"], fault = str(home), str(home)
     nobody = ("unshare", "--user", "--map-user=54321", "--map-group=54321")
+    agent = ("--agent", "rehearsal") if words.startswith("tell") else ()
     done = subprocess.run(
-        [*nobody, *up.words(*words.split())],
+        [*nobody, *up.words(*words.split(), *agent)],
         cwd=up.directory,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -29,5 +48,6 @@ def test_no_verb_fails_for_want_of_a_home_without_saying_so(make_upthread, tmp_p
     )
     said = done.stdout + done.stderr
     assert "this is a bug" not in said
-    is_told = words.startswith("setup")
-    assert (done.returncode, "HOME is not set" in said) == (int(is_told), is_told), said
+    needs_home = words.startswith(("setup", "tell"))
+    assert done.returncode == int(needs_home), said
+    assert not needs_home or fault in said, said

@@ -114,7 +114,7 @@ def failure_of(error: BaseException) -> Failure | None:
             kind="error",
             message=without_secrets(where),
             exit_code=EXIT_ERROR,
-            hint="make room there that you may write to, or set UPTHREAD_HOME to another place",
+            hint="make room there that you may read and write, or set HOME or UPTHREAD_HOME",
         )
     if isinstance(error, UpthreadError):
         return Failure(
