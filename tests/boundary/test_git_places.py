@@ -190,6 +190,22 @@ def test_a_persons_trust_counts_as_git_finds_it_in_the_environment(tmp_path, mon
         assert find_repository(root).root == root
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away takes root")
+@pytest.mark.parametrize("spelling", ["{}", "{}/", "{}//", "{}/*", "{}/../*", "/*", "/", "*", "/x"])
+def test_a_spelling_of_trust_counts_where_the_installed_git_takes_it(
+    tmp_path, monkeypatch, spelling
+):
+    root = make_repository(tmp_path / "theirs")
+    for path in (root, *root.rglob("*")):
+        os.chown(path, 12345, 12345)
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "own"))
+    git(tmp_path, "config", "--file", "own", "safe.directory", spelling.format(root))
+    asked = ["git", "-C", str(root), "rev-parse"]
+    is_taken = subprocess.run(asked, capture_output=True, check=False).returncode == 0
+    assert is_taken != bool(git_facts(root).fault)
+
+
 def fifo(path: Path) -> None:
     os.mkfifo(path)
 
