@@ -206,6 +206,25 @@ def test_a_spelling_of_trust_counts_where_the_installed_git_takes_it(
     assert is_taken != bool(git_facts(root).fault)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away takes root")
+@pytest.mark.parametrize("is_within", [False, True])
+def test_a_bare_repository_of_another_user_is_refused_until_trusted(
+    tmp_path, monkeypatch, is_within
+):
+    root = make_repository(tmp_path / "own")
+    bare = (root if is_within else tmp_path) / "bare.git"
+    git(root, "clone", "--bare", str(root), str(bare))
+    assert git_facts(bare).repository == (str(root) if is_within else None)
+    os.chown(bare, 12345, 12345)
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "own.config"))
+    with pytest.raises(UsageError, match="dubious ownership") as caught:
+        find_repository(bare / "refs")
+    subprocess.run(["sh", "-c", caught.value.hint.rpartition(": ")[2]], check=True)
+    assert git(bare, "rev-parse", "--git-dir"), "the oracle"
+    assert not git_facts(bare / "refs").fault
+
+
 def fifo(path: Path) -> None:
     os.mkfifo(path)
 
