@@ -18,7 +18,11 @@ from upthread.boundary.git.files import named_in
 from upthread.boundary.git.places import find_place, is_reference, read_head
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.working_tree.digest import tree_digest
-from upthread.runtime.working_tree.repository import find_repository, git_facts
+from upthread.runtime.working_tree.repository import (
+    find_repository,
+    git_facts,
+    ignored_git_variables,
+)
 
 
 @pytest.fixture
@@ -223,6 +227,28 @@ def test_a_bare_repository_of_another_user_is_refused_until_trusted(
     subprocess.run(["sh", "-c", caught.value.hint.rpartition(": ")[2]], check=True)
     assert git(bare, "rev-parse", "--git-dir"), "the oracle"
     assert not git_facts(bare / "refs").fault
+
+
+@pytest.mark.parametrize(
+    ("below", "named", "said"),
+    [
+        ("own", {"GIT_DIR": ".git"}, ""),
+        ("own", {"GIT_DIR": "{}/own/.git", "GIT_WORK_TREE": "{}/own"}, ""),
+        ("own/x", {"GIT_DIR": "../.git", "GIT_COMMON_DIR": "{}/own/.git"}, ""),
+        ("own", {"GIT_DIR": "{}/other/.git"}, "GIT_DIR ignored"),
+        ("own", {"GIT_WORK_TREE": "{}"}, "GIT_WORK_TREE ignored"),
+        ("", {"GIT_DIR": "{}/own/.git"}, "in no repository"),
+        ("own/x", {"GIT_CEILING_DIRECTORIES": "/a:{}/own"}, "GIT_CEILING_DIRECTORIES ignored"),
+        ("own/x", {"GIT_CEILING_DIRECTORIES": "{}:{}/own/x"}, ""),
+    ],
+)
+def test_variables_by_which_git_sees_another_repository_are_named(tmp_path, below, named, said):
+    (make_repository(tmp_path / "own") / "x").mkdir()
+    make_repository(tmp_path / "other")
+    environment = {name: value.format(tmp_path, tmp_path) for name, value in named.items()}
+    notice = ignored_git_variables(tmp_path / below, environment)
+    assert said in notice
+    assert bool(said) == bool(notice)
 
 
 def fifo(path: Path) -> None:

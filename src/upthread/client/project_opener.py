@@ -37,7 +37,11 @@ from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.record.project_store import ProjectStore, RecordPolicy
 from upthread.runtime.system import System, user_name
-from upthread.runtime.working_tree.repository import find_repository, has_commit
+from upthread.runtime.working_tree.repository import (
+    find_repository,
+    has_commit,
+    ignored_git_variables,
+)
 from upthread.store.address import database_files, file_path, is_postgres, key_path
 from upthread.store.log import LogStore
 
@@ -159,6 +163,8 @@ def open_parts(
         mode=settings.record,
         roles={name: role.record for name, role in settings.roles.items() if role.record},
     )
+    of_git = ignored_git_variables(directory, environment)
+    notices = (ignored, *notices_of_store, known.notice, of_git)
     return ProjectParts(
         store=ProjectStore(
             store,
@@ -176,7 +182,7 @@ def open_parts(
         lease_times=lease_times_for(settings.database),
         redactor=redactor,
         policy=policy,
-        notices_at_rest=tuple(filter(None, (ignored, *notices_of_store, known.notice))),
+        notices_at_rest=tuple(filter(None, notices)),
     )
 
 
