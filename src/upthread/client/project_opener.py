@@ -129,9 +129,8 @@ def open_parts(
 ) -> ProjectParts:
     """Open the record behind a directory. Blocking. The caller closes `store`.
 
-    With `is_known_only` nothing is made: NotFoundError where there is no database, or nobody has
-    used upthread in the project. `wait_s` is how long a store that is in use is waited for, None:
-    as long as usual. Otherwise as `open_project`.
+    With `is_known_only` nothing is made: NotFoundError without a database, or where nobody has used
+    upthread in the project. `wait_s` limits the wait for a store in use. Otherwise: `open_project`.
     """
     home = home_directory(environment)
     repository = find_repository(directory, home=home, is_remembered=not is_known_only)
@@ -164,7 +163,6 @@ def open_parts(
         roles={name: role.record for name, role in settings.roles.items() if role.record},
     )
     of_git = ignored_git_variables(directory, environment)
-    notices = (ignored, *notices_of_store, known.notice, of_git)
     return ProjectParts(
         store=ProjectStore(
             store,
@@ -182,7 +180,7 @@ def open_parts(
         lease_times=lease_times_for(settings.database),
         redactor=redactor,
         policy=policy,
-        notices_at_rest=tuple(filter(None, notices)),
+        notices_at_rest=tuple(filter(None, (ignored, *notices_of_store, known.notice, of_git))),
     )
 
 
