@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 
 import pytest
@@ -51,3 +52,22 @@ def test_no_verb_fails_for_want_of_a_home_without_saying_so(make_upthread, tmp_p
     needs_home = words.startswith(("setup", "tell"))
     assert done.returncode == int(needs_home), said
     assert not needs_home or fault in said, said
+
+
+@pytest.mark.parametrize(
+    "words", ["", "ls", "doctor", "backup", "setup claude", "tell a/planner c"]
+)
+def test_a_working_directory_that_was_removed_is_named(make_upthread, tmp_path, words):
+    up = make_upthread(tmp_path)
+    inside = shlex.join(up.words(*words.split()))
+    done = subprocess.run(
+        ["sh", "-c", f"mkdir gone && cd gone && rmdir ../gone && {inside}"],
+        cwd=tmp_path,
+        env={**os.environ, **up.environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "the working directory is not there any more" in done.stderr
+    assert "this is a bug" not in done.stderr

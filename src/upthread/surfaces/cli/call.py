@@ -46,7 +46,7 @@ class Call(Struct, kw_only=True):
         """Return the settings of the working directory, without what needs consent."""
         from upthread.config import load_settings
 
-        return load_settings(Path(), environment=os.environ, database=self.database)
+        return load_settings(Path.cwd(), environment=os.environ, database=self.database)
 
     def trusted_settings(self) -> Settings:
         """Return the settings of the working directory as far as a person agreed to them."""
