@@ -141,17 +141,17 @@ def open_parts(
         repository=repository.identity.path,
     )
     settings, ignored = _with_agent_here(settings, environment)
-    unknown = NotFoundError(f"nobody has used upthread in {directory}", hint="upthread use NAME there")
+    none = NotFoundError(f"nobody has used upthread in {directory}", hint="upthread use NAME there")
     # A key without its database tells of one that was lost: opening it says so, with the cure.
     beside = key_path(settings.database, Path(settings.home))
     if is_known_only and not (_has_record(settings.database) or os.path.lexists(beside)):
-        raise unknown
+        raise none
     redactor, notices_of_store, store = _open_store(settings, wait_s=wait_s)
     try:
         said = said_project(project, environment.get(PROJECT_VARIABLE))
         identity = identity_in(settings.database, repository.identity)
         if is_known_only and said is None and not store.projects(identity):
-            raise unknown
+            raise none
         known = know_project(store, identity, said, has_commit=partial(has_commit, repository.root))
     except BaseException:
         store.close()
