@@ -143,15 +143,22 @@ def test_the_remote_is_the_plain_value_of_the_repositorys_own_file(root, tmp_pat
     assert find_repository(root).identity.remote == "example.org/a/b"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away takes root")
+GIVING = pytest.mark.skipif(os.geteuid() != 0, reason="giving files away takes root")
+
+
+def give_away(root):
+    for path in (root, *root.rglob("*")):
+        os.chown(path, 12345, 12345)
+
+
+@GIVING
 def test_a_repository_of_another_user_is_refused_until_the_person_trusts_it(tmp_path, monkeypatch):
     root = make_repository(tmp_path / "some $(body)'s")
     trusted = find_repository(root)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.delenv("SUDO_UID", raising=False)
-    for path in (root, *root.rglob("*")):
-        os.chown(path, 12345, 12345)
+    give_away(root)
     with pytest.raises(UsageError, match="dubious ownership") as caught:
         find_repository(root)
     assert "dubious ownership" in git_facts(root).fault
@@ -167,12 +174,11 @@ def test_a_repository_of_another_user_is_refused_until_the_person_trusts_it(tmp_
         find_repository(root)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away takes root")
+@GIVING
 @pytest.mark.parametrize("way", ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "COUNT", "a link"])
 def test_a_persons_trust_counts_as_git_finds_it_in_the_environment(tmp_path, monkeypatch, way):
     root = make_repository(tmp_path / "theirs")
-    for path in (root, *root.rglob("*")):
-        os.chown(path, 12345, 12345)
+    give_away(root)
     (tmp_path / "link").symlink_to(root)
     for name, value in {"HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "0"}.items():
         monkeypatch.setenv(name, value)
@@ -194,14 +200,13 @@ def test_a_persons_trust_counts_as_git_finds_it_in_the_environment(tmp_path, mon
         assert find_repository(root).root == root
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away takes root")
+@GIVING
 @pytest.mark.parametrize("spelling", ["{}", "{}/", "{}//", "{}/*", "{}/../*", "/*", "/", "*", "/x"])
 def test_a_spelling_of_trust_counts_where_the_installed_git_takes_it(
     tmp_path, monkeypatch, spelling
 ):
     root = make_repository(tmp_path / "theirs")
-    for path in (root, *root.rglob("*")):
-        os.chown(path, 12345, 12345)
+    give_away(root)
     monkeypatch.delenv("SUDO_UID", raising=False)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "own"))
     git(tmp_path, "config", "--file", "own", "safe.directory", spelling.format(root))
@@ -210,7 +215,7 @@ def test_a_spelling_of_trust_counts_where_the_installed_git_takes_it(
     assert is_taken != bool(git_facts(root).fault)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away takes root")
+@GIVING
 @pytest.mark.parametrize("is_within", [False, True])
 def test_a_bare_repository_of_another_user_is_refused_until_trusted(
     tmp_path, monkeypatch, is_within

@@ -9,6 +9,11 @@ import subprocess
 import pytest
 
 
+def ended(command, cwd, env):
+    given = {"cwd": cwd, "env": env, "stdin": subprocess.DEVNULL}
+    return subprocess.run(command, capture_output=True, text=True, check=False, **given)
+
+
 @pytest.mark.skipif(
     subprocess.run(["unshare", "--user", "true"], capture_output=True, check=False).returncode != 0,
     reason="takes namespaces of users",
@@ -38,15 +43,7 @@ def test_no_verb_fails_for_want_of_a_home_without_saying_so(make_upthread, tmp_p
         environment["HOME"], fault = str(home), str(home)
     nobody = ("unshare", "--user", "--map-user=54321", "--map-group=54321")
     agent = ("--agent", "rehearsal") if words.startswith("tell") else ()
-    done = subprocess.run(
-        [*nobody, *up.words(*words.split(), *agent)],
-        cwd=up.directory,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ended([*nobody, *up.words(*words.split(), *agent)], up.directory, environment)
     said = done.stdout + done.stderr
     assert "this is a bug" not in said
     needs_home = words.startswith(("setup", "tell"))
@@ -60,14 +57,7 @@ def test_no_verb_fails_for_want_of_a_home_without_saying_so(make_upthread, tmp_p
 def test_a_working_directory_that_was_removed_is_named(make_upthread, tmp_path, words):
     up = make_upthread(tmp_path)
     inside = shlex.join(up.words(*words.split()))
-    done = subprocess.run(
-        ["sh", "-c", f"mkdir gone && cd gone && rmdir ../gone && {inside}"],
-        cwd=tmp_path,
-        env={**os.environ, **up.environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    removed = ["sh", "-c", f"mkdir gone && cd gone && rmdir ../gone && {inside}"]
+    done = ended(removed, tmp_path, {**os.environ, **up.environment})
     assert "the working directory is not there any more" in done.stderr
     assert "this is a bug" not in done.stderr
