@@ -597,8 +597,9 @@ def _role_files(
             paths = role_file_paths(tree, folder) if tree else []
             yield from ((path, tree) for path in paths if path.suffix == ending)
     for name in ("agents", "agent")[: 1 + (agent == OPENCODE)] if ending else ():
-        found = sorted((settings_of(agent, environment) / name).glob(f"*{ending}"))
-        yield from ((path, None) for path in found[:FOLDER_NAMES_MAX])
+        with suppress(PermissionError):  # the agent cannot read them either
+            found = sorted((settings_of(agent, environment) / name).glob(f"*{ending}"))
+            yield from ((path, None) for path in found[:FOLDER_NAMES_MAX])
 
 
 def instructions_in(place: str, agent: str) -> tuple[str, str]:

@@ -18,7 +18,11 @@ from upthread.boundary.git.files import named_in
 from upthread.boundary.git.places import find_place, is_reference, read_head
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.working_tree.digest import tree_digest
-from upthread.runtime.working_tree.repository import find_repository, git_facts
+from upthread.runtime.working_tree.repository import (
+    find_repository,
+    git_facts,
+    ignored_git_variables,
+)
 
 
 @pytest.fixture
@@ -139,15 +143,22 @@ def test_the_remote_is_the_plain_value_of_the_repositorys_own_file(root, tmp_pat
     assert find_repository(root).identity.remote == "example.org/a/b"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away takes root")
+GIVING = pytest.mark.skipif(os.geteuid() != 0, reason="giving files away takes root")
+
+
+def give_away(root):
+    for path in (root, *root.rglob("*")):
+        os.chown(path, 12345, 12345)
+
+
+@GIVING
 def test_a_repository_of_another_user_is_refused_until_the_person_trusts_it(tmp_path, monkeypatch):
     root = make_repository(tmp_path / "some $(body)'s")
     trusted = find_repository(root)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.delenv("SUDO_UID", raising=False)
-    for path in (root, *root.rglob("*")):
-        os.chown(path, 12345, 12345)
+    give_away(root)
     with pytest.raises(UsageError, match="dubious ownership") as caught:
         find_repository(root)
     assert "dubious ownership" in git_facts(root).fault
@@ -163,12 +174,11 @@ def test_a_repository_of_another_user_is_refused_until_the_person_trusts_it(tmp_
         find_repository(root)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away takes root")
+@GIVING
 @pytest.mark.parametrize("way", ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "COUNT", "a link"])
 def test_a_persons_trust_counts_as_git_finds_it_in_the_environment(tmp_path, monkeypatch, way):
     root = make_repository(tmp_path / "theirs")
-    for path in (root, *root.rglob("*")):
-        os.chown(path, 12345, 12345)
+    give_away(root)
     (tmp_path / "link").symlink_to(root)
     for name, value in {"HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "0"}.items():
         monkeypatch.setenv(name, value)
@@ -188,6 +198,62 @@ def test_a_persons_trust_counts_as_git_finds_it_in_the_environment(tmp_path, mon
     else:
         assert git(root, "rev-parse", "--show-toplevel") == str(root), "the oracle"
         assert find_repository(root).root == root
+
+
+@GIVING
+@pytest.mark.parametrize("spelling", ["{}", "{}/", "{}//", "{}/*", "{}/../*", "/*", "/", "*", "/x"])
+def test_a_spelling_of_trust_counts_where_the_installed_git_takes_it(
+    tmp_path, monkeypatch, spelling
+):
+    root = make_repository(tmp_path / "theirs")
+    give_away(root)
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "own"))
+    git(tmp_path, "config", "--file", "own", "safe.directory", spelling.format(root))
+    asked = ["git", "-C", str(root), "rev-parse"]
+    is_taken = subprocess.run(asked, capture_output=True, check=False).returncode == 0
+    assert is_taken != bool(git_facts(root).fault)
+
+
+@GIVING
+@pytest.mark.parametrize("is_within", [False, True])
+def test_a_bare_repository_of_another_user_is_refused_until_trusted(
+    tmp_path, monkeypatch, is_within
+):
+    root = make_repository(tmp_path / "own")
+    bare = (root if is_within else tmp_path) / "bare.git"
+    git(root, "clone", "--bare", str(root), str(bare))
+    assert git_facts(bare).repository == (str(root) if is_within else None)
+    os.chown(bare, 12345, 12345)
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "own.config"))
+    with pytest.raises(UsageError, match="dubious ownership") as caught:
+        find_repository(bare / "refs")
+    subprocess.run(["sh", "-c", caught.value.hint.rpartition(": ")[2]], check=True)
+    assert git(bare, "rev-parse", "--git-dir"), "the oracle"
+    assert not git_facts(bare / "refs").fault
+
+
+@pytest.mark.parametrize(
+    ("below", "named", "said"),
+    [
+        ("own", {"GIT_DIR": ".git"}, ""),
+        ("own", {"GIT_DIR": "{}/own/.git", "GIT_WORK_TREE": "{}/own"}, ""),
+        ("own/x", {"GIT_DIR": "../.git", "GIT_COMMON_DIR": "{}/own/.git"}, ""),
+        ("own", {"GIT_DIR": "{}/other/.git"}, "GIT_DIR ignored"),
+        ("own", {"GIT_WORK_TREE": "{}"}, "GIT_WORK_TREE ignored"),
+        ("", {"GIT_DIR": "{}/own/.git"}, "in no repository"),
+        ("own/x", {"GIT_CEILING_DIRECTORIES": "/a:{}/own"}, "GIT_CEILING_DIRECTORIES ignored"),
+        ("own/x", {"GIT_CEILING_DIRECTORIES": "{}:{}/own/x"}, ""),
+    ],
+)
+def test_variables_by_which_git_sees_another_repository_are_named(tmp_path, below, named, said):
+    (make_repository(tmp_path / "own") / "x").mkdir()
+    make_repository(tmp_path / "other")
+    environment = {name: value.format(tmp_path, tmp_path) for name, value in named.items()}
+    notice = ignored_git_variables(tmp_path / below, environment)
+    assert said in notice
+    assert bool(said) == bool(notice)
 
 
 def fifo(path: Path) -> None:

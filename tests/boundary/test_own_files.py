@@ -65,6 +65,14 @@ def test_who_has_no_home_is_told_what_to_set(monkeypatch):
     assert "UPTHREAD_HOME" in (told.value.hint or "")
 
 
+@pytest.mark.parametrize("name", ["UPTHREAD_HOME", "HOME", "XDG_DATA_HOME"])
+@pytest.mark.parametrize("home", ["/a b\nc", "/h\udcff"])
+def test_a_home_that_no_database_can_be_in_is_named_with_a_cure(name, home):
+    with pytest.raises(ConfigError, match="no line of UTF-8") as told:
+        home_path({name: home})
+    assert "UPTHREAD_HOME" in told.value.hint
+
+
 def test_who_has_no_home_has_no_agents_stores(monkeypatch):
     monkeypatch.delenv("HOME", raising=False)
     assert agents_home({"HOME": "/home/ada"}) == Path("/home/ada")

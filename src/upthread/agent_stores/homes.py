@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from upthread.boundary.files import within
-from upthread.boundary.own_files import agents_home
+from upthread.boundary.own_files import agents_home, persons_home
 from upthread.core.agents import AGENTS, WITH_A_STORE, Home, name_of
 from upthread.core.names import did_you_mean, shown
 from upthread.core.types import Environment
-from upthread.errors import StoreError, UsageError
+from upthread.errors import ConfigError, StoreError, UsageError
 
 INHERITED = (
     *("HOME", "PATH", "LANG", "LANGUAGE", "TERM", "SHELL", "USER", "LOGNAME", "TMPDIR", "TZ"),
@@ -46,6 +47,9 @@ def agent_environment(given: Mapping[str, str]) -> dict[str, str]:
         for name, value in os.environ.items()
         if name in INHERITED or name.startswith(INHERITED_PREFIXES)
     }
+    # The home that we read, also where HOME is empty or relative, so that an agent uses no other.
+    with suppress(ConfigError):
+        given = {**given, "HOME": persons_home({**inherited, **given})}
     # Set to nothing, they would be taken for the working directory by some agents, and not by all.
     return {
         name: str(Path(value).absolute()) if value and name.endswith(_DIRECTORIES) else value

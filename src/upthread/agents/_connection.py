@@ -111,7 +111,8 @@ class RunningAgent:
         exit_code = await exit_code_of(self.child)
         await self.child.stop()
         error = UpstreamError(
-            f"{self.agent} {how_it_ended(exit_code, closed=self.closes)} during {during}",
+            f"{self.agent} {how_it_ended(exit_code, closed=self.closes)}"
+            f"{self.child.fault_of_home} during {during}",
             outcome=Outcome.PROCESS_DIED,
             hint=self.last_words(),
             pid=str(self.child.pid),
@@ -389,7 +390,9 @@ def unusable_names(working_directory: str, environment: Environment) -> Iterator
     own = settings_of("opencode", environment)
     up = [here, *here.parents]
     # Up to the root of the repository; without one to that of the disk.
-    up = up[: 1 + next((n for n, place in enumerate(up) if (place / ".git").exists()), len(up))]
+    up = up[
+        : 1 + next((n for n, place in enumerate(up) if os.path.lexists(place / ".git")), len(up))
+    ]
     if environment.get("OPENCODE_DISABLE_PROJECT_CONFIG") in {"1", "true"}:
         up = []
     given = Path(environment.get("OPENCODE_CONFIG_DIR") or own)
@@ -403,7 +406,8 @@ def unusable_names(working_directory: str, environment: Environment) -> Iterator
         yield f"the key {key} in OPENCODE_CONFIG_CONTENT"
     patterns = ("agent/**/*.md", "agents/**/*.md", "mode/*.md", "modes/*.md")
     for folder in folders:
-        for file in (file for pattern in patterns for file in folder.glob(pattern)):
+        readable = patterns if os.access(folder, os.R_OK | os.X_OK) else ()
+        for file in (file for pattern in readable for file in folder.glob(pattern)):
             named = _NAME.match(_text_of(file))
             # Of a file in a folder below, that folder is a part of the name.
             stem = file.stem if file.parent.parent == folder else ""

@@ -49,7 +49,7 @@ from upthread.agents._guard import (
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE, read_all, read_start, through_links, write_whole
 from upthread.boundary.forked import Forkable
-from upthread.boundary.own_files import home_directory
+from upthread.boundary.own_files import home_directory, require_home
 from upthread.boundary.programs import environment_of
 from upthread.core.quotas import FRAME, STDERR_BYTES_MAX, Allowance
 from upthread.core.redaction.redactor import Redactor
@@ -104,8 +104,10 @@ class ChildProcess(Forkable):
         stderr: StderrLog,
         guard: Guard | None = None,
         ends_at_eof: bool = True,
+        home: str = "",
     ) -> None:
         super().__init__()
+        self._home = home
         self._is_parents = False
         self._popen = popen
         self._guard = guard
@@ -129,6 +131,17 @@ class ChildProcess(Forkable):
     def exit_code(self) -> int | None:
         """None while it runs; negative for the signal that ended it."""
         return self._popen.returncode
+
+    @property
+    def fault_of_home(self) -> str:
+        """What its HOME lacks, empty for a usable one: it may be why an agent ended.
+
+        Who names one below /dev/null has chosen to have none.
+        """
+        is_usable = not self._home or os.access(self._home, os.W_OK)
+        is_usable |= self._home.startswith(os.devnull)
+        fault = f" with HOME={self._home}, which cannot be written (set another HOME),"
+        return "" if is_usable else fault
 
     def environment(self) -> Environment:
         """Return the agent's environment, which a wrapper may have changed; empty without /proc.
@@ -397,7 +410,14 @@ def _spawn(start: ChildStart) -> ChildProcess:
         assert pipe is not None
         # One agent that does not read, or says nothing, must not hold up the whole event loop.
         os.set_blocking(pipe.fileno(), False)
-    return ChildProcess(popen, mark=mark, stderr=stderr, guard=guard, ends_at_eof=start.ends_at_eof)
+    return ChildProcess(
+        popen,
+        mark=mark,
+        stderr=stderr,
+        guard=guard,
+        ends_at_eof=start.ends_at_eof,
+        home=environment.get("HOME", ""),
+    )
 
 
 def whole_command(start: ChildStart) -> list[str]:
@@ -410,6 +430,7 @@ def whole_command(start: ChildStart) -> list[str]:
             hint="create it again, or start the role afresh elsewhere",
         )
     environment = agent_environment(start.environment)
+    require_home(environment)
     found = programs.absolute_command(start.command, environment, outside=_outside(start))
     if found is None:
         raise ConfigError(

@@ -45,7 +45,15 @@ def stored_histories(
     CODEX_HOME. With `agent`, only that one's.
     """
     for name in WITH_A_STORE if agent is None else (agent,):
-        for path in reader_of(name).find_histories(home_of(name, environment)):
+        home = home_of(name, environment)
+        try:
+            next(home.iterdir(), None)
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # nothing, or the one database that a variable names
+        except OSError as error:
+            yield StoreError(f"{home}: {error.strerror}", hint=f"make {home} readable for you")
+            continue
+        for path in reader_of(name).find_histories(home):
             try:
                 yield from reader_of(name).read_histories(path)
             except StoreError as error:
@@ -251,7 +259,7 @@ def stored_outlines(
 
     `environment` says where they keep theirs, as for histories. With `agent`, only that one's.
     """
-    for name, home in _homes(environment, agent):
+    for name, home in _homes(environment, agent, look):
         yield from reader_of(name).outlines(home, look)
 
 
@@ -265,7 +273,7 @@ def searched_sessions(
     """
     with ExitStack() as held:
         found: list[Searched] = []
-        for name, home in _homes(environment, agent):
+        for name, home in _homes(environment, agent, look):
             found += reader_of(name).sessions(home, look, held)
         yield _newest_first(found)
 
@@ -283,8 +291,14 @@ def _newest_first(found: Iterable[Searched]) -> Iterator[Searched]:
         heappush(waiting, (-at_ms, number, timed))
 
 
-def _homes(environment: Environment, agent: str | None) -> Iterator[tuple[str, Path]]:
+def _homes(environment: Environment, agent: str | None, look: Look) -> Iterator[tuple[str, Path]]:
     for name in WITH_A_STORE if agent is None else (agent,):
         home = home_of(name, environment)
-        if home.exists():
+        try:
+            home.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            look.pass_over(name, f"{error.strerror}: {home}", 1)
+        else:
             yield name, home

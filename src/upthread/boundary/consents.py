@@ -207,7 +207,7 @@ def _locked(path: Path) -> Generator[None]:
     try:
         deadline_s = time.monotonic() + LOCK_WAIT_S
         # Not waited for within flock, which knows no limit: its holder may be suspended.
-        while not _is_taken(descriptor):
+        while not _is_taken(descriptor, path):
             if time.monotonic() >= deadline_s:
                 pid = suspended_holder((path,))
                 by = f"process {pid}, which is suspended" if pid else "another process"
@@ -219,11 +219,16 @@ def _locked(path: Path) -> Generator[None]:
         os.close(descriptor)
 
 
-def _is_taken(descriptor: int) -> bool:
+def _is_taken(descriptor: int, path: Path) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be locked: {error.strerror}",
+            hint="set UPTHREAD_HOME to a directory of a local disk",
+        ) from error
     return True
 
 

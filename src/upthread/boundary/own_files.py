@@ -58,20 +58,28 @@ def home_directory(environment: Mapping[str, str]) -> Path:
 
 
 def _chosen(environment: Mapping[str, str], variable: str, usual: str) -> str:
-    if chosen := environment.get("UPTHREAD_HOME"):
-        if os.path.isabs(chosen):
-            return chosen
-        from upthread.errors import ConfigError
+    chosen = environment.get("UPTHREAD_HOME", "")
+    if not chosen:
+        of_all = environment.get(variable, "")
+        if not os.path.isabs(of_all):
+            usual = _OF_MACOS if sys.platform == "darwin" else usual
+            of_all = os.path.join(persons_home(environment), usual)
+        chosen = os.path.join(of_all, "upthread")
+    if os.path.isabs(chosen) and not any(
+        each < " " or "\ud800" <= each <= "\udfff" for each in chosen
+    ):
+        return chosen
+    from upthread.errors import ConfigError
 
+    if os.path.isabs(chosen):
         raise ConfigError(
-            f"UPTHREAD_HOME is {chosen!r}, which is another place in each directory",
-            hint=f"give it an absolute path: {os.path.abspath(chosen)}",
+            f"upthread's files would be in {chosen!r}, whose name is no line of UTF-8",
+            hint="set UPTHREAD_HOME to another directory",
         )
-    of_all = environment.get(variable, "")
-    if not os.path.isabs(of_all):
-        usual = _OF_MACOS if sys.platform == "darwin" else usual
-        of_all = os.path.join(persons_home(environment), usual)
-    return os.path.join(of_all, "upthread")
+    raise ConfigError(
+        f"UPTHREAD_HOME is {chosen!r}, which is another place in each directory",
+        hint=f"give it an absolute path: {os.path.abspath(chosen)}",
+    )
 
 
 def agents_home(environment: Mapping[str, str]) -> Path:
@@ -102,6 +110,25 @@ def persons_home(environment: Mapping[str, str]) -> str:
             f"HOME is not set, and user {os.getuid()} has no entry that says where it is",
             hint="set HOME to an absolute path; for upthread's own files UPTHREAD_HOME is enough",
         ) from None
+
+
+def require_home(environment: Mapping[str, str]) -> None:
+    """Raise ConfigError for a user without a home that an agent could use.
+
+    One that is not there yet is not refused, because some agents make it.
+    """
+    home = persons_home(environment)
+    try:
+        os.stat(os.path.join(home, os.curdir))
+    except OSError as error:
+        if not isinstance(error, PermissionError) and not os.path.lexists(home):
+            return
+        from upthread.errors import ConfigError
+
+        raise ConfigError(
+            f"an agent needs a home, and {home} cannot be used: {error.strerror}",
+            hint="set HOME to a directory that you may write to",
+        ) from error
 
 
 # --- private files of JSON: read with a limit, replaced atomically --------------------------------

@@ -37,7 +37,11 @@ from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.record.project_store import ProjectStore, RecordPolicy
 from upthread.runtime.system import System, user_name
-from upthread.runtime.working_tree.repository import find_repository, has_commit
+from upthread.runtime.working_tree.repository import (
+    find_repository,
+    has_commit,
+    ignored_git_variables,
+)
 from upthread.store.address import database_files, file_path, is_postgres, key_path
 from upthread.store.log import LogStore
 
@@ -125,9 +129,8 @@ def open_parts(
 ) -> ProjectParts:
     """Open the record behind a directory. Blocking. The caller closes `store`.
 
-    With `is_known_only` nothing is made: NotFoundError where there is no database, or nobody has
-    used upthread in the project. `wait_s` is how long a store that is in use is waited for, None:
-    as long as usual. Otherwise as `open_project`.
+    With `is_known_only` nothing is made: NotFoundError without a database, or where nobody has used
+    upthread in the project. `wait_s` limits the wait for a store in use. Otherwise: `open_project`.
     """
     home = home_directory(environment)
     repository = find_repository(directory, home=home, is_remembered=not is_known_only)
@@ -138,18 +141,17 @@ def open_parts(
         repository=repository.identity.path,
     )
     settings, ignored = _with_agent_here(settings, environment)
-    what = f"nobody has used upthread in {directory}"
-    unknown = partial(NotFoundError, what, hint="upthread use NAME there")
+    none = NotFoundError(f"nobody has used upthread in {directory}", hint="upthread use NAME there")
     # A key without its database tells of one that was lost: opening it says so, with the cure.
     beside = key_path(settings.database, Path(settings.home))
     if is_known_only and not (_has_record(settings.database) or os.path.lexists(beside)):
-        raise unknown()
+        raise none
     redactor, notices_of_store, store = _open_store(settings, wait_s=wait_s)
     try:
         said = said_project(project, environment.get(PROJECT_VARIABLE))
         identity = identity_in(settings.database, repository.identity)
         if is_known_only and said is None and not store.projects(identity):
-            raise unknown()
+            raise none
         known = know_project(store, identity, said, has_commit=partial(has_commit, repository.root))
     except BaseException:
         store.close()
@@ -159,6 +161,7 @@ def open_parts(
         mode=settings.record,
         roles={name: role.record for name, role in settings.roles.items() if role.record},
     )
+    of_git = ignored_git_variables(directory, environment)
     return ProjectParts(
         store=ProjectStore(
             store,
@@ -176,7 +179,7 @@ def open_parts(
         lease_times=lease_times_for(settings.database),
         redactor=redactor,
         policy=policy,
-        notices_at_rest=tuple(filter(None, (ignored, *notices_of_store, known.notice))),
+        notices_at_rest=tuple(filter(None, (ignored, *notices_of_store, known.notice, of_git))),
     )
 
 

@@ -22,29 +22,41 @@ WITHOUT_LOCKS = """
 #define WITHOUT(name) int name(int file, int command, ...) { \\
   va_list all; va_start(all, command); void *more = va_arg(all, void *); va_end(all); \\
   if (command != F_SETLK && command != F_SETLKW) return syscall(SYS_fcntl, file, command, more); \\
-  errno = ENOLCK; return -1; }
+  errno = FAULT; return -1; }
 WITHOUT(fcntl) WITHOUT(fcntl64)
+int flock(int file, int command) { errno = FAULT; return -1; }
 """
 OPENING = """
 import sys
 from pathlib import Path
-from upthread.errors import StoreError
+from upthread.boundary.consents import change_consents
+from upthread.errors import ConfigError, StoreError
 from upthread.store.sqlite.store import SqliteStore
-try:
-    SqliteStore(Path(sys.argv[1]))
-except StoreError as error:
-    print(error)
+for needs_lock in (SqliteStore, lambda path: change_consents(path.parent, list)):
+    try:
+        needs_lock(Path(sys.argv[1]))
+    except (ConfigError, StoreError) as error:
+        print(error)
 """
 
 
 @pytest.mark.skipif(
     not sys.platform.startswith("linux") or not shutil.which("cc"), reason="takes a C compiler"
 )
-def test_a_place_without_file_locks_is_named_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", "ENOLCK ENOSYS EOPNOTSUPP EIO EINVAL EACCES EPERM".split())
+def test_a_place_without_file_locks_is_named_at_once(tmp_path: Path, fault: str) -> None:
     (tmp_path / "without.c").write_text(WITHOUT_LOCKS)
     library = tmp_path / "without.so"
-    compiling = ["cc", "-shared", "-fPIC", "-o", str(library), str(tmp_path / "without.c")]
-    subprocess.run(compiling, check=True, capture_output=True)
+    compiling = [
+        "cc",
+        "-shared",
+        "-fPIC",
+        f"-DFAULT={fault}",
+        "-o",
+        str(library),
+        str(tmp_path / "without.c"),
+    ]
+    subprocess.run(compiling, check=True, capture_output=True, cwd=tmp_path)
     started_s = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", OPENING, str(tmp_path / "upthread.db")],
@@ -54,6 +66,7 @@ def test_a_place_without_file_locks_is_named_at_once(tmp_path: Path) -> None:
         check=True,
     )
     assert "no file can be locked there (set UPTHREAD_HOME" in done.stdout
+    assert "trust.lock cannot be locked: " in done.stdout
     assert time.monotonic() - started_s < 15, "no lock is waited for"
 
 

@@ -327,7 +327,7 @@ async def _listening(child: ChildProcess, agent: str, timeout_s: float) -> int:
             how_it_ended(exit_code, closed=OpenCodeServer.closes),
             is_signal(exit_code),
         )
-        outcome, how = Outcome.PROCESS_DIED, f"{ended} before it listened"
+        outcome, how = Outcome.PROCESS_DIED, f"{ended}{child.fault_of_home} before it listened"
     hint = RunningAgent(child, agent=agent, timeout_s=timeout_s).last_words()
     out = b" / ".join(said).decode("utf-8", "replace")
     error = UpstreamError(

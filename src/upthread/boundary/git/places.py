@@ -86,6 +86,8 @@ def find_place(directory: str) -> GitDirectories | None:
         device = os.stat(at).st_dev
         for _ in range(UP_MAX):
             found = place_at(at)
+            if found is None and _is_bare(at):
+                _require_owned(at, (at,))
             above = os.path.dirname(at)
             # Git stops where another file system begins, and so the project stays what it was.
             if found is not None or above == at or os.stat(above).st_dev != device:
@@ -125,6 +127,13 @@ def place_at(top: str) -> GitDirectories | None:
         git_directory=git_directory,
         common_directory=common,
         configuration=_configuration(git_directory, common),
+    )
+
+
+def _is_bare(path: str) -> bool:
+    """Whether git would take a folder itself for a repository, which is refused if foreign."""
+    return os.path.basename(path) != ".git" and all(
+        os.path.exists(os.path.join(path, name)) for name in ("HEAD", "objects", "refs")
     )
 
 

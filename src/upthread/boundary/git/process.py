@@ -7,6 +7,7 @@ fetch, page, edit or watch is off, beside the configuration that names none of i
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -220,20 +221,26 @@ def is_trusted_by_the_person(top: str, outside: Sequence[str]) -> bool:
 
     `outside` are the folders that git is not to be started from.
     """
-    is_trusted = False
+    is_trusted, real = False, os.path.realpath(top)
     found = person_configuration(outside)
     for value in found.values.get("safe.directory", ()):
-        named = os.path.expanduser(value).rstrip("/")
+        named = os.path.expanduser(value)
         if named in {"", "true"}:  # also a key without a value
             is_trusted = False  # it takes back what was said before, as git has it
-        elif (
-            named == "*"
-            # Not where a link leads: git before 2.46 goes by the text, and a link can be moved.
-            or named == os.path.realpath(top)
-            or (named.endswith("/*") and top.startswith(named[:-1]))
-        ):
+        # Not where a link leads: git before 2.46 goes by the text, and a link can be moved.
+        elif named in {"*", real}:
             is_trusted = True
+        elif named.rstrip("/") == real or (named.endswith("/*") and real.startswith(named[:-1])):
+            is_trusted = is_trusted or _takes_wider_paths(outside)
     return is_trusted
+
+
+def _takes_wider_paths(outside: Sequence[str]) -> bool:
+    """Whether the installed git takes `/srv/x/` and `/srv/*` in `safe.directory`, as 2.46 does."""
+    until_s = time.monotonic() + TIMEOUT_S
+    done = run_git(("version",), directory="/", outside=outside, environment={}, until_s=until_s)
+    found = re.search(rb"(\d+)\.(\d+)", done.said)
+    return found is not None and (int(found[1]), int(found[2])) >= (2, 46)
 
 
 # --- a repository of our own, as `demo` needs it --------------------------------------------------

@@ -29,7 +29,7 @@ from upthread.boundary.git.places import (
     symbolic,
 )
 from upthread.core.names import directory_name, normalise_remote, shown
-from upthread.core.types import ProjectIdentity, ready
+from upthread.core.types import Environment, ProjectIdentity, ready
 from upthread.errors import ConfigError, NotFoundError, RefusedError, UsageError
 
 _HEADS = "refs/heads/"
@@ -132,6 +132,30 @@ def _place_of(directory: Path) -> tuple[Path, GitDirectories | None]:
         return real, find_place(str(real))
     except GitFileError as error:
         raise ConfigError(str(error), hint=_CURE) from error
+
+
+_OF_GIT = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CEILING_DIRECTORIES")
+
+
+def ignored_git_variables(directory: Path, environment: Environment) -> str:
+    """Return the notice that git, by its variables, would see another repository; else empty.
+
+    A hook of git's has some of them set to what we find, too, for example `GIT_DIR=.git`.
+    """
+    if not any(map(environment.get, _OF_GIT)):
+        return ""
+    real, place = _place_of(directory)
+    top = place.top if place else ""
+    ours = (place and place.git_directory, top, place and place.common_directory)
+    named = ((name, environment.get(name), path) for name, path in zip(_OF_GIT, ours, strict=False))
+    ignored = [name for name, at, path in named if at and os.path.realpath(real / at) != path]
+    # Git finds a repository only below a ceiling, unless it starts at the ceiling.
+    ceilings = map(Path, environment.get(_OF_GIT[-1], "").split(os.pathsep))
+    if top and any(each in real.parents and each not in Path(top).parents for each in ceilings):
+        ignored.append(_OF_GIT[-1])
+    where = f"the repository {top}" if top else f"{real}, which is in no repository"
+    what = f"{', '.join(ignored)} ignored: upthread goes by the working directory, here {where}"
+    return what if ignored else ""
 
 
 def _shared_path(place: GitDirectories) -> str:

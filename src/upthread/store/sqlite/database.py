@@ -151,7 +151,8 @@ def has_locks(database: Path) -> bool:
     try:
         fcntl.lockf(descriptor, _TAKE)
     except OSError as error:
-        return isinstance(error, BlockingIOError | PermissionError)
+        # EACCES too is no lock of another process's: writers lock this file by flock alone.
+        return isinstance(error, BlockingIOError)
     finally:
         os.close(descriptor)
     return True
@@ -332,6 +333,7 @@ _STRANDED: list[Connection] = []
 """Connections of a parent process. Those that were not closed would be, if nothing named them."""
 
 _DAMAGED = f"`upthread doctor` says what is damaged; {CURE_OF_DAMAGE}"
+_LOCKING = (apsw.BusyError, apsw.IOError, apsw.PermissionsError)
 _CURES: Mapping[type[Exception], str] = MappingProxyType(
     {
         apsw.FullError: "free some space on the disk, then do it again",
@@ -498,7 +500,8 @@ class Database(Forkable):
 
     def store_error(self, error: Exception, doing: str) -> StoreError:
         """Return the engine's error in our words, with the path and the cure."""
-        if isinstance(error, apsw.BusyError) and not has_locks(self._place):
+        # SQLite calls a failed lock busy, denied or an I/O error, by the errno.
+        if isinstance(error, _LOCKING) and not has_locks(self._place):
             return StoreError(
                 f"could not {doing} the database {self.path}: no file can be locked there",
                 hint="set UPTHREAD_HOME to a directory of a local disk",

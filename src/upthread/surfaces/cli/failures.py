@@ -107,6 +107,10 @@ def failure_of(error: BaseException) -> Failure | None:
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return failure_of(group.exceptions[0]) if len(group.exceptions) == 1 else None
+    # Only the question for the working directory fails without a name.
+    if isinstance(error, FileNotFoundError) and not error.filename:
+        gone = "the working directory is not there any more"
+        error = UsageError(gone, hint="change into the project's folder")
     # A place where nothing can be written is no bug of ours, whichever step met it first.
     if isinstance(error, OSError) and error.errno in (_OF_THE_MACHINE if error.filename else _FULL):
         where = visible_line(f"{error.filename or 'the disk'}: {error.strerror}")
@@ -114,7 +118,7 @@ def failure_of(error: BaseException) -> Failure | None:
             kind="error",
             message=without_secrets(where),
             exit_code=EXIT_ERROR,
-            hint="make room there that you may write to, or set UPTHREAD_HOME to another place",
+            hint="make room there that you may read and write, or set HOME or UPTHREAD_HOME",
         )
     if isinstance(error, UpthreadError):
         return Failure(
