@@ -5,7 +5,8 @@ days may be `.jsonl.zst`, and a rollout that a person archived is in `archived_s
 thread is there plain and compressed, the plain file is the newer one.
 
 Each line is `{timestamp, type, payload}`; what was sent to the model are the `response_item` lines,
-items of the Responses API. A `compacted` line with `replacement_history` puts that in the place of
+items of the Responses API. Before 0.32 header and items were bare, and at first a thread was one
+object in a `.json` file: both are read as if they were lines of today. A `compacted` line with `replacement_history` puts that in the place of
 all before it. Written for Codex 0.169 (openai/codex, codex-rs/protocol; seen 2026-11).
 """
 
@@ -54,6 +55,7 @@ OUTPUT_OF = {
 """The calls that Codex itself answers, and what answers them; other tools run at the provider."""
 
 OUTPUTS = frozenset(OUTPUT_OF.values())
+_ITEMS = {"message", "reasoning", "web_search_call", *OUTPUT_OF, *OUTPUTS}
 TURN_EVENTS = frozenset({"task_started", "task_complete", "turn_aborted"})
 """How Codex names the start and the end of a turn."""
 
@@ -64,7 +66,13 @@ _PLACES = ((SESSIONS, 3), (SESSIONS, 0), (ARCHIVED, 0))
 """With directories of a year, a month and a day; Codex takes those without as well."""
 
 _PREFIX = "rollout-"
-_LINES = ".jsonl"
+_LINES = (".jsonl", ".json")
+_ENVIRONMENT = re.compile(
+    r"\s*<environment_context>\s*(?:<cwd>|Current working directory: )(.*?)\s*(?:</cwd>|\n)"
+)
+BEFORE_VERSIONS = "0.0.0"
+"""In place of the version of a rollout that was written before rollouts had one."""
+
 _STAMP_CHARACTERS = len("2026-11-23T01-24-53-")
 _NEEDED = ("id", "cwd", "cli_version")
 _PAGINATED = "paginated"
@@ -85,7 +93,7 @@ def files(
     """Yield the rollouts under a Codex home (`~/.codex`), the newest days first, then archived."""
     plain = ""
     for place, levels in _PLACES:
-        pattern = f"{_PREFIX}{name}{_LINES}*"
+        pattern = f"{_PREFIX}{name}.json*"
         for file in walk.files(home / place, *["*"] * levels, pattern, is_ordinary=is_ordinary):
             # Of a plain file and a compressed one the plain: it is the newer.
             is_second = file.path == plain + SUFFIX
@@ -112,7 +120,7 @@ def find_rollout(home: Path, session_id: str) -> Path | None:
 
 def thread_of(name: str, meta: JsonObject) -> str:
     """Return the thread that a rollout's header names, otherwise the thread in the file's name."""
-    plain = name.removesuffix(SUFFIX).removesuffix(_LINES).removeprefix(_PREFIX)
+    plain = name.partition(".json")[0].removeprefix(_PREFIX)
     return text_at(meta, "id") or plain[_STAMP_CHARACTERS:] or plain
 
 
@@ -137,12 +145,13 @@ class Record(Struct, frozen=True, kw_only=True):
 def read_records(path: Path) -> Iterator[Record]:
     """Yield the records of a rollout in order. StoreError when the file cannot be opened."""
     for line in read_lines(path):
-        kind, payload = _record(line.value)
+        value = as_of_today(line.value)
+        kind, payload = _record(value)
         why = line.why or _why_not(line)
         yield Record(
             kind=kind,
             payload=payload,
-            value=line.value,
+            value=value,
             place=line.place,
             size_bytes=len(line.raw),
             unreadable=structs.replace(line.unreadable, why=why) if why else None,
@@ -158,7 +167,32 @@ def _why_not(line: Line) -> str:
             json.dumps(line.value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             return "it has half of a character"
-    return "" if text_at(line.value, "timestamp") else "it has no time that is text"
+    # Of a rollout of bare items the header says it once.
+    is_bare = as_of_today(line.value) is not line.value
+    is_timed = is_bare or text_at(line.value, "timestamp")
+    return "" if is_timed else "it has no time that is text"
+
+
+def as_of_today(value: JsonObject) -> JsonObject:
+    """Return a line in the form of today: a header or an item that is bare gets what is around it.
+
+    An old state of Codex's own becomes an empty line.
+    """
+    if "payload" in value:
+        return value
+    stamp = text_at(value, "timestamp")
+    if "type" not in value and text_at(value, "id"):
+        payload: JsonObject = {"cli_version": BEFORE_VERSIONS, "originator": "codex_cli_rs", **value}
+        return {"timestamp": stamp, "type": "session_meta", "payload": payload}
+    if text_at(value, "type") in _ITEMS:
+        return {"timestamp": stamp, "type": "response_item", "payload": value}
+    return {} if "record_type" in value else value
+
+
+def directory_in(text: str) -> str:
+    """Return the working directory that Codex tells the model of, empty in any other text."""
+    found = _ENVIRONMENT.match(text)
+    return found[1] if found else ""
 
 
 def refusals(records: Sequence[Record]) -> Iterator[Unreadable]:
@@ -174,6 +208,8 @@ def refusals(records: Sequence[Record]) -> Iterator[Unreadable]:
     why = ""
     if first.kind != "session_meta":
         why = "the first line is not the thread's header"
+    elif text_at(first.payload, "cli_version") == BEFORE_VERSIONS:
+        why = "a Codex before 0.32 wrote it"
     elif missing:
         why = f"the header has no {missing[0]}"
     if why and first.unreadable is None:
@@ -257,8 +293,18 @@ def arguments_of(item: JsonObject) -> JsonValue:
 
 
 def output_text(output: JsonValue) -> str:
-    """Return the text of an output: text, an object with `content`, or a list of parts."""
-    return text_at(output, "content") if isinstance(output, Mapping) else text_of_blocks(output)
+    """Return the text of an output: text, an object with `content`, or a list of parts.
+
+    An older version's text of a command is an object itself, written as JSON.
+    """
+    text = text_at(output, "content") if isinstance(output, Mapping) else text_of_blocks(output)
+    printed = _printed(text)
+    return text_at(printed, "output") if printed else text
+
+
+def _printed(text: str) -> JsonObject:
+    value, _ = read_object(text.encode("utf-8", "surrogatepass")) if text[:1] == "{" else ({}, "")
+    return value if value.keys() == {"output", "metadata"} else {}
 
 
 # --- what the records say, as events, and how the newest turn failed ------------------------------
