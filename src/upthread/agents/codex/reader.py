@@ -184,7 +184,7 @@ def _outline(ends: FileEnds, file: LineFile, given: Mapping[str, str]) -> Sessio
 def _facts(line: bytes, missing: AbstractSet[str]) -> AnyJson:
     """Return what a line says of its thread; decoded only where it may say what is missing."""
     heading = line[:_HEADING]
-    if "meta" in missing and (b"session_meta" in heading or line.startswith(b'{"id"')):
+    if "meta" in missing and (b"session_meta" in heading or b'"payload"' not in heading):
         meta = as_of_today(decoded(line))
         return {"meta": meta} if text_at(meta, "type") == "session_meta" else {}
     if "model" in missing and b"turn_context" in heading:
@@ -278,7 +278,8 @@ def read_histories(path: Path) -> Iterator[VendorHistory]:
 
 
 def _directory(record: Record) -> str:
-    return directory_in(text_in(record.payload.get("content")))
+    asked = text_at(arguments_of(record.payload), "workdir")
+    return directory_in(text_in(record.payload.get("content"))) or asked
 
 
 # --- as events -----------------------------------------------------------------------------------

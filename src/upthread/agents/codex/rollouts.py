@@ -5,9 +5,10 @@ days may be `.jsonl.zst`, and a rollout that a person archived is in `archived_s
 thread is there plain and compressed, the plain file is the newer one.
 
 Each line is `{timestamp, type, payload}`; what was sent to the model are the `response_item` lines,
-items of the Responses API. Before 0.32 header and items were bare, and at first a thread was one
-object in a `.json` file: both are read as if they were lines of today. A `compacted` line with `replacement_history` puts that in the place of
-all before it. Written for Codex 0.169 (openai/codex, codex-rs/protocol; seen 2026-11).
+items of the Responses API. Before 0.32 the header and the items were bare. At first a thread was
+one object in a `.json` file. Both are read as if they were lines of today. A `compacted` line with
+`replacement_history` puts that in the place of all before it. Written for Codex 0.169
+(openai/codex, codex-rs/protocol; seen 2026-11).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from upthread.agent_stores.reader import FileWalk, LineFile, text_of_blocks, wri
 from upthread.agents.codex import items
 from upthread.agents.codex.items import failure_of_turn
 from upthread.core import types
-from upthread.core.codec import AnyJson, object_at, objects_at, text_at, texts_at
+from upthread.core.codec import AnyJson, number_at, object_at, objects_at, text_at, texts_at
 from upthread.core.events import (
     AgentEvent,
     ContextCompacted,
@@ -40,7 +41,7 @@ from upthread.core.names import rows_by_name
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.turns.agent_history import StoredFailure
-from upthread.core.types import JsonObject, JsonValue, Outcome, Speaker, TextPart
+from upthread.core.types import JsonObject, JsonValue, Outcome, ReasoningPart, Speaker, TextPart
 
 SESSIONS = "sessions"
 ARCHIVED = "archived_sessions"
@@ -182,7 +183,11 @@ def as_of_today(value: JsonObject) -> JsonObject:
         return value
     stamp = text_at(value, "timestamp")
     if "type" not in value and text_at(value, "id"):
-        payload: JsonObject = {"cli_version": BEFORE_VERSIONS, "originator": "codex_cli_rs", **value}
+        payload: JsonObject = {
+            "cli_version": BEFORE_VERSIONS,
+            "originator": "codex_cli_rs",
+            **value,
+        }
         return {"timestamp": stamp, "type": "session_meta", "payload": payload}
     if text_at(value, "type") in _ITEMS:
         return {"timestamp": stamp, "type": "response_item", "payload": value}
@@ -331,6 +336,9 @@ _REFUSED = (
 )
 """How the output of a call begins that Codex never made. That of a command begins otherwise."""
 
+_ENDED = re.compile(r"(?:.*\n){,4}?(?:Exit code:|Process exited with code) (\d+)")
+"""How an older version's output of a command that has ended says so, above what it printed."""
+
 _SHELL = ("-lc", "-c")
 
 
@@ -384,7 +392,7 @@ def events_of(records: Sequence[Record]) -> Iterator[AgentEvent]:
             yield from _usage(each)
         elif kind == "item_completed":
             yield from _spoken(each)
-        elif kind == "response_item" and text_at(each, "type") == "message":
+        elif kind == "response_item" and text_at(each, "type") in {"message", "reasoning"}:
             yield from _unreported(each, reported)
         elif kind == "response_item" and text_at(each, "type") in OUTPUT_OF:
             call_id = text_at(each, "call_id")
@@ -412,14 +420,14 @@ def _spoken(item: AnyJson) -> Events:
         case "AgentMessage":
             return items.said({"type": "agentMessage", "id": item.get("id")}, text)
         case "Reasoning":
-            thought = "\n\n".join(texts_at(item, "summary_text"))
-            return items.said({"type": "reasoning"}, thought)
+            return items.said({"type": "reasoning"}, text)
         case _:
             return ()
 
 
 def _words(item: AnyJson) -> str:
-    return "\n".join(text_at(each, "text") for each in objects_at(item, "content"))
+    said = "\n".join(text_at(each, "text") for each in objects_at(item, "content"))
+    return said or "\n\n".join(texts_at(item, "summary_text"))
 
 
 def _packed(text: str) -> str:
@@ -429,7 +437,7 @@ def _packed(text: str) -> str:
 def _unreported(item: AnyJson, reported: AbstractSet[str]) -> Iterator[AgentEvent]:
     """Yield a message that no completed item repeats: of an older version, or of a killed turn."""
     speaker, part = part_of(item)
-    if not isinstance(part, TextPart) or part.text.lstrip().startswith(PUT_IN):
+    if not isinstance(part, TextPart | ReasoningPart) or part.text.lstrip().startswith(PUT_IN):
         return
     words = _packed(part.text)
     if words in reported or any(words in each or each in words for each in reported):
@@ -437,7 +445,8 @@ def _unreported(item: AnyJson, reported: AbstractSet[str]) -> Iterator[AgentEven
     if speaker is Speaker.USER:
         yield UserTextReplayed(text=part.text)
     else:
-        yield from items.said({"type": "agentMessage"}, part.text)
+        kind = "agentMessage" if isinstance(part, TextPart) else "reasoning"
+        yield from items.said({"type": kind}, part.text)
 
 
 def _as_item(completed: AnyJson) -> AnyJson | None:
@@ -488,8 +497,9 @@ def _by_name(call: AnyJson, output: AnyJson | None) -> Iterator[AgentEvent]:
         locations=patched,
     )
     if output is not None:
+        raw = text_of_blocks(output.get("output"))
         text = output_text(output.get("output"))
-        yield ToolCallUpdated(call_id=call_id, status=_status(kind, text), text=text)
+        yield ToolCallUpdated(call_id=call_id, status=_status(kind, raw), text=text)
 
 
 def _status(kind: str, output: str) -> str | None:
@@ -499,6 +509,10 @@ def _status(kind: str, output: str) -> str | None:
     """
     if output.startswith(_REFUSED):
         return "failed"
+    ended = _ENDED.match(output)
+    exit_code = number_at(_printed(output), "metadata", "exit_code")
+    if ended is not None or exit_code is not None:
+        return "failed" if exit_code or (ended and int(ended[1])) else "completed"
     return None if kind in {"edit", "execute"} else "completed"
 
 
