@@ -177,6 +177,7 @@ def _outline(ends: FileEnds, file: LineFile, given: Mapping[str, str]) -> Sessio
         version=text_at(meta, "cli_version"),
         ending="interrupted" if is_cut(ends) else tail.get("ending", "unknown"),
         is_archived=file.directory.path.endswith(f"/{ARCHIVED}"),
+        is_too_old=text_at(meta, "cli_version") == BEFORE_VERSIONS,
         is_foreign=not meta,
     )
 
