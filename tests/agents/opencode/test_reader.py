@@ -248,14 +248,16 @@ FILES = {
     "before 0.6": {
         "project/p/storage/session/info/ses_1.json": {},
         "project/p/storage/session/message/ses_1/msg_1.json": {
-            "role": "assistant", "path": {"cwd": "/work"}
+            "role": "assistant",
+            "path": {"cwd": "/work"},
         },
         "project/p/storage/session/part/ses_1/msg_1/prt_1.json": TEXT,
     },
     "before 0.4": {
         "project/p/storage/session/info/ses_1.json": {"directory": "/work"},
         "project/p/storage/session/message/ses_1/msg_1.json": {
-            "role": "assistant", "parts": [TEXT, {"toolInvocation": CALL}]
+            "role": "assistant",
+            "parts": [TEXT, {"toolInvocation": CALL}],
         },
     },
 }

@@ -191,6 +191,11 @@ class Entry(Struct, kw_only=True):
     usage: JsonObject = {}
 
     @property
+    def is_failure(self) -> bool:
+        """Whether it says how a request failed: it is not sent, but is what came of a prompt."""
+        return bool(self.parts) and not self.kind
+
+    @property
     def place(self) -> str:
         """`line 41`."""
         return f"line {self.number}"
@@ -245,7 +250,7 @@ def _entry(line: Line, *, is_whole: bool, is_subagent: bool) -> Entry:
     kind = text_at(value, "type")
     message = object_at(value, "message")
     is_said = kind in MESSAGES and not value.get("isApiErrorMessage")
-    parts = parts_of(message.get("content") if is_said else None)
+    parts = parts_of(message.get("content") if kind in MESSAGES else None)
     return Entry(
         number=line.number,
         uuid=text_at(value, "uuid") or line.place,
@@ -282,12 +287,14 @@ def is_put_in(entry: JsonObject) -> bool:
 class Branch(Struct):
     """The branch of a transcript that counts, in file order.
 
+    `said` has, beside what is sent, how requests failed that got no answer.
     `joined` has the entries that hang on nothing, each with the message stored before it: Claude
     Code resumes without all that was said before such an entry. `beside` are the messages that
     another process wrote meanwhile to a branch of its own. `faults` has both as reports.
     """
 
     sent: list[Entry] = []
+    said: list[Entry] = []
     joined: dict[str, str] = {}
     beside: set[str] = set()
     faults: list[Unreadable] = []
@@ -310,12 +317,15 @@ def branch_of(read: Transcript) -> Branch:
                 branch.joined[entry.uuid] = entries[index].uuid if index >= 0 else ""
                 branch.faults.append(Unreadable(place=entry.place, why=_HANGS_ON_NOTHING))
     _gather(entries, members)
+    failures = [i for i, each in enumerate(entries) if each.is_failure]
+    members |= {i for i in failures if position.get(entries[i].parent) in members}
     for entry in _beside(entries, members, position):
         branch.beside.add(entry.uuid)
         branch.faults.append(Unreadable(place=entry.place, why=_BESIDE))
     if not members and any(entry.kind for entry in entries):
         branch.faults.append(Unreadable(place=entries[0].place, why=_ASIDE))
-    branch.sent = [entries[i] for i in sorted(members) if entries[i].kind]
+    branch.said = [entries[i] for i in sorted(members) if entries[i].parts or entries[i].kind]
+    branch.sent = [entry for entry in branch.said if entry.kind]
     return branch
 
 
