@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.agent_stores.transcripts import ClaudeTranscript, result, said, use
 
-from upthread.agents.claude_code.reader import read_histories
+from upthread.agents.claude_code.reader import read_histories, read_history
 from upthread.agents.claude_code.transcripts import (
     TAIL_BYTES,
     branch_of,
@@ -18,6 +18,7 @@ from upthread.agents.claude_code.transcripts import (
     subagents_by_call,
 )
 from upthread.core.history.model import faults
+from upthread.core.turns.agent_history import answered_turns
 from upthread.core.types import (
     FilePart,
     ReasoningPart,
@@ -25,6 +26,7 @@ from upthread.core.types import (
     ToolCallPart,
     ToolResultPart,
     UnknownPart,
+    UpstreamSessionId,
 )
 from upthread.errors import StoreError
 
@@ -118,6 +120,10 @@ def test_entries_that_are_not_sent_are_not_read_and_a_circle_of_parents_ends(tmp
     made.user("aside", isSidechain=True)
     read = read_transcript(made.write(tmp_path / "s.jsonl"))
     assert texts(read) == ["go", "again"]
+    made.user("last")
+    made.assistant(said("API Error"), isApiErrorMessage=True)
+    events = read_history(made.write(tmp_path / "s.jsonl"), UpstreamSessionId("s"))
+    assert [turn.prompt for turn in answered_turns(events)] == ["go", "last"]
     circle = ClaudeTranscript()
     circle.last = "u2"
     circle.user("a")

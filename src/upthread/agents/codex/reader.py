@@ -66,6 +66,7 @@ from upthread.agents.codex.rollouts import (
     arguments_of,
     as_of_today,
     directory_in,
+    directory_of,
     events_of,
     failure_of,
     files,
@@ -274,13 +275,8 @@ def read_histories(path: Path) -> Iterator[VendorHistory]:
         history=tuple(messages),
         unreadable=(*unreadable, *refusals(records)),
         parent_session_id=text_at(meta, "forked_from_id") or None,
-        directory=text_at(meta, "cwd") or next(filter(None, map(_directory, records)), ""),
+        directory=text_at(meta, "cwd") or directory_of(records),
     )
-
-
-def _directory(record: Record) -> str:
-    asked = text_at(arguments_of(record.payload), "workdir")
-    return directory_in(text_in(record.payload.get("content"))) or asked
 
 
 # --- as events -----------------------------------------------------------------------------------
@@ -426,7 +422,7 @@ def repair(
     ordinals = count() if is_unnumbered(records) else None
     first = next(iter(records), None)
     begun = text_at(first.value, "timestamp") if first else ""
-    directory = next(filter(None, map(_directory, records)), "")
+    directory = directory_of(records)
     whole = partial(_readable, ordinals=ordinals, begun=begun, directory=directory)
     return repaired_lines(path, into, read_histories, partial(_lines, whole=whole))
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from upthread.agent_stores.base import Unreadable, look
+from upthread.agent_stores.base import Unreadable, look, text_in
 from upthread.agent_stores.lines import BYTE_ORDER_MARK, SUFFIX, Line, read_lines, read_object
 from upthread.agent_stores.reader import FileWalk, LineFile, text_of_blocks, written_at_ns
 from upthread.agents.codex import items
@@ -200,6 +200,15 @@ def directory_in(text: str) -> str:
     return found[1] if found else ""
 
 
+def directory_of(records: Sequence[Record]) -> str:
+    """Return the directory that the first of a thread's items names which names one, else empty."""
+    for record in records:
+        asked = text_at(arguments_of(record.payload), "workdir")
+        if directory := directory_in(text_in(record.payload.get("content"))) or asked:
+            return directory
+    return ""
+
+
 def refusals(records: Sequence[Record]) -> Iterator[Unreadable]:
     """Yield why Codex does not resume a rollout, beside lines that it cannot read.
 
@@ -308,7 +317,9 @@ def output_text(output: JsonValue) -> str:
 
 
 def _printed(text: str) -> JsonObject:
-    value, _ = read_object(text.encode("utf-8", "surrogatepass")) if text[:1] == "{" else ({}, "")
+    if not text.startswith("{"):
+        return {}
+    value, _ = read_object(text.encode("utf-8", "surrogatepass"))
     return value if value.keys() == {"output", "metadata"} else {}
 
 
