@@ -124,6 +124,21 @@ def test_entries_that_are_not_sent_are_not_read_and_a_circle_of_parents_ends(tmp
     made.assistant(said("API Error"), isApiErrorMessage=True)
     events = read_history(made.write(tmp_path / "s.jsonl"), UpstreamSessionId("s"))
     assert [turn.prompt for turn in answered_turns(events)] == ["go", "last"]
+
+
+def test_what_was_said_before_compactions_is_read_back_and_not_sent(tmp_path):
+    made = ClaudeTranscript()
+    for number in range(3):
+        if number:
+            made.last = None
+            made.entry("system", compactMetadata={})
+            made.user("summary", isCompactSummary=True)
+        made.user(f"ask {number}")
+        made.assistant(said(f"say {number}"))
+    path = made.write(tmp_path / "agent-1.jsonl")
+    assert texts(read_transcript(path)) == ["summary", "ask 2", "say 2"]
+    turns = answered_turns(read_history(path, UpstreamSessionId("s")))
+    assert [turn.prompt for turn in turns] == ["ask 0", "ask 1", "ask 2"]
     circle = ClaudeTranscript()
     circle.last = "u2"
     circle.user("a")

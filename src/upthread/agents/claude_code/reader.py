@@ -451,6 +451,8 @@ def _events(
             )
         case types.TextPart(text=text) if entry.is_failure:
             yield unknown(REQUEST_FAILED, {"text": text})
+        case types.TextPart() if entry.is_beginning:
+            yield events.ContextCompacted()
         # Only after results, which count whoever wrote the entry: they close a call.
         case _ if entry.is_synthetic:
             return

@@ -223,7 +223,7 @@ def read_entries(
     `said_bytes_max`; most of a large file may be progress.
     """
     read, said_bytes = Transcript(), 0
-    is_subagent = path.parent.name == SUBAGENTS
+    is_subagent = path.match(file_of("*"))
     for line in read_lines(path):
         kind = text_at(line.value, "type")
         if line.why:
@@ -287,7 +287,7 @@ def is_put_in(entry: JsonObject) -> bool:
 class Branch(Struct):
     """The branch of a transcript that counts, in file order.
 
-    `said` has, beside what is sent, how requests failed that got no answer.
+    `said` has, beside what is sent, all before the compactions, and how requests failed.
     `joined` has the entries that hang on nothing, each with the message stored before it: Claude
     Code resumes without all that was said before such an entry. `beside` are the messages that
     another process wrote meanwhile to a branch of its own. `faults` has both as reports.
@@ -324,9 +324,26 @@ def branch_of(read: Transcript) -> Branch:
         branch.faults.append(Unreadable(place=entry.place, why=_BESIDE))
     if not members and any(entry.kind for entry in entries):
         branch.faults.append(Unreadable(place=entries[0].place, why=_ASIDE))
+    branch.sent = [entries[i] for i in sorted(members) if entries[i].kind]
+    members |= _before_compactions(entries, members, position)
     branch.said = [entries[i] for i in sorted(members) if entries[i].parts or entries[i].kind]
-    branch.sent = [entry for entry in branch.said if entry.kind]
     return branch
+
+
+def _before_compactions(
+    entries: Sequence[Entry], members: set[int], position: Mapping[str, int]
+) -> set[int]:
+    """Return the branch before the first compaction of a branch, and before those it had itself."""
+    before: set[int] = set()
+    index = min(members, default=-1)
+    while index >= 0 and index not in before:
+        before.add(index)
+        entry = entries[index]
+        index = position.get(entry.parent, -1)
+        if index < 0 and entry.is_beginning:
+            index = _message_before(entry.number, entries, before)
+    _gather(entries, before)
+    return before
 
 
 def _message_before(number: int, entries: Sequence[Entry], but: AbstractSet[int]) -> int:
