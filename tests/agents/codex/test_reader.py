@@ -220,7 +220,7 @@ def test_a_thread_of_the_first_versions_is_read_whole_and_repaired(tmp_path, suf
     read = read_rollout(path)
     assert (read.directory, read.is_version_known, faults(read.history)) == ("/work", True, ())
     assert [each.why for each in read.unreadable] == [
-        "a Codex before 0.32 wrote it: Codex refuses it"
+        "a Codex before 0.40 wrote it: Codex refuses it"
     ]
     copy = repair(path, tmp_path / "copy")
     assert (copy.after.suffix, copy.left) == (".jsonl", ())

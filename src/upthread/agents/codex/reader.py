@@ -457,7 +457,7 @@ def _readable(
     """Return a line with a time that is text, and its number if the lines are to be numbered."""
     value: _Object = dict(line)
     if text_at(value, "payload", "cli_version") == BEFORE_VERSIONS:
-        value["payload"] = {"cwd": directory, **object_at(line, "payload"), "cli_version": "0.31.0"}
+        value["payload"] = {"cwd": directory, **object_at(line, "payload"), "cli_version": "0.39.0"}
     if not text_at(value, "timestamp"):
         value["timestamp"] = _time(value["timestamp"]) if value.get("timestamp") else begun
     if ordinals is not None:

@@ -5,7 +5,7 @@ days may be `.jsonl.zst`, and a rollout that a person archived is in `archived_s
 thread is there plain and compressed, the plain file is the newer one.
 
 Each line is `{timestamp, type, payload}`; what was sent to the model are the `response_item` lines,
-items of the Responses API. Before 0.32 the header and the items were bare. At first a thread was
+items of the Responses API. Before 0.40 the header and the items were bare. At first a thread was
 one object in a `.json` file. Both are read as if they were lines of today. A `compacted` line with
 `replacement_history` puts that in the place of all before it. Written for Codex 0.169
 (openai/codex, codex-rs/protocol; seen 2026-11).
@@ -223,7 +223,7 @@ def refusals(records: Sequence[Record]) -> Iterator[Unreadable]:
     if first.kind != "session_meta":
         why = "the first line is not the thread's header"
     elif text_at(first.payload, "cli_version") == BEFORE_VERSIONS:
-        why = "a Codex before 0.32 wrote it"
+        why = "a Codex before 0.40 wrote it"
     elif missing:
         why = f"the header has no {missing[0]}"
     if why and first.unreadable is None:
