@@ -242,6 +242,7 @@ TEXT = {"type": "text", "text": "built"}
 FILES = {
     "before 1.2": {
         "storage/session/p/ses_1.json": {"directory": "/work", "time": {"updated": 5}},
+        "storage/session/moved/ses_1.json": {"directory": "/work", "time": {"updated": 6}},
         "storage/message/ses_1/msg_1.json": {"role": "assistant"},
         "storage/part/msg_1/prt_1.json": TEXT,
     },

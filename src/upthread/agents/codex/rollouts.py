@@ -25,6 +25,7 @@ from msgspec import Struct, structs
 from upthread.agent_stores.base import Unreadable, look, text_in
 from upthread.agent_stores.lines import BYTE_ORDER_MARK, SUFFIX, Line, read_lines, read_object
 from upthread.agent_stores.reader import FileWalk, LineFile, text_of_blocks, written_at_ns
+from upthread.agents._outcomes import did_run
 from upthread.agents.codex import items
 from upthread.agents.codex.items import failure_of_turn
 from upthread.core import types
@@ -347,7 +348,7 @@ _REFUSED = (
 )
 """How the output of a call begins that Codex never made. That of a command begins otherwise."""
 
-_ENDED = re.compile(r"(?:.*\n){,4}?(?:Exit code:|Process exited with code) (\d+)")
+_ENDED = re.compile(r"(?:.*\n){,2}?(?:Exit code:|Process exited with code) (\d+)")
 """How an older version's output of a command that has ended says so, above what it printed."""
 
 _SHELL = ("-lc", "-c")
@@ -508,23 +509,31 @@ def _by_name(call: AnyJson, output: AnyJson | None) -> Iterator[AgentEvent]:
         locations=patched,
     )
     if output is not None:
-        raw = text_of_blocks(output.get("output"))
         text = output_text(output.get("output"))
-        yield ToolCallUpdated(call_id=call_id, status=_status(kind, raw), text=text)
+        exit_code = _exit_code(text_of_blocks(output.get("output")))
+        yield ToolCallUpdated(
+            call_id=call_id,
+            status=_status(kind, text, exit_code),
+            text=text,
+            did_run=did_run(exit_code),
+        )
 
 
-def _status(kind: str, output: str) -> str | None:
+def _exit_code(output: str) -> int | None:
+    """Return how a command ended, None where its output is without it."""
+    ended = _ENDED.match(output)
+    return int(ended[1]) if ended else number_at(_printed(output), "metadata", "exit_code")
+
+
+def _status(kind: str, output: str, exit_code: int | None) -> str | None:
     """Return how a call ended of which there is only the output; None where that is unknown.
 
     A command that works on, and a patch nobody saw applied, have one as well.
     """
-    if output.startswith(_REFUSED):
+    if exit_code or output.startswith(_REFUSED):
         return "failed"
-    ended = _ENDED.match(output)
-    exit_code = number_at(_printed(output), "metadata", "exit_code")
-    if ended is not None or exit_code is not None:
-        return "failed" if exit_code or (ended and int(ended[1])) else "completed"
-    return None if kind in {"edit", "execute"} else "completed"
+    is_unknown = exit_code is None and kind in {"edit", "execute"}
+    return None if is_unknown else "completed"
 
 
 def _command(arguments: JsonValue) -> str:

@@ -193,23 +193,25 @@ class Files(Database):
         self._elsewhere = elsewhere
 
     def sessions(self, session_id: str | None = None, *, most: int = -1) -> list[Row]:
-        rows: list[Row] = []
-        for path in self.path.glob(_SESSION_FILES):
+        rows: dict[str, Row] = {}
+        # A session that moved to another project may lie in both.
+        for path in sorted(self.path.glob(_SESSION_FILES), key=lambda path: path.stat().st_mtime):
             if path.stem not in self._elsewhere and session_id in {None, path.stem}:
                 info = object_in(self._read(path))
-                newest = next(self.messages(path.stem, newest_only=True), None)
-                worked_in = text_at(newest.info, "path", "cwd") if newest else ""
                 times = object_at(info, "time")
-                row: AnyJson = {
+                rows[path.stem] = {
                     **{f"time_{name}": at_ms for name, at_ms in times.items()},
-                    "directory": worked_in,
                     **info,
+                    "directory": text_at(info, "directory") or self._worked_in(path.stem),
                     "id": path.stem,
                     "parent_id": info.get("parentID"),
                 }
-                rows.append(row)
-        rows.sort(key=lambda row: -number_of(row.get("time_updated")))
-        return rows[: most if most >= 0 else None]
+        newest = sorted(rows.values(), key=lambda row: -number_of(row.get("time_updated")))
+        return newest[: most if most >= 0 else None]
+
+    def _worked_in(self, session_id: str) -> str:
+        newest = self.messages(session_id, newest_only=True)
+        return next(filter(None, (text_at(each.info, "path", "cwd") for each in newest)), "")
 
     def messages(
         self,
@@ -218,9 +220,8 @@ class Files(Database):
         newest_only: bool = False,
         is_wanted: Callable[[bytes], bool] | None = None,
     ) -> Iterator[Message]:
-        for path in self._messages(session_id)[:: -1 if newest_only else 1][
-            : 2 if newest_only else None
-        ]:
+        paths = self._messages(session_id)
+        for path in paths[:-3:-1] if newest_only else paths:
             raw = self._read(path)
             info = object_in(raw)
             held = [] if newest_only else [*self._parts(path, session_id, info)]
