@@ -56,7 +56,7 @@ class VendorHistory(Struct, frozen=True, kw_only=True):
     @property
     def is_of_lines(self) -> bool:
         """Whether its file is one of lines: a copy can do without one that cannot be read."""
-        return self.path.suffix in {".jsonl", ".json"}
+        return self.path.suffix in {".jsonl", ".json", ".zst"}
 
 
 def is_known_version(version: str, known: tuple[str, ...]) -> bool:

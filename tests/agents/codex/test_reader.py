@@ -77,6 +77,11 @@ def test_all_that_the_ends_of_a_rollout_say(tmp_path, suffix, raw):
     assert (found.begun_at_ms, found.is_archived) == (1_795_168_800_000, False)
 
 
+def test_a_header_with_long_instructions_is_read_whole(tmp_path):
+    written(tmp_path, lines(ASKED, meta={"instructions": "x" * 100_000, **META}))
+    assert (only(tmp_path).session_id, only(tmp_path).directory) == (THREAD, "/work")
+
+
 def test_the_plain_file_counts_before_the_compressed_and_the_archived_one(tmp_path):
     written(tmp_path, WHOLE, place="archived_sessions")
     assert only(tmp_path).is_archived

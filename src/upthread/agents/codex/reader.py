@@ -102,6 +102,9 @@ _SAID = frozenset({"response_item", "item_completed", "compacted", "token_count"
 HEAD_BYTES = 64 * 1024
 """The first line has the instructions of the whole thread."""
 
+FAR_BYTES = 2 * 1024 * 1024
+"""Where the usual head does not hold the first line, because the instructions are long."""
+
 TAIL_BYTES = 32 * 1024
 INDEX_BYTES_MAX = 4 * 1024 * 1024
 SPAWN = "spawn_agent"
@@ -150,7 +153,13 @@ def _titles(home: Path) -> Mapping[str, str]:
 def _outline_of(given: Mapping[str, str], walk: FileWalk, file: LineFile) -> SessionOutline | None:
     """Return the outline of a rollout, None where it holds no thread, which is counted."""
     ends = walk.ends(file, head_bytes=HEAD_BYTES, tail_bytes=TAIL_BYTES)
-    return _outline(ends, file, given) if ends and walk.is_sound(ends) else None
+    if ends is None or not walk.is_sound(ends):
+        return None
+    outline = _outline(ends, file, given)
+    if not outline.is_foreign or ends.is_whole:
+        return outline
+    far = walk.ends(file, head_bytes=FAR_BYTES, tail_bytes=TAIL_BYTES)
+    return None if far is None else _outline(far, file, given)
 
 
 def _outline(ends: FileEnds, file: LineFile, given: Mapping[str, str]) -> SessionOutline:

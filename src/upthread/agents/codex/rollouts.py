@@ -321,7 +321,7 @@ def _printed(text: str) -> JsonObject:
     if not text.startswith("{"):
         return {}
     value, _ = read_object(text.encode("utf-8", "surrogatepass"))
-    return value if value.keys() == {"output", "metadata"} else {}
+    return value if set(value) == {"output", "metadata"} else {}
 
 
 # --- what the records say, as events, and how the newest turn failed ------------------------------
