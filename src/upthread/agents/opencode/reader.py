@@ -247,10 +247,8 @@ def _history(database: Database, row: Row) -> VendorHistory:
     messages = list(database.messages(session_id))
     steps = [step for each in messages for step in _steps(each)]
     is_too_old = database.path.is_dir()
-    unreadable = [each for message in messages for each in message.unreadable]
-    if is_too_old:
-        why = "an OpenCode before 1.2 wrote it, and OpenCode of today does not resume it"
-        unreadable.append(Unreadable(place="the session", why=why))
+    why = "an OpenCode before 1.2 wrote it, and OpenCode of today does not resume it"
+    old = (Unreadable(place="the session", why=why),) if is_too_old else ()
     return VendorHistory(
         agent=AGENT,
         session_id=session_id,
@@ -258,7 +256,7 @@ def _history(database: Database, row: Row) -> VendorHistory:
         version=version,
         is_version_known=is_too_old or is_known_version(version, WRITTEN_FOR),
         history=tuple(steps),
-        unreadable=tuple(unreadable),
+        unreadable=(*old, *(each for message in messages for each in message.unreadable)),
         parent_session_id=text_at(row, "parent_id") or None,
         directory=text_at(row, "directory"),
     )
