@@ -459,9 +459,6 @@ def test_whatever_lies_in_the_agents_folders_is_passed_over_at_once_and_left_as_
     opencode = home / ".local" / "share" / "opencode"
     (opencode / "opencode-2.db").write_bytes(b"damaged" * 99)
     os.mkfifo(opencode / "opencode-3.db")
-    old = opencode / "storage" / "session" / "p"
-    old.mkdir(parents=True)
-    (old / "ses_old.json").touch()
     before = digest(home)
     seen = look()
     found = looked_at(home, seen)
@@ -471,7 +468,6 @@ def test_whatever_lies_in_the_agents_folders_is_passed_over_at_once_and_left_as_
         assert all("-cut-" in session for session in sound - expected), "Claude Code resumes these"
         assert seen.passed_over["claude-code", "binary"] == 2 * each // 10 + 1
         assert seen.passed_over["opencode", "not a database of a known form"] == 2
-        assert seen.passed_over["opencode", "of before 1.2, not migrated by OpenCode"] == 1
     assert digest(home) == before
 
 

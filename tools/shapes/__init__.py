@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from upthread.agent_stores.lines import CompressedError, expanded
+from upthread.agent_stores.lines import CompressedError, lines_in
 
 SESSION = "5e551000-0000-4000-8000-000000000001"
 DIRECTORY = "/shape/project"
@@ -122,7 +122,7 @@ def held(files: Files) -> list[str]:
 def _text(name: str, raw: bytes) -> str:
     if name.endswith(".zst"):
         with suppress(CompressedError):
-            raw = expanded(io.BytesIO(raw)).read()
+            raw = lines_in(io.BytesIO(raw), ".zst").read()
     is_wide = raw.startswith((b"\xff\xfe", b"\xfe\xff"))
     return raw.decode("utf-16" if is_wide else "utf-8", "replace")
 

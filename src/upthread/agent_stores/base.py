@@ -56,7 +56,7 @@ class VendorHistory(Struct, frozen=True, kw_only=True):
     @property
     def is_of_lines(self) -> bool:
         """Whether its file is one of lines: a copy can do without one that cannot be read."""
-        return self.path.suffix == ".jsonl"
+        return self.path.suffix in {".jsonl", ".json", ".zst"}
 
 
 def is_known_version(version: str, known: tuple[str, ...]) -> bool:
@@ -103,7 +103,7 @@ class SessionOutline(Struct, frozen=True, kw_only=True):
     `parent_session_id` and `role` are set for a sub-agent's. `unredacted_title` is what its agent
     calls it, else how its first prompt begins, as it was written: it is shown as `title` has it.
     `tokens` are those it held at its last answer. `is_foreign` says that its lines are of a form
-    this version does not know.
+    this version does not know, `is_too_old` that its agent of today does not resume it.
     """
 
     agent: str
@@ -122,6 +122,7 @@ class SessionOutline(Struct, frozen=True, kw_only=True):
     version: str = ""
     ending: Ending = "unknown"
     is_archived: bool = False
+    is_too_old: bool = False
     is_foreign: bool = False
     deleted_at_ms: int | None = None
 

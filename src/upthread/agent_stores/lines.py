@@ -27,11 +27,14 @@ from msgspec import Struct
 from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable, epoch_ms
 from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import streamed, through_links
-from upthread.core.codec import read_json, text_at
+from upthread.core.codec import encode_json, object_at, objects_at, read_json, text_at
 from upthread.core.types import JsonObject, JsonValue
 from upthread.errors import StoreError
 
 SUFFIX = ".zst"
+WHOLE = ".json"
+"""A session in one object, as Codex wrote it at first: its header and its items become lines."""
+
 BYTES_MAX = 512 * 1024 * 1024
 """What one file may expand to; a few kilobytes can be made to expand for ever."""
 
@@ -71,14 +74,28 @@ class _Expanded(io.RawIOBase):
         return taken
 
 
-def expanded(file: BinaryIO) -> BinaryIO:
-    """Return what a compressed file holds as a stream with lines."""
-    return io.BufferedReader(_Expanded(file), _PIECE_BYTES)
+def is_plain(name: str) -> bool:
+    """Return whether a file of a name is lines as it lies there."""
+    return not name.endswith((SUFFIX, WHOLE))
 
 
-def expanded_ends(file: BinaryIO, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes, bool]:
-    """Return both ends of what a compressed file holds, and whether they are all of it."""
-    stream = expanded(file)
+def lines_in(file: BinaryIO, name: str) -> BinaryIO:
+    """Return what a file holds as a stream with lines."""
+    if name.endswith(SUFFIX):
+        return io.BufferedReader(_Expanded(file), _PIECE_BYTES)
+    if is_plain(name):
+        return file
+    raw = file.read(LINE_BYTES_MAX)
+    value, _ = read_object(raw)
+    parts = [object_at(value, "session"), *objects_at(value, "items")]
+    return io.BytesIO(b"\n".join(map(encode_json, parts)) if value else raw)
+
+
+def ends_in(
+    file: BinaryIO, name: str, *, head_bytes: int, tail_bytes: int
+) -> tuple[bytes, bytes, bool]:
+    """Return both ends of what a file holds that is not plain, and whether they are all of it."""
+    stream = lines_in(file, name)
     head, tail = stream.read(head_bytes), bytearray()
     size = len(head)
     while piece := stream.read(_PIECE_BYTES):
@@ -134,7 +151,7 @@ def read_lines(path: Path) -> Iterator[Line]:
     """
     try:
         with streamed(str(path)) as file:
-            yield from _lines(expanded(file) if path.suffix == SUFFIX else file)
+            yield from _lines(lines_in(file, path.name))
     except CompressedError as error:
         raise StoreError(
             f"{path} cannot be read: {error}",
@@ -161,8 +178,8 @@ def lines_from_end(path: Path, bytes_max: int) -> Iterator[bytes]:
     The last one that is yielded may be the rest of a longer line.
     """
     with os.fdopen(through_links(str(path)), "rb") as file:
-        if path.suffix == SUFFIX:
-            tail = expanded_ends(file, head_bytes=0, tail_bytes=bytes_max)[1]
+        if not is_plain(path.name):
+            tail = ends_in(file, path.name, head_bytes=0, tail_bytes=bytes_max)[1]
         else:
             file.seek(max(0, file.seek(0, os.SEEK_END) - bytes_max))
             tail = file.read(bytes_max)

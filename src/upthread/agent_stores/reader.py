@@ -27,12 +27,13 @@ from upthread.agent_stores.lines import (
     Line,
     damage_of,
     decoded,
-    expanded_ends,
+    ends_in,
+    is_plain,
     last_time_ms,
     lines_from_end,
+    lines_in,
     read_lines,
 )
-from upthread.agent_stores.lines import expanded as expanded_stream
 from upthread.boundary.directories import MORE_NAMES, Directory, FileEnds, open_below, walked
 from upthread.core import types
 from upthread.core.codec import objects_at, text_at
@@ -308,11 +309,11 @@ class FileWalk(Struct, frozen=True):
         """Return both ends of what a file holds, None where it cannot be read, which is counted."""
         try:
             ends = file.directory.ends(file.name, head_bytes=head_bytes, tail_bytes=tail_bytes)
-            if not file.name.endswith(SUFFIX):
+            if is_plain(file.name):
                 return ends
             with file.directory.streamed(file.name) as stream:
-                expanded = expanded_ends(stream, head_bytes=head_bytes, tail_bytes=tail_bytes)
-            return FileEnds(ends.size_bytes, ends.written_at_ms, *expanded)
+                held = ends_in(stream, file.name, head_bytes=head_bytes, tail_bytes=tail_bytes)
+            return FileEnds(ends.size_bytes, ends.written_at_ms, *held)
         except OSError as error:
             self.pass_over(error)
             return None
@@ -381,8 +382,7 @@ def searched(
     def said(place: str, name: str, words: Words) -> Iterator[Said]:
         try:
             with open_below(str(top), place) as directory, directory.streamed(name) as raw:
-                stream = expanded_stream(raw) if name.endswith(SUFFIX) else raw
-                for line in words.lines_of(stream):
+                for line in words.lines_of(lines_in(raw, name)):
                     yield from said_in(decoded(line))
         except OSError as error:  # what was said before it was told
             walk.pass_over(error)
@@ -496,7 +496,8 @@ def repaired_lines(
     (history,) = read(path)
     before, after = prepare(into, path)
     # What was compressed is plain once it is repaired, and of two its agent takes the plain one.
-    after = after.with_suffix("") if after.suffix == SUFFIX else after
+    if not is_plain(path.name):
+        after = after.with_suffix("" if after.suffix == SUFFIX else ".jsonl")
     keep(path, before)
     parts = [part for message in history.history for part in message.parts]
     answered = {part.call_id for part in parts if isinstance(part, ToolResultPart)}

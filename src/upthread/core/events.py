@@ -64,6 +64,9 @@ class ToolCallAnnounced(AgentEvent, frozen=True, kw_only=True):
     implied_kinds: tuple[str, ...] = ()
 
 
+REQUEST_FAILED = "request_failed"
+"""The kind of what an agent's store says of a prompt whose request to the model failed."""
+
 CALL_FAILED = "failed"
 CALL_UNKNOWN = "unknown"
 CALL_ENDED = frozenset({"completed", CALL_FAILED})

@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.agent_stores.transcripts import ClaudeTranscript, result, said, use
 
-from upthread.agents.claude_code.reader import read_histories
+from upthread.agents.claude_code.reader import read_histories, read_history
 from upthread.agents.claude_code.transcripts import (
     TAIL_BYTES,
     branch_of,
@@ -18,6 +18,7 @@ from upthread.agents.claude_code.transcripts import (
     subagents_by_call,
 )
 from upthread.core.history.model import faults
+from upthread.core.turns.agent_history import answered_turns
 from upthread.core.types import (
     FilePart,
     ReasoningPart,
@@ -25,6 +26,7 @@ from upthread.core.types import (
     ToolCallPart,
     ToolResultPart,
     UnknownPart,
+    UpstreamSessionId,
 )
 from upthread.errors import StoreError
 
@@ -118,6 +120,25 @@ def test_entries_that_are_not_sent_are_not_read_and_a_circle_of_parents_ends(tmp
     made.user("aside", isSidechain=True)
     read = read_transcript(made.write(tmp_path / "s.jsonl"))
     assert texts(read) == ["go", "again"]
+    made.user("last")
+    made.assistant(said("API Error"), isApiErrorMessage=True)
+    events = read_history(made.write(tmp_path / "s.jsonl"), UpstreamSessionId("s"))
+    assert [turn.prompt for turn in answered_turns(events)] == ["go", "last"]
+
+
+def test_what_was_said_before_compactions_is_read_back_and_not_sent(tmp_path):
+    made = ClaudeTranscript()
+    for number in range(3):
+        if number:
+            made.last = None
+            made.entry("system", compactMetadata={})
+            made.user("summary", isCompactSummary=True)
+        made.user(f"ask {number}")
+        made.assistant(said(f"say {number}"))
+    path = made.write(tmp_path / "agent-1.jsonl")
+    assert texts(read_transcript(path)) == ["summary", "ask 2", "say 2"]
+    turns = answered_turns(read_history(path, UpstreamSessionId("s")))
+    assert [turn.prompt for turn in turns] == ["ask 0", "ask 1", "ask 2"]
     circle = ClaudeTranscript()
     circle.last = "u2"
     circle.user("a")

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 
 import pytest
 from tests.agent_stores.transcripts import function_call, function_output, rollout, spoken
 from tests.support.agent_homes import compressed
 
 from upthread.agent_stores.base import look, newest_of
-from upthread.agents.codex.reader import outlines, read_histories, said_in
-from upthread.agents.codex.rollouts import find_histories, find_rollout
+from upthread.agent_stores.reader import Words
+from upthread.agents.codex.reader import (
+    outlines,
+    read_histories,
+    read_session,
+    repair,
+    said_in,
+    sessions,
+)
+from upthread.agents.codex.rollouts import SESSIONS, find_histories, find_rollout
+from upthread.core.events import ToolCallUpdated
 from upthread.core.history.model import faults
-from upthread.core.types import ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from upthread.core.types import (
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UpstreamSessionId,
+)
 
 THREAD = "01a20601-8661-7d90-8014-80c2410a5e75"
 NAME = f"rollout-2026-11-20T10-00-00-{THREAD}.jsonl"
@@ -59,6 +75,11 @@ def test_all_that_the_ends_of_a_rollout_say(tmp_path, suffix, raw):
     assert titled == ("Plan the export", "main", "0.169.0")
     assert (found.model, found.tokens, found.ending) == ("gpt-x", 4_100, "ended")
     assert (found.begun_at_ms, found.is_archived) == (1_795_168_800_000, False)
+
+
+def test_a_header_with_long_instructions_is_read_whole(tmp_path):
+    written(tmp_path, lines(ASKED, meta={"instructions": "x" * 100_000, **META}))
+    assert (only(tmp_path).session_id, only(tmp_path).directory) == (THREAD, "/work")
 
 
 def test_the_plain_file_counts_before_the_compressed_and_the_archived_one(tmp_path):
@@ -161,6 +182,53 @@ def test_a_compaction_takes_the_place_of_all_before_it(tmp_path):
         spoken("user", "next"),
     )
     assert [part.text for part in parts(read_rollout(path))] == ["summary", "older form", "next"]
+
+
+BARE_HEAD = {"timestamp": STAMP, "id": THREAD, "instructions": None}
+BARE = (
+    spoken("user", "<environment_context>\n  <cwd>/work</cwd>\n</environment_context>"),
+    spoken("user", "go"),
+    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
+    {**function_call("c1", '{"command": ["ls"]}'), "name": "shell"},
+    function_output("c1", json.dumps({"output": "one", "metadata": {"exit_code": 0}})),
+    {**function_call("c2", '{"command": ["make"]}'), "name": "container.exec"},
+    function_output("c2", "Exit code: 2\nWall time: 1 s\nOutput:\ntwo"),
+    spoken("assistant", "done"),
+)
+FORMS = {
+    ".jsonl": "\n".join(map(json.dumps, (BARE_HEAD, {"record_type": "state"}, *BARE))),
+    ".json": json.dumps({"session": BARE_HEAD, "items": BARE}, indent=2),
+}
+
+
+@pytest.mark.parametrize("suffix", FORMS)
+def test_a_thread_of_the_first_versions_is_read_whole_and_repaired(tmp_path, suffix):
+    path = written(
+        tmp_path, FORMS[suffix].encode(), f"rollout-2025-05-02-{THREAD}{suffix}", SESSIONS
+    )
+    found = only(tmp_path)
+    assert (found.session_id, found.unredacted_title, found.directory) == (THREAD, "go", "/work")
+    searched = [
+        each
+        for one in sessions(tmp_path, look(), ExitStack())
+        for each in one.said(Words(["wall"]))
+    ]
+    assert [each.speaker for each in searched] == ["tool"]
+    events = read_session(tmp_path, UpstreamSessionId(THREAD)).events
+    assert [getattr(each, "text", None) or each.call_id for each in events] == [
+        *("go", "hm", "c1", "one", "c2", "Exit code: 2\nWall time: 1 s\nOutput:\ntwo", "done")
+    ]
+    assert [each.status for each in events if isinstance(each, ToolCallUpdated)] == [
+        "completed",
+        "failed",
+    ]
+    read = read_rollout(path)
+    assert (read.directory, read.is_version_known, faults(read.history)) == ("/work", True, ())
+    assert [each.why for each in read.unreadable] == [
+        "a Codex before 0.40 wrote it: Codex refuses it"
+    ]
+    copy = repair(path, tmp_path / "copy")
+    assert (copy.after.suffix, copy.left) == (".jsonl", ())
 
 
 def test_an_open_call_and_an_orphan_output_are_found(tmp_path):

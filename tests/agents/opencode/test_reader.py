@@ -11,8 +11,15 @@ from tests.agent_stores.opencode_database import OpenCodeDatabase, text
 
 from upthread.agent_stores.base import look
 from upthread.agent_stores.reader import Words
-from upthread.agents.opencode.database import opened
-from upthread.agents.opencode.reader import outlines, read_session, said_in, sessions, stamp_of
+from upthread.agents.opencode.database import find_histories, opened
+from upthread.agents.opencode.reader import (
+    outlines,
+    read_histories,
+    read_session,
+    said_in,
+    sessions,
+    stamp_of,
+)
 from upthread.core.turns.agent_history import answered_turns
 from upthread.runtime.turns.recovery import joined
 
@@ -228,3 +235,53 @@ def test_what_is_no_json_costs_that_message_alone(tmp_path, store):
     assert found is not None
     assert "Done" in repr(found.events)
     assert "Painted" not in repr(found.events)
+
+
+CALL = {"toolCallId": "c1", "toolName": "bash", "state": "result", "args": {}, "result": "made"}
+TEXT = {"type": "text", "text": "built"}
+FILES = {
+    "before 1.2": {
+        "storage/session/p/ses_1.json": {"directory": "/work", "time": {"updated": 5}},
+        "storage/session/moved/ses_1.json": {"directory": "/work", "time": {"updated": 6}},
+        "storage/message/ses_1/msg_1.json": {"role": "assistant"},
+        "storage/part/msg_1/prt_1.json": TEXT,
+    },
+    "before 0.6": {
+        "project/p/storage/session/info/ses_1.json": {},
+        "project/p/storage/session/message/ses_1/msg_1.json": {
+            "role": "assistant",
+            "path": {"cwd": "/work"},
+        },
+        "project/p/storage/session/part/ses_1/msg_1/prt_1.json": TEXT,
+    },
+    "before 0.4": {
+        "project/p/storage/session/info/ses_1.json": {"directory": "/work"},
+        "project/p/storage/session/message/ses_1/msg_1.json": {
+            "role": "assistant",
+            "parts": [TEXT, {"toolInvocation": CALL}],
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("age", FILES)
+def test_a_session_of_files_is_read_unless_the_database_has_it(tmp_path, age):
+    for name, value in FILES[age].items():
+        path = tmp_path / "opencode" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(value))
+    (outline,) = found(tmp_path)
+    assert (outline.directory, outline.is_too_old) == ("/work", True)
+    with ExitStack() as held:
+        (one,) = sessions(tmp_path, look(), held)
+        assert [each.text for each in one.said(Words(["built"]))] == ["built"]
+    texts = [getattr(event, "text", "") for event in read_session(tmp_path, "ses_1").events]
+    assert "built" in texts
+    assert ("made" in texts) is (age == "before 0.4")
+    (history,) = (h for p in find_histories(tmp_path) for h in read_histories(p))
+    assert history.unreadable[0].why.startswith("an OpenCode before 1.2 wrote it")
+    database = OpenCodeDatabase(tmp_path / "opencode" / "opencode.db")
+    database.session()
+    database.connection.execute("UPDATE session SET id = 'ses_1'")
+    database.close()
+    assert [each.is_too_old for each in found(tmp_path)] == [False]

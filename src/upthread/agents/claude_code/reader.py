@@ -57,7 +57,7 @@ from upthread.agent_stores.reader import (
     searched,
     written_at_ns,
 )
-from upthread.agents._json_lines import of_session, read_json
+from upthread.agents._json_lines import of_session, read_json, unknown
 from upthread.agents._outcomes import did_run, exit_code_in
 from upthread.agents._process import started_at_ticks
 from upthread.agents.claude_code.transcripts import (
@@ -93,7 +93,14 @@ from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import read_all, streamed, through_links
 from upthread.core import events, types
 from upthread.core.codec import AnyJson, encode_json, number_at, object_at, objects_at, text_at
-from upthread.core.events import CALL_FAILED, INTERRUPTED, AgentEvent, AgentsCall, Events
+from upthread.core.events import (
+    CALL_FAILED,
+    INTERRUPTED,
+    REQUEST_FAILED,
+    AgentEvent,
+    AgentsCall,
+    Events,
+)
 from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.agent_history import StoredSession, UndecidedCall
 from upthread.core.types import JsonObject, JsonValue, Outcome, UpstreamSessionId
@@ -414,11 +421,11 @@ def read_history(path: Path, session: UpstreamSessionId, *, with_usage: bool = F
         call_id: UpstreamSessionId(agent_id) if is_subagent else child_session(session, agent_id)
         for call_id, agent_id in subagents_by_call(path).items()
     }
-    sent = branch_of(read_entries(path, is_whole=True, said_bytes_max=SAID_BYTES_MAX)).sent
+    said = branch_of(read_entries(path, is_whole=True, said_bytes_max=SAID_BYTES_MAX)).said
     # One answer is several entries, each with what was counted of all of it: the last counts.
-    last_of = {entry.message_id: entry.uuid for entry in sent if entry.message_id}
+    last_of = {entry.message_id: entry.uuid for entry in said if entry.message_id}
     told: list[AgentEvent] = []
-    for entry in sent:
+    for entry in said:
         for part in entry.parts:
             told += _events(entry, part, children)
         is_last = last_of.get(entry.message_id, entry.uuid) == entry.uuid
@@ -442,6 +449,10 @@ def _events(
                 did_run=status == CALL_FAILED and did_run(exit_code_in(text)),
                 child_upstream_session_id=children.get(call_id),
             )
+        case types.TextPart(text=text) if entry.is_failure:
+            yield unknown(REQUEST_FAILED, {"text": text})
+        case types.TextPart() if entry.is_beginning:
+            yield events.ContextCompacted()
         # Only after results, which count whoever wrote the entry: they close a call.
         case _ if entry.is_synthetic:
             return

@@ -191,6 +191,11 @@ class Entry(Struct, kw_only=True):
     usage: JsonObject = {}
 
     @property
+    def is_failure(self) -> bool:
+        """Whether it says how a request failed: it is not sent, but is what came of a prompt."""
+        return bool(self.parts) and not self.kind
+
+    @property
     def place(self) -> str:
         """`line 41`."""
         return f"line {self.number}"
@@ -218,7 +223,7 @@ def read_entries(
     `said_bytes_max`; most of a large file may be progress.
     """
     read, said_bytes = Transcript(), 0
-    is_subagent = path.parent.name == SUBAGENTS
+    is_subagent = path.match(file_of("*"))
     for line in read_lines(path):
         kind = text_at(line.value, "type")
         if line.why:
@@ -245,7 +250,7 @@ def _entry(line: Line, *, is_whole: bool, is_subagent: bool) -> Entry:
     kind = text_at(value, "type")
     message = object_at(value, "message")
     is_said = kind in MESSAGES and not value.get("isApiErrorMessage")
-    parts = parts_of(message.get("content") if is_said else None)
+    parts = parts_of(message.get("content") if kind in MESSAGES else None)
     return Entry(
         number=line.number,
         uuid=text_at(value, "uuid") or line.place,
@@ -282,12 +287,14 @@ def is_put_in(entry: JsonObject) -> bool:
 class Branch(Struct):
     """The branch of a transcript that counts, in file order.
 
+    `said` has, beside what is sent, all before the compactions, and how requests failed.
     `joined` has the entries that hang on nothing, each with the message stored before it: Claude
     Code resumes without all that was said before such an entry. `beside` are the messages that
     another process wrote meanwhile to a branch of its own. `faults` has both as reports.
     """
 
     sent: list[Entry] = []
+    said: list[Entry] = []
     joined: dict[str, str] = {}
     beside: set[str] = set()
     faults: list[Unreadable] = []
@@ -310,13 +317,33 @@ def branch_of(read: Transcript) -> Branch:
                 branch.joined[entry.uuid] = entries[index].uuid if index >= 0 else ""
                 branch.faults.append(Unreadable(place=entry.place, why=_HANGS_ON_NOTHING))
     _gather(entries, members)
+    failures = [i for i, each in enumerate(entries) if each.is_failure]
+    members |= {i for i in failures if position.get(entries[i].parent) in members}
     for entry in _beside(entries, members, position):
         branch.beside.add(entry.uuid)
         branch.faults.append(Unreadable(place=entry.place, why=_BESIDE))
     if not members and any(entry.kind for entry in entries):
         branch.faults.append(Unreadable(place=entries[0].place, why=_ASIDE))
     branch.sent = [entries[i] for i in sorted(members) if entries[i].kind]
+    members |= _before_compactions(entries, members, position)
+    branch.said = [entries[i] for i in sorted(members) if entries[i].parts or entries[i].kind]
     return branch
+
+
+def _before_compactions(
+    entries: Sequence[Entry], members: set[int], position: Mapping[str, int]
+) -> set[int]:
+    """Return the branch before the first compaction of a branch, and before those it had itself."""
+    before: set[int] = set()
+    index = min(members, default=-1)
+    while index >= 0 and index not in before:
+        before.add(index)
+        entry = entries[index]
+        index = position.get(entry.parent, -1)
+        if index < 0 and entry.is_beginning:
+            index = _message_before(entry.number, entries, before)
+    _gather(entries, before)
+    return before
 
 
 def _message_before(number: int, entries: Sequence[Entry], but: AbstractSet[int]) -> int:

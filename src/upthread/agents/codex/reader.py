@@ -8,7 +8,7 @@ the last one of a thread counts. A sub-agent names its parent in its first line.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
@@ -56,6 +56,7 @@ from upthread.agents._guard import marks_of
 from upthread.agents._json_lines import of_session
 from upthread.agents.codex.rollouts import (
     ARCHIVED,
+    BEFORE_VERSIONS,
     OUTPUT_OF,
     OUTPUTS,
     PUT_IN,
@@ -63,6 +64,9 @@ from upthread.agents.codex.rollouts import (
     TURN_EVENTS,
     Record,
     arguments_of,
+    as_of_today,
+    directory_in,
+    directory_of,
     events_of,
     failure_of,
     files,
@@ -89,7 +93,7 @@ from upthread.core.types import JsonObject, JsonValue, Outcome, Speaker, Upstrea
 from upthread.errors import StoreError
 
 AGENT = "codex"
-WRITTEN_FOR = ("0.169", "0.171")
+WRITTEN_FOR = ("0.169", "0.171", BEFORE_VERSIONS)
 ROLLOUT_BYTES_MAX = 512 * 1024 * 1024
 SAID_BYTES_MAX = 64 * 1024 * 1024
 _SAID = frozenset({"response_item", "item_completed", "compacted", "token_count"})
@@ -97,6 +101,9 @@ _SAID = frozenset({"response_item", "item_completed", "compacted", "token_count"
 
 HEAD_BYTES = 64 * 1024
 """The first line has the instructions of the whole thread."""
+
+FAR_BYTES = 2 * 1024 * 1024
+"""Where the usual head does not hold the first line, because the instructions are long."""
 
 TAIL_BYTES = 32 * 1024
 INDEX_BYTES_MAX = 4 * 1024 * 1024
@@ -146,7 +153,13 @@ def _titles(home: Path) -> Mapping[str, str]:
 def _outline_of(given: Mapping[str, str], walk: FileWalk, file: LineFile) -> SessionOutline | None:
     """Return the outline of a rollout, None where it holds no thread, which is counted."""
     ends = walk.ends(file, head_bytes=HEAD_BYTES, tail_bytes=TAIL_BYTES)
-    return _outline(ends, file, given) if ends and walk.is_sound(ends) else None
+    if ends is None or not walk.is_sound(ends):
+        return None
+    outline = _outline(ends, file, given)
+    if not outline.is_foreign or ends.is_whole:
+        return outline
+    far = walk.ends(file, head_bytes=FAR_BYTES, tail_bytes=TAIL_BYTES)
+    return None if far is None else _outline(far, file, given)
 
 
 def _outline(ends: FileEnds, file: LineFile, given: Mapping[str, str]) -> SessionOutline:
@@ -164,7 +177,7 @@ def _outline(ends: FileEnds, file: LineFile, given: Mapping[str, str]) -> Sessio
         parent_session_id=text_at(spawned, "parent_thread_id"),
         role=text_at(spawned, "agent_role"),
         unredacted_title=title_of(given.get(thread) or head.get("prompt", "")),
-        directory=text_at(meta, "cwd"),
+        directory=text_at(meta, "cwd") or head.get("directory", ""),
         branch=text_at(meta, "git", "branch"),
         begun_at_ms=epoch_ms(text_at(line, "timestamp")),
         used_at_ms=used_at_ms(ends),
@@ -174,6 +187,7 @@ def _outline(ends: FileEnds, file: LineFile, given: Mapping[str, str]) -> Sessio
         version=text_at(meta, "cli_version"),
         ending="interrupted" if is_cut(ends) else tail.get("ending", "unknown"),
         is_archived=file.directory.path.endswith(f"/{ARCHIVED}"),
+        is_too_old=text_at(meta, "cli_version") == BEFORE_VERSIONS,
         is_foreign=not meta,
     )
 
@@ -181,12 +195,15 @@ def _outline(ends: FileEnds, file: LineFile, given: Mapping[str, str]) -> Sessio
 def _facts(line: bytes, missing: AbstractSet[str]) -> AnyJson:
     """Return what a line says of its thread; decoded only where it may say what is missing."""
     heading = line[:_HEADING]
-    if "meta" in missing and b"session_meta" in heading:
-        return {"meta": decoded(line)}
+    if "meta" in missing and (b"session_meta" in heading or b'"payload"' not in heading):
+        meta = as_of_today(decoded(line))
+        return {"meta": meta} if text_at(meta, "type") == "session_meta" else {}
     if "model" in missing and b"turn_context" in heading:
         return {"model": text_at(decoded(line), "payload", "model")}
     if "prompt" in missing and b'"user' in heading:
-        return {"prompt": _prompt(object_at(decoded(line), "payload"))}
+        payload = object_at(as_of_today(decoded(line)), "payload")
+        directory = directory_in(text_in(payload.get("content")))
+        return {"prompt": _prompt(payload), "directory": directory}
     if not missing.isdisjoint({"tokens", "ending"}) and b"event_msg" in heading:
         payload = object_at(decoded(line), "payload")
         kind = text_at(payload, "type")
@@ -221,6 +238,7 @@ def sessions(home: Path, look: Look, _held: ExitStack) -> Iterator[Searched]:
 
 def said_in(value: JsonObject) -> Iterator[Said]:
     """Yield what a line says; what Codex reports of an item again is not said twice."""
+    value = as_of_today(value)
     if value.get("type") == "response_item":
         item, at_ms = object_at(value, "payload"), epoch_ms(text_at(value, "timestamp"))
         speaker, part = part_of(item)
@@ -266,7 +284,7 @@ def read_histories(path: Path) -> Iterator[VendorHistory]:
         history=tuple(messages),
         unreadable=(*unreadable, *refusals(records)),
         parent_session_id=text_at(meta, "forked_from_id") or None,
-        directory=text_at(meta, "cwd"),
+        directory=text_at(meta, "cwd") or directory_of(records),
     )
 
 
@@ -411,18 +429,25 @@ def repair(
     del session_id, sessions
     records = [each for each in read_records(path) if each.value]
     ordinals = count() if is_unnumbered(records) else None
-    return repaired_lines(path, into, read_histories, partial(_lines, ordinals=ordinals))
+    first = next(iter(records), None)
+    begun = text_at(first.value, "timestamp") if first else ""
+    directory = directory_of(records)
+    whole = partial(_readable, ordinals=ordinals, begun=begun, directory=directory)
+    return repaired_lines(path, into, read_histories, partial(_lines, whole=whole))
 
 
-def _lines(line: Line, plan: Plan, *, ordinals: Iterator[int] | None) -> Iterator[bytes]:
-    item = object_at(line.value, "payload")
+def _lines(line: Line, plan: Plan, *, whole: Callable[[JsonObject], _Object]) -> Iterator[bytes]:
+    value = as_of_today(line.value)
+    item = object_at(value, "payload")
     kind, call_id = text_at(item, "type"), text_at(item, "call_id")
-    is_item = line.value.get("type") == "response_item"
+    is_item = value.get("type") == "response_item"
+    if not value:
+        return
     if is_item and kind in OUTPUTS and not plan.takes(call_id):
         plan.edit(line, f"an output that no call {call_id} waits for")
         return
-    whole = _readable(line, ordinals)
-    raw = line.text if whole == line.value else encode_json(whole)
+    changed = whole(value)
+    raw = line.text if changed == line.value else encode_json(changed)
     if raw != line.raw:
         plan.edit(line, "Codex does not read the line as it was", raw.decode())
     yield raw
@@ -430,16 +455,20 @@ def _lines(line: Line, plan: Plan, *, ordinals: Iterator[int] | None) -> Iterato
         plan.made.add(call_id)
         if call_id in plan.open_calls:
             output: _Object = {"type": OUTPUT_OF[kind], "call_id": call_id, "output": INTERRUPTED}
-            raw = encode_json({**_readable(line, ordinals), "payload": output})
+            raw = encode_json({**whole(value), "payload": output})
             plan.edit(line, f"call {call_id} has no output", raw.decode(), is_new=True)
             yield raw
 
 
-def _readable(line: Line, ordinals: Iterator[int] | None) -> _Object:
+def _readable(
+    line: JsonObject, *, ordinals: Iterator[int] | None, begun: str, directory: str
+) -> _Object:
     """Return a line with a time that is text, and its number if the lines are to be numbered."""
-    value: _Object = dict(line.value)
+    value: _Object = dict(line)
+    if text_at(value, "payload", "cli_version") == BEFORE_VERSIONS:
+        value["payload"] = {"cwd": directory, **object_at(line, "payload"), "cli_version": "0.39.0"}
     if not text_at(value, "timestamp"):
-        value["timestamp"] = _time(value.get("timestamp"))
+        value["timestamp"] = _time(value["timestamp"]) if value.get("timestamp") else begun
     if ordinals is not None:
         value["ordinal"] = next(ordinals)
     return value

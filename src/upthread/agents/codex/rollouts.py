@@ -5,8 +5,10 @@ days may be `.jsonl.zst`, and a rollout that a person archived is in `archived_s
 thread is there plain and compressed, the plain file is the newer one.
 
 Each line is `{timestamp, type, payload}`; what was sent to the model are the `response_item` lines,
-items of the Responses API. A `compacted` line with `replacement_history` puts that in the place of
-all before it. Written for Codex 0.169 (openai/codex, codex-rs/protocol; seen 2026-11).
+items of the Responses API. Before 0.40 the header and the items were bare. At first a thread was
+one object in a `.json` file. Both are read as if they were lines of today. A `compacted` line with
+`replacement_history` puts that in the place of all before it. Written for Codex 0.169
+(openai/codex, codex-rs/protocol; seen 2026-11).
 """
 
 from __future__ import annotations
@@ -20,13 +22,14 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from upthread.agent_stores.base import Unreadable, look
+from upthread.agent_stores.base import Unreadable, look, text_in
 from upthread.agent_stores.lines import BYTE_ORDER_MARK, SUFFIX, Line, read_lines, read_object
 from upthread.agent_stores.reader import FileWalk, LineFile, text_of_blocks, written_at_ns
+from upthread.agents._outcomes import did_run
 from upthread.agents.codex import items
 from upthread.agents.codex.items import failure_of_turn
 from upthread.core import types
-from upthread.core.codec import AnyJson, object_at, objects_at, text_at, texts_at
+from upthread.core.codec import AnyJson, number_at, object_at, objects_at, text_at, texts_at
 from upthread.core.events import (
     AgentEvent,
     ContextCompacted,
@@ -39,7 +42,7 @@ from upthread.core.names import rows_by_name
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
 from upthread.core.text import one_line
 from upthread.core.turns.agent_history import StoredFailure
-from upthread.core.types import JsonObject, JsonValue, Outcome, Speaker, TextPart
+from upthread.core.types import JsonObject, JsonValue, Outcome, ReasoningPart, Speaker, TextPart
 
 SESSIONS = "sessions"
 ARCHIVED = "archived_sessions"
@@ -54,6 +57,7 @@ OUTPUT_OF = {
 """The calls that Codex itself answers, and what answers them; other tools run at the provider."""
 
 OUTPUTS = frozenset(OUTPUT_OF.values())
+_ITEMS = {"message", "reasoning", "web_search_call", *OUTPUT_OF, *OUTPUTS}
 TURN_EVENTS = frozenset({"task_started", "task_complete", "turn_aborted"})
 """How Codex names the start and the end of a turn."""
 
@@ -64,7 +68,13 @@ _PLACES = ((SESSIONS, 3), (SESSIONS, 0), (ARCHIVED, 0))
 """With directories of a year, a month and a day; Codex takes those without as well."""
 
 _PREFIX = "rollout-"
-_LINES = ".jsonl"
+_LINES = (".jsonl", ".json")
+_ENVIRONMENT = re.compile(
+    r"\s*<environment_context>\s*(?:<cwd>|Current working directory: )(.*?)\s*(?:</cwd>|\n)"
+)
+BEFORE_VERSIONS = "0.0.0"
+"""In place of the version of a rollout that was written before rollouts had one."""
+
 _STAMP_CHARACTERS = len("2026-11-23T01-24-53-")
 _NEEDED = ("id", "cwd", "cli_version")
 _PAGINATED = "paginated"
@@ -85,7 +95,7 @@ def files(
     """Yield the rollouts under a Codex home (`~/.codex`), the newest days first, then archived."""
     plain = ""
     for place, levels in _PLACES:
-        pattern = f"{_PREFIX}{name}{_LINES}*"
+        pattern = f"{_PREFIX}{name}.json*"
         for file in walk.files(home / place, *["*"] * levels, pattern, is_ordinary=is_ordinary):
             # Of a plain file and a compressed one the plain: it is the newer.
             is_second = file.path == plain + SUFFIX
@@ -112,7 +122,7 @@ def find_rollout(home: Path, session_id: str) -> Path | None:
 
 def thread_of(name: str, meta: JsonObject) -> str:
     """Return the thread that a rollout's header names, otherwise the thread in the file's name."""
-    plain = name.removesuffix(SUFFIX).removesuffix(_LINES).removeprefix(_PREFIX)
+    plain = name.partition(".json")[0].removeprefix(_PREFIX)
     return text_at(meta, "id") or plain[_STAMP_CHARACTERS:] or plain
 
 
@@ -137,12 +147,13 @@ class Record(Struct, frozen=True, kw_only=True):
 def read_records(path: Path) -> Iterator[Record]:
     """Yield the records of a rollout in order. StoreError when the file cannot be opened."""
     for line in read_lines(path):
-        kind, payload = _record(line.value)
+        value = as_of_today(line.value)
+        kind, payload = _record(value)
         why = line.why or _why_not(line)
         yield Record(
             kind=kind,
             payload=payload,
-            value=line.value,
+            value=value,
             place=line.place,
             size_bytes=len(line.raw),
             unreadable=structs.replace(line.unreadable, why=why) if why else None,
@@ -158,7 +169,45 @@ def _why_not(line: Line) -> str:
             json.dumps(line.value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             return "it has half of a character"
-    return "" if text_at(line.value, "timestamp") else "it has no time that is text"
+    # Of a rollout of bare items the header says it once.
+    is_bare = as_of_today(line.value) is not line.value
+    is_timed = is_bare or text_at(line.value, "timestamp")
+    return "" if is_timed else "it has no time that is text"
+
+
+def as_of_today(value: JsonObject) -> JsonObject:
+    """Return a line in the form of today: a header or an item that is bare gets what is around it.
+
+    An old state of Codex's own becomes an empty line.
+    """
+    if "payload" in value:
+        return value
+    stamp = text_at(value, "timestamp")
+    if "type" not in value and text_at(value, "id"):
+        payload: JsonObject = {
+            "cli_version": BEFORE_VERSIONS,
+            "originator": "codex_cli_rs",
+            **value,
+        }
+        return {"timestamp": stamp, "type": "session_meta", "payload": payload}
+    if text_at(value, "type") in _ITEMS:
+        return {"timestamp": stamp, "type": "response_item", "payload": value}
+    return {} if "record_type" in value else value
+
+
+def directory_in(text: str) -> str:
+    """Return the working directory that Codex tells the model of, empty in any other text."""
+    found = _ENVIRONMENT.match(text)
+    return found[1] if found else ""
+
+
+def directory_of(records: Sequence[Record]) -> str:
+    """Return the directory that the first of a thread's items names which names one, else empty."""
+    for record in records:
+        asked = text_at(arguments_of(record.payload), "workdir")
+        if directory := directory_in(text_in(record.payload.get("content"))) or asked:
+            return directory
+    return ""
 
 
 def refusals(records: Sequence[Record]) -> Iterator[Unreadable]:
@@ -174,6 +223,8 @@ def refusals(records: Sequence[Record]) -> Iterator[Unreadable]:
     why = ""
     if first.kind != "session_meta":
         why = "the first line is not the thread's header"
+    elif text_at(first.payload, "cli_version") == BEFORE_VERSIONS:
+        why = "a Codex before 0.40 wrote it"
     elif missing:
         why = f"the header has no {missing[0]}"
     if why and first.unreadable is None:
@@ -257,8 +308,20 @@ def arguments_of(item: JsonObject) -> JsonValue:
 
 
 def output_text(output: JsonValue) -> str:
-    """Return the text of an output: text, an object with `content`, or a list of parts."""
-    return text_at(output, "content") if isinstance(output, Mapping) else text_of_blocks(output)
+    """Return the text of an output: text, an object with `content`, or a list of parts.
+
+    An older version's text of a command is an object itself, written as JSON.
+    """
+    text = text_at(output, "content") if isinstance(output, Mapping) else text_of_blocks(output)
+    printed = _printed(text)
+    return text_at(printed, "output") if printed else text
+
+
+def _printed(text: str) -> JsonObject:
+    if not text.startswith("{"):
+        return {}
+    value, _ = read_object(text.encode("utf-8", "surrogatepass"))
+    return value if set(value) == {"output", "metadata"} else {}
 
 
 # --- what the records say, as events, and how the newest turn failed ------------------------------
@@ -284,6 +347,9 @@ _REFUSED = (
     "Tool call blocked by PreToolUse hook: ",
 )
 """How the output of a call begins that Codex never made. That of a command begins otherwise."""
+
+_ENDED = re.compile(r"(?:.*\n){,2}?(?:Exit code:|Process exited with code) (\d+)")
+"""How an older version's output of a command that has ended says so, above what it printed."""
 
 _SHELL = ("-lc", "-c")
 
@@ -338,7 +404,7 @@ def events_of(records: Sequence[Record]) -> Iterator[AgentEvent]:
             yield from _usage(each)
         elif kind == "item_completed":
             yield from _spoken(each)
-        elif kind == "response_item" and text_at(each, "type") == "message":
+        elif kind == "response_item" and text_at(each, "type") in {"message", "reasoning"}:
             yield from _unreported(each, reported)
         elif kind == "response_item" and text_at(each, "type") in OUTPUT_OF:
             call_id = text_at(each, "call_id")
@@ -366,14 +432,14 @@ def _spoken(item: AnyJson) -> Events:
         case "AgentMessage":
             return items.said({"type": "agentMessage", "id": item.get("id")}, text)
         case "Reasoning":
-            thought = "\n\n".join(texts_at(item, "summary_text"))
-            return items.said({"type": "reasoning"}, thought)
+            return items.said({"type": "reasoning"}, text)
         case _:
             return ()
 
 
 def _words(item: AnyJson) -> str:
-    return "\n".join(text_at(each, "text") for each in objects_at(item, "content"))
+    said = "\n".join(text_at(each, "text") for each in objects_at(item, "content"))
+    return said or "\n\n".join(texts_at(item, "summary_text"))
 
 
 def _packed(text: str) -> str:
@@ -383,7 +449,7 @@ def _packed(text: str) -> str:
 def _unreported(item: AnyJson, reported: AbstractSet[str]) -> Iterator[AgentEvent]:
     """Yield a message that no completed item repeats: of an older version, or of a killed turn."""
     speaker, part = part_of(item)
-    if not isinstance(part, TextPart) or part.text.lstrip().startswith(PUT_IN):
+    if not isinstance(part, TextPart | ReasoningPart) or part.text.lstrip().startswith(PUT_IN):
         return
     words = _packed(part.text)
     if words in reported or any(words in each or each in words for each in reported):
@@ -391,7 +457,8 @@ def _unreported(item: AnyJson, reported: AbstractSet[str]) -> Iterator[AgentEven
     if speaker is Speaker.USER:
         yield UserTextReplayed(text=part.text)
     else:
-        yield from items.said({"type": "agentMessage"}, part.text)
+        kind = "agentMessage" if isinstance(part, TextPart) else "reasoning"
+        yield from items.said({"type": kind}, part.text)
 
 
 def _as_item(completed: AnyJson) -> AnyJson | None:
@@ -443,17 +510,30 @@ def _by_name(call: AnyJson, output: AnyJson | None) -> Iterator[AgentEvent]:
     )
     if output is not None:
         text = output_text(output.get("output"))
-        yield ToolCallUpdated(call_id=call_id, status=_status(kind, text), text=text)
+        exit_code = _exit_code(text_of_blocks(output.get("output")))
+        yield ToolCallUpdated(
+            call_id=call_id,
+            status=_status(kind, text, exit_code),
+            text=text,
+            did_run=did_run(exit_code),
+        )
 
 
-def _status(kind: str, output: str) -> str | None:
+def _exit_code(output: str) -> int | None:
+    """Return how a command ended, None where its output is without it."""
+    ended = _ENDED.match(output)
+    return int(ended[1]) if ended else number_at(_printed(output), "metadata", "exit_code")
+
+
+def _status(kind: str, output: str, exit_code: int | None) -> str | None:
     """Return how a call ended of which there is only the output; None where that is unknown.
 
     A command that works on, and a patch nobody saw applied, have one as well.
     """
-    if output.startswith(_REFUSED):
+    if exit_code or output.startswith(_REFUSED):
         return "failed"
-    return None if kind in {"edit", "execute"} else "completed"
+    is_unknown = exit_code is None and kind in {"edit", "execute"}
+    return None if is_unknown else "completed"
 
 
 def _command(arguments: JsonValue) -> str:

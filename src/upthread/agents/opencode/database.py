@@ -14,9 +14,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
-from itertools import groupby
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from itertools import groupby, takewhile
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
@@ -28,8 +28,8 @@ from msgspec import Struct
 from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable
 from upthread.agent_stores.lines import LINE_BYTES_MAX, read_object
 from upthread.agent_stores.reader import texts_in
-from upthread.boundary.files import through_links
-from upthread.core.codec import AnyJson, object_at, objects_at, text_at
+from upthread.boundary.files import read_all, through_links, within
+from upthread.core.codec import AnyJson, encode_json, number_at, object_at, objects_at, text_at
 from upthread.core.types import JsonObject, JsonValue
 from upthread.errors import StoreError
 
@@ -41,6 +41,7 @@ _OF_1 = {
     "message": {"id", "session_id", "time_created", "data"},
     "part": {"id", "message_id", "session_id", "time_updated", "data"},
 }
+_HOME = "opencode"
 _SESSIONS_OF_2 = "session_v2"
 _MESSAGES_OF_2 = "session_message"
 _ROW = (
@@ -176,6 +177,108 @@ class Database:
         return next(filter(None, stamps), "")
 
 
+class Files(Database):
+    """OpenCode's store of before 1.2, a file for each session, message and part, read as rows.
+
+    `elsewhere` are the sessions that a newer store has, since OpenCode left the files of those that
+    it migrated. At first the parts of a message were inside it, and all lay below `session`.
+    """
+
+    def __init__(self, path: Path, elsewhere: Collection[str]) -> None:
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        super().__init__(connected(":memory:", flags), path)
+        for table, columns in _OF_1.items():
+            self.connection.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
+        self.missing_of_1 = {}
+        self._elsewhere = elsewhere
+
+    def sessions(self, session_id: str | None = None, *, most: int = -1) -> list[Row]:
+        rows: dict[str, Row] = {}
+        # A session that moved to another project may lie in both.
+        for path in sorted(self.path.glob(_SESSION_FILES), key=lambda path: path.stat().st_mtime):
+            if path.stem not in self._elsewhere and session_id in {None, path.stem}:
+                info = object_in(self._read(path))
+                times = object_at(info, "time")
+                rows[path.stem] = {
+                    **{f"time_{name}": at_ms for name, at_ms in times.items()},
+                    **info,
+                    "directory": text_at(info, "directory") or self._worked_in(path.stem),
+                    "id": path.stem,
+                    "parent_id": info.get("parentID"),
+                }
+        newest = sorted(rows.values(), key=lambda row: -number_of(row.get("time_updated")))
+        return newest[: most if most >= 0 else None]
+
+    def _worked_in(self, session_id: str) -> str:
+        newest = self.messages(session_id, newest_only=True)
+        return next(filter(None, (text_at(each.info, "path", "cwd") for each in newest)), "")
+
+    def messages(
+        self,
+        session_id: str,
+        *,
+        newest_only: bool = False,
+        is_wanted: Callable[[bytes], bool] | None = None,
+    ) -> Iterator[Message]:
+        paths = self._messages(session_id)
+        for path in paths[:-3:-1] if newest_only else paths:
+            raw = self._read(path)
+            info = object_in(raw)
+            held = [] if newest_only else [*self._parts(path, session_id, info)]
+            wanted = [part for part in held if is_wanted is None or is_wanted(part[1])]
+            created = number_at(info, "time", "created") or number_at(info, *_FIRST_TIMES)
+            message = (path.stem, created, raw)
+            rows = [(*message, name, created, part) for name, part in wanted]
+            if rows or is_wanted is None:
+                yield _message(path.stem, rows or [(*message, None, created, None)], session_id)
+
+    def stamp(self, session_id: str) -> str:
+        return "".join(path.stem for path in self._messages(session_id)[-1:])
+
+    def _messages(self, session_id: str) -> list[Path]:
+        # The id is not ours: neither a path nor a pattern in it may lead to other files.
+        if session_id in self._elsewhere or Path(session_id).name != session_id:
+            return []
+        tops = (self.path, self.path / "session")
+        return sorted(
+            each for top in tops for each in (top / "message" / session_id).glob("*.json")
+        )
+
+    def _parts(
+        self, message: Path, session_id: str, info: JsonObject
+    ) -> Iterator[tuple[str, bytes]]:
+        parts = message.parent.parent.parent / "part"
+        for directory in (parts / message.stem, parts / session_id / message.stem):
+            for path in sorted(directory.glob("*.json")):
+                yield path.stem, self._read(path)
+        for number, part in enumerate(objects_at(info, "parts")):
+            yield f"{message.stem}-{number}", encode_json(_first_part(part))
+
+    def _read(self, path: Path) -> bytes:
+        with suppress(OSError):  # what has no bytes is reported as no JSON
+            descriptor = within(str(self.path), str(path.relative_to(self.path)))
+            return read_all(descriptor, str(path), bytes_max=LINE_BYTES_MAX)
+        return b""
+
+
+_SESSION_FILES = "session/*/ses_*.json"
+_FIRST_TIMES = ("metadata", "time", "created")
+
+
+def _first_part(part: JsonObject) -> JsonObject:
+    """Return a part as it is since 0.4, in which a call has a state."""
+    call = object_at(part, "toolInvocation")
+    if not call:
+        return part
+    state: JsonObject = {
+        "status": "completed" if call.get("state") == "result" else "pending",
+        "input": call.get("args"),
+        "output": call.get("result"),
+    }
+    named = {"tool": call.get("toolName"), "callID": call.get("toolCallId")}
+    return {"type": "tool", **named, "state": state}
+
+
 _COLUMNS = "SELECT name FROM pragma_table_info(?)"
 
 
@@ -281,11 +384,26 @@ def _raw(data: object) -> bytes:
 
 
 def find_histories(data_home: Path) -> Iterator[Path]:
-    """Yield OpenCode's databases under a data home (`~/.local/share`)."""
+    """Yield OpenCode's databases under a data home (`~/.local/share`), then its older stores."""
     if data_home.is_file():
         yield data_home  # OPENCODE_DB names it
         return
-    yield from sorted((data_home / "opencode").glob("opencode*.db"))
+    home = data_home / _HOME
+    yield from sorted(home.glob("opencode*.db"))
+    older = (home / "storage", *sorted(home.glob("project/*/storage")))
+    yield from (path for path in older if any(path.glob(_SESSION_FILES)))
+
+
+def _of_files(path: Path) -> Files:
+    home = next(each for each in path.parents if each.name == _HOME)
+    known: set[str] = set()
+    for newer in takewhile(path.__ne__, find_histories(home.parent)):
+        if newer.is_dir():
+            known |= {each.stem for each in newer.glob(_SESSION_FILES)}
+        else:
+            with suppress(StoreError), opened(newer) as database:
+                known |= {text_at(row, "id") for row in database.sessions()}
+    return Files(path, known)
 
 
 @contextmanager
@@ -295,6 +413,9 @@ def opened(path: Path, *, takes_version_2: bool = True) -> Generator[Database]:
     With `takes_version_2` a database is opened too that version 2 has made alone. StoreError for a
     database of another form, and while it is open for what SQLite cannot read.
     """
+    if path.is_dir():
+        yield _of_files(path)
+        return
     try:
         os.close(through_links(str(path)))  # SQLite would wait for a pipe
         with (

@@ -25,6 +25,7 @@ from upthread.agent_stores.base import (
     Ending,
     Look,
     SessionOutline,
+    Unreadable,
     VendorHistory,
     epoch_ms,
     is_known_version,
@@ -110,7 +111,6 @@ _MARKED = """
 
 def outlines(data_home: Path, look: Look) -> Iterator[SessionOutline]:
     """Yield each session of OpenCode's databases under a data home, the newest first."""
-    known: set[str] = set()
     for path in _databases(data_home, look):
         try:
             with opened(path) as database:
@@ -120,17 +120,12 @@ def outlines(data_home: Path, look: Look) -> Iterator[SessionOutline]:
                 for row in database.sessions(most=look.sessions_max + 1):
                     if not look.goes_on():
                         return
-                    known.add(text_at(row, "id"))
                     yield _outline(database, row)
         except StoreError:
             # Told by its reason alone: `doctor` says of each what is wrong with it.
             look.is_cut_short |= time.monotonic() > look.until_s
             if not look.is_cut_short:
                 look.pass_over(AGENT, "not a database of a known form")
-    # Before 1.2 a session was a file, which stays where it was when OpenCode migrates it.
-    files = (data_home / "opencode" / "storage" / "session").glob("*/ses_*.json")
-    left = sum(file.stem not in known for file in files)
-    look.pass_over(AGENT, "of before 1.2, not migrated by OpenCode", left)
 
 
 def _databases(data_home: Path, look: Look) -> Iterator[Path]:
@@ -165,6 +160,7 @@ def _outline(database: Database, row: Row) -> SessionOutline:
         version=text_at(row, "version"),
         ending=_ending(newest[0]) if newest else "unknown",
         is_archived=bool(row.get("time_archived")),
+        is_too_old=database.path.is_dir(),
     )
 
 
@@ -250,14 +246,17 @@ def _history(database: Database, row: Row) -> VendorHistory:
     session_id, version = text_at(row, "id"), text_at(row, "version")
     messages = list(database.messages(session_id))
     steps = [step for each in messages for step in _steps(each)]
+    is_too_old = database.path.is_dir()
+    why = "an OpenCode before 1.2 wrote it, and OpenCode of today does not resume it"
+    old = (Unreadable(place="the session", why=why),) if is_too_old else ()
     return VendorHistory(
         agent=AGENT,
         session_id=session_id,
         path=database.path,
         version=version,
-        is_version_known=is_known_version(version, WRITTEN_FOR),
+        is_version_known=is_too_old or is_known_version(version, WRITTEN_FOR),
         history=tuple(steps),
-        unreadable=tuple(each for message in messages for each in message.unreadable),
+        unreadable=(*old, *(each for message in messages for each in message.unreadable)),
         parent_session_id=text_at(row, "parent_id") or None,
         directory=text_at(row, "directory"),
     )
@@ -408,7 +407,8 @@ def _first(data_home: Path, read: Callable[[Database], _Found | None]) -> _Found
 def _of_each(data_home: Path, read: Callable[[Database], _Found]) -> Iterator[_Found]:
     for path in find_histories(data_home):
         top = path.parent if path == data_home else data_home
-        require_own(top, path, bytes_max=DATABASE_BYTES_MAX)
+        if not path.is_dir():
+            require_own(top, path, bytes_max=DATABASE_BYTES_MAX)
         with opened(path) as database:
             found = read(database)
         yield found
@@ -478,6 +478,11 @@ def repair(
     Only `sessions` are touched: those whose form the reader knows. UsageError when `into` has a
     copy already.
     """
+    if path.is_dir():
+        raise StoreError(
+            f"{path} is not repaired: it is of before 1.2, and OpenCode does not read it",
+            hint="to go on in a session of it: upthread keep SESSION",
+        )
     before, after = prepare(into, path)
     # With its log, which may hold what the file itself lacks.
     for suffix in ("", "-wal", "-shm"):

@@ -28,6 +28,7 @@ from upthread.core.codec import encode_json
 from upthread.core.events import (
     CALL_ENDED,
     CALL_FAILED,
+    REQUEST_FAILED,
     AgentEvent,
     ChildEnded,
     ChildStarted,
@@ -618,7 +619,10 @@ def is_finished(turn: StoredTurn) -> bool:
 
 def _is_answered(turn: StoredTurn) -> bool:
     kinds = (TextReceived, ReasoningReceived, ToolCallAnnounced)
-    return any(isinstance(event, kinds) for event in turn.events)
+    return any(
+        isinstance(event, kinds) or getattr(event, "kind", "") == REQUEST_FAILED
+        for event in turn.events
+    )
 
 
 def _is_recorded(turn: StoredTurn, known: set[str]) -> bool:

@@ -91,7 +91,8 @@ def _cure(stored: VendorHistory, found: Sequence[Fault]) -> str:
         return "read as far as it goes and left alone; a newer upthread may know it"
     if found or stored.is_of_lines:
         return command("upthread", "repair", stored.agent, stored.session_id)
-    return "left as it is; if the agent cannot read it, the next prompt begins a new session"
+    copied = command("upthread", "keep", stored.session_id)
+    return f"left as it is; if the agent cannot read it, a prompt continues a copy of it: {copied}"
 
 
 def counts_of(found: Sequence[Fault]) -> dict[str, int]:

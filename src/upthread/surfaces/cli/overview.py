@@ -243,7 +243,8 @@ class Lines(Struct):
         if told:
             self.output.row((title, "bold"), (f"  {len(told)} of {number}", "dim"))
         for outline in told:
-            self._write_session(outline, outline.agent)
+            age = ", too old to resume" if outline.is_too_old else ""
+            self._write_session(outline, outline.agent + age)
             self._write_opening(opening_of(outline))
 
     def _write_opening(self, opening: Opening) -> None:

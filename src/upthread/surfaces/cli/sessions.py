@@ -120,13 +120,17 @@ def opening_of(outline: SessionOutline) -> Opening:
     is_by_main = outline.is_sub_agent and not row.opens_sub_agents
     opened = outline.parent_session_id if is_by_main else outline.session_id
     unarchive = row.unarchive_command(opened) if outline.is_archived else None
-    return Opening(row.resume_command(opened), unarchive, is_by_main)
+    resume = row.resume_command(opened)
+    if outline.is_too_old:  # a copy of ours goes on in a new session, with what was said
+        resume = ("upthread", "keep", outline.session_id)
+    return Opening(resume, unarchive, is_by_main)
 
 
 def can_be_adopted(outline: SessionOutline) -> bool:
     """Return whether a prompt of ours could go on in it as it lies there."""
     opening = opening_of(outline)
-    return not opening.is_by_main and opening.unarchive_command is None
+    is_opened = not opening.is_by_main and opening.unarchive_command is None
+    return is_opened and not outline.is_too_old
 
 
 # --- totals -------------------------------------------------------------------------------------

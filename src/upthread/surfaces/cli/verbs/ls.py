@@ -9,11 +9,13 @@ import anyio
 
 from upthread.client.project import Project
 from upthread.client.stores import workers_of
+from upthread.core.states import State
+from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import options, shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import Output, Shape, members
-from upthread.surfaces.cli.terminal.phrases import NEVER, since
+from upthread.surfaces.cli.terminal.phrases import NEVER, one_line, since
 from upthread.surfaces.cli.terminal.state_lines import (
     Row,
     write_doubt_line,
@@ -72,6 +74,10 @@ def _write_list(
     else:
         output.note('nothing here yet; begin with: upthread tell spec-42/planner "…"')
     for view in views:
+        # Such as that it waits for the network.
+        if view.state == State.RUNNING and view.standing.detail:
+            said = f"{view.workstream.workstream}: {view.standing.detail}"
+            output.line(one_line(said, characters_max=LINE_CHARACTERS_MAX), "dim")
         write_doubt_line(output, view.workstream.workstream, view.in_doubt)
 
 
