@@ -174,6 +174,15 @@ def test_each_request_over_stdio_is_answered_whatever_came_before_it(plain_clien
     assert plain_client.answer() is None, "the revision that has batches"
 
 
+def test_each_request_over_http_is_answered(address):
+    headers = {**BEARER, "Content-Type": "application/json"}
+    for line, code, identity in WRONG:
+        answer = httpx2.post(address, headers=headers, content=line)
+        told = answer.json() if answer.status_code == 400 else {}
+        assert not told or (told["error"]["code"], told["id"]) == (code, identity), line[:99]
+        assert told or answer.status_code == 413
+
+
 def forked(up):
     """The same project, whose verbs run in processes of their own: a loop runs in this one."""
     other = up.beside()

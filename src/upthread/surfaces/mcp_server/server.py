@@ -17,7 +17,11 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.stdio import stdio_server
-from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE, TransportSecuritySettings
+from mcp.server.transport_security import (
+    DEFAULT_MAX_REQUEST_BODY_SIZE,
+    RequestBodyLimitMiddleware,
+    TransportSecuritySettings,
+)
 from mcp.shared.message import SessionMessage
 from mcp.types import ToolAnnotations
 from mcp_types import (
@@ -31,6 +35,9 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from upthread import __version__
 from upthread.client.project import Project
@@ -312,7 +319,32 @@ async def serve_http(
             # advance.
             off = TransportSecuritySettings(enable_dns_rebinding_protection=False)
             application: Any = server.streamable_http_app(transport_security=off)
-            guard = Guard(application, token=token, port=bound)
+            guard = Guard(_answering(application), token=token, port=bound)
             listening(f"http://{LOOPBACK}:{bound}/mcp")
             await loopback.serve(guard, listener, lifespan="on")
             tasks.cancel_scope.cancel()
+
+
+def _answering(inner: ASGIApp) -> ASGIApp:
+    """Answer each POST that is no request as over stdio; the SDK takes a wrong id for none."""
+
+    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await inner(scope, receive, send)
+            return
+        body = await Request(scope, receive).body()
+        read = next(_messages(body, has_batches=False), _refusal(PARSE_ERROR, None))
+        if isinstance(read, JSONRPCError):
+            refused = Response(
+                read.model_dump_json(exclude_unset=True), 400, media_type="application/json"
+            )
+            await refused(scope, receive, send)
+            return
+        parts = [json.dumps(read, ensure_ascii=False).encode()]
+
+        async def again() -> Message:
+            return {"type": "http.request", "body": parts.pop()} if parts else await receive()
+
+        await inner(scope, again, send)
+
+    return RequestBodyLimitMiddleware(answering, LINE_BYTES_MAX)
