@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
@@ -483,3 +484,13 @@ def test_a_cancel_stops_the_turn_and_after_a_time_out_the_next_call_gets_the_res
         stands = plain_client.answer()
         assert (stands["status"], stands["reply"][-4:]) == ("done", "over")
         assert up("show", workstream, "--json").json["roles"][0]["turns"] == 1
+
+
+def test_ctrl_c_ends_the_server_and_its_turn_while_the_client_is_there(server, plain_client):
+    up = forked(server)
+    plain_client.call("delegate", address="ended/planner", prompt=HANGS)
+    while up("show", "ended", "--json", code=None).json.get("state") != "running":
+        pass
+    plain_client.process.send_signal(signal.SIGINT)
+    assert plain_client.process.wait(30) == 130
+    assert "the turn was cancelled" in up("show", "ended").out

@@ -210,7 +210,7 @@ async def serve_stdio(project: Project, opening: Opening) -> None:
         """Yield each message; answer each line that is none, which the SDK drops (mcp 2.3)."""
         # Not closed: a thread may still wait for a line of it.
         lines, has_batches = os.fdopen(own, "rb", closefd=False), False
-        while line := await anyio.to_thread.run_sync(_next_line, lines):
+        while line := await anyio.to_thread.run_sync(_next_line, lines, abandon_on_cancel=True):
             for read in _messages(line, has_batches=has_batches):
                 if isinstance(read, JSONRPCError):
                     await answers.send(SessionMessage(read))
@@ -271,7 +271,8 @@ def _messages(line: bytes, *, has_batches: bool) -> Iterator[dict[str, Any] | JS
         if line.strip():
             yield _refusal(PARSE_ERROR, {"id": json.loads(written[1])} if written else {})
         return
-    for each in found if has_batches and isinstance(found, list) and found else [found]:
+    is_batch = has_batches and isinstance(found, list) and found != []
+    for each in cast("list[Any]", found if is_batch else [found]):
         try:
             message = jsonrpc_message_adapter.validate_json(json.dumps(each), by_name=False)
         except ValueError:
