@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
@@ -149,37 +150,38 @@ async def test_a_client_drives_every_tool_over_each_transport(server, address, t
         await drive_every_tool(client, transport)
 
 
-HALVES = {"cut": '"\\ud83d"', "escaped": '"caf\\udce9"', "low first": '"\\udc00\\ud800"'}
-UNREAD = {"no JSON-RPC": '"params": [1]', "a wrong version": '"jsonrpc": "1.0"'}
+HALVES = ("\ud83d", "caf\udce9", "\udc00\ud800")
+LISTED = '{{"jsonrpc": "2.0", "method": "tools/list", "params": {{}}, "id": {}}}'
+REFUSED = [("[]", None), ("null", None), ("1", None), (f"[{LISTED.format(7)}]", None)]
+REFUSED += [(LISTED.format(each), None) for each in ("null", "true", "1.5", "{}", "1e400")]
+REFUSED += [('{"id": 7, "method": "x"}', 7), ('{"jsonrpc": "2.0", "id": 7, "result": 1}', None)]
+UNREAD = [("hello", None), ("\0", None), ('{"params": {"id": 7}', None), ("9" * 60_000_000, None)]
+UNREAD += [('{"jsonrpc": "2.0", "id": 7, "method": ' + "[" * 100_000, 7)]
+WRONG = [(line, -32600, identity) for line, identity in REFUSED]
+WRONG += [(line, -32700, identity) for line, identity in UNREAD]
+WRONG += [(LISTED.format(7).replace("{}", "[1]"), -32602, 7)]
 
 
-def test_each_request_over_stdio_is_answered_also_with_half_a_character(server):
-    requests = [
-        f'"params": {{"name": "why", "arguments": {{"address": {each}}}}}'
-        for each in HALVES.values()
-    ]
-    requests += UNREAD.values()
-    opening = '"params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}'
-    lines = [f'{{"jsonrpc": "2.0", "id": 0, "method": "initialize", {opening}}}']
-    lines.append('{"jsonrpc": "2.0", "method": "notifications/initialized"}')
-    for number, each in enumerate(requests, 1):
-        lines.append(f'{{"jsonrpc": "2.0", "id": {number}, "method": "tools/call", {each}}}')
-    with subprocess.Popen(
-        server.words("mcp"),
-        env=server.environment,
-        cwd=server.directory,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdin
-        assert process.stdout
-        process.stdin.write("\n".join(lines) + "\n")
-        process.stdin.flush()
-        answered = [json.loads(process.stdout.readline()) for _ in range(len(requests) + 1)]
-        process.stdin.close()
-    assert sorted(each["id"] for each in answered) == list(range(len(requests) + 1))
-    assert {each["id"] for each in answered if "error" in each} == {4, 5}, "the others are read"
+def test_each_request_over_stdio_is_answered_whatever_came_before_it(plain_client):
+    for half in HALVES:
+        plain_client.call("why", address=half)
+        plain_client.answer()
+    for line, code, identity in WRONG:
+        told = plain_client.refusal(line)
+        assert (told["error"]["code"], told["id"]) == (code, identity), line[:99]
+    plain_client.open("2025-03-26")
+    told = plain_client.refusal(f"[{LISTED.format('null')}, {LISTED.format(plain_client.number)}]")
+    assert told["id"] is None
+    assert plain_client.answer() is None, "the revision that has batches"
+
+
+def test_each_request_over_http_is_answered(address):
+    headers = {**BEARER, "Content-Type": "application/json"}
+    for line, code, identity in WRONG:
+        answer = httpx2.post(address, headers=headers, content=line)
+        told = answer.json() if answer.status_code == 400 else {}
+        assert not told or (told["error"]["code"], told["id"]) == (code, identity), line[:99]
+        assert told or answer.status_code == 413
 
 
 def forked(up):
@@ -416,10 +418,20 @@ class PlainClient:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process, self.number = process, 0
-        opening = {"protocolVersion": "2025-06-18", "capabilities": {}}
+        self.open("2025-06-18")
+
+    def open(self, version: str) -> None:
+        opening = {"protocolVersion": version, "capabilities": {}}
         self.ask("initialize", **opening, clientInfo={"name": "a", "version": "1"})
         self.answer()
         self.send(method="notifications/initialized")
+
+    def refusal(self, line: str) -> Any:
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
 
     def send(self, **message: object) -> None:
         assert self.process.stdin
@@ -472,3 +484,13 @@ def test_a_cancel_stops_the_turn_and_after_a_time_out_the_next_call_gets_the_res
         stands = plain_client.answer()
         assert (stands["status"], stands["reply"][-4:]) == ("done", "over")
         assert up("show", workstream, "--json").json["roles"][0]["turns"] == 1
+
+
+def test_ctrl_c_ends_the_server_and_its_turn_while_the_client_is_there(server, plain_client):
+    up = forked(server)
+    plain_client.call("delegate", address="ended/planner", prompt=HANGS)
+    while up("show", "ended", "--json", code=None).json.get("state") != "running":
+        pass
+    plain_client.process.send_signal(signal.SIGINT)
+    assert plain_client.process.wait(30) == 130
+    assert "the turn was cancelled" in up("show", "ended").out

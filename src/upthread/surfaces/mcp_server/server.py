@@ -9,23 +9,40 @@ import functools
 import json
 import os
 import re
-import sys
-from collections.abc import Awaitable, Callable, Mapping
-from io import BufferedReader, RawIOBase, TextIOWrapper
-from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, TypeVar, cast
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from typing import Annotated, Any, BinaryIO, Literal, ParamSpec, TypeVar, cast
 
+import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.server.transport_security import TransportSecuritySettings
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import (
+    DEFAULT_MAX_REQUEST_BODY_SIZE,
+    RequestBodyLimitMiddleware,
+    TransportSecuritySettings,
+)
+from mcp.shared.message import SessionMessage
 from mcp.types import ToolAnnotations
-from mcp_types import InputRequiredResult, jsonrpc_message_adapter
+from mcp_types import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    InputRequiredResult,
+    JSONRPCError,
+    JSONRPCNotification,
+    jsonrpc_message_adapter,
+)
 from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from upthread import __version__
 from upthread.client.project import Project
 from upthread.core.agents import Actor
-from upthread.core.codec import object_at
+from upthread.core.codec import object_at, text_at
 from upthread.core.text import visible_text
 from upthread.errors import UpthreadError
 from upthread.surfaces import loopback
@@ -45,9 +62,6 @@ from upthread.surfaces.mcp_server.delegations import (
     with_answers,
 )
 from upthread.tasks import task_group
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 INSTRUCTIONS = (
     "Delegate work to roles that remember. Show `line` to the person; never invent session ids."
@@ -186,80 +200,104 @@ def _sayable(value: object) -> object:
 
 async def serve_stdio(project: Project, opening: Opening) -> None:
     """Serve one client until it closes standard input. `opening` opens the project anew."""
-    async with current_project(project, opening) as current, task_group() as tasks:
-        usual, requests = sys.stdin, _Requests()
-        sys.stdin = TextIOWrapper(BufferedReader(requests))
-        try:
-            await server_of(current, Delegations(current, tasks)).run_stdio_async()
-        finally:
-            sys.stdin = usual
-            requests.give_back()
-        tasks.cancel_scope.cancel()
+    own = os.dup(0)
+    # An agent that inherited standard input would take the client's requests.
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
 
-
-class _Requests(RawIOBase):
-    r"""Standard input, with each request as the SDK reads it.
-
-    The SDK drops a line that is no message to it, and the client waits for its answer (mcp 2.3). A
-    common one is a text cut inside a character, which `JSON.stringify` writes as `\\ud83d`.
-    """
-
-    def __init__(self) -> None:
-        self._own = os.dup(0)
-        self._lines = os.fdopen(self._own, "rb", closefd=False)
-        # An agent that inherited standard input would take the client's requests.
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
-        os.close(nothing)
-        self._left = b""
-
-    def give_back(self) -> None:
-        """Put standard input back in its place."""
+    async def requests() -> AsyncGenerator[str]:
+        """Yield each message; answer each line that is none, which the SDK drops (mcp 2.3)."""
         # Not closed: a thread may still wait for a line of it.
-        os.dup2(self._own, 0)
+        lines, has_batches = os.fdopen(own, "rb", closefd=False), False
+        while line := await anyio.to_thread.run_sync(_next_line, lines, abandon_on_cancel=True):
+            for read in _messages(line, has_batches=has_batches):
+                if isinstance(read, JSONRPCError):
+                    await answers.send(SessionMessage(read))
+                    continue
+                if read.get("method") == "initialize":
+                    has_batches = text_at(read, "params", "protocolVersion") == WITH_BATCHES
+                yield json.dumps(read)
 
-    def readable(self) -> bool:
-        """Return that it is for reading."""
-        return True
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Fill the buffer from the next line, nothing at the end. Blocking."""
-        self._left = self._left or _as_message(self._lines.readline())
-        room = memoryview(buffer).cast("B")
-        part, self._left = self._left[: len(room)], self._left[len(room) :]
-        room[: len(part)] = part
-        return len(part)
-
-
-_HALF_ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
-_HALF = re.compile("[\ud800-\udfff]")
-_ID = re.compile(rb'"id"\s*:\s*([1-9]\d{0,17}|"[ !#-\[\]-~]{1,200}")')
-UNREADABLE = "a request that cannot be read"
-"""The method that a request gets which is no JSON-RPC: the SDK answers that there is none."""
-
-
-def _as_message(line: bytes) -> bytes:
-    """Return a line with U+FFFD for each half of a character, or a request that is refused."""
     try:
-        if _HALF_ESCAPED.search(line):
-            text = json.dumps(json.loads(line), ensure_ascii=False)
-            line = _HALF.sub("\N{REPLACEMENT CHARACTER}", text).encode() + b"\n"
-        jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except (ValueError, RecursionError):
-        return _refused(line)
-    return line
+        async with current_project(project, opening) as current, task_group() as tasks:
+            server = server_of(current, Delegations(current, tasks))
+            lines = cast("anyio.AsyncFile[str]", requests())
+            async with stdio_server(lines) as (messages, answers):
+                served = server._lowlevel_server  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+                await served.run(messages, answers, served.create_initialization_options())
+            tasks.cancel_scope.cancel()
+    finally:
+        os.dup2(own, 0)
 
 
-def _refused(line: bytes) -> bytes:
+LINE_BYTES_MAX = DEFAULT_MAX_REQUEST_BODY_SIZE
+"""As much as a request over HTTP may have."""
+
+WITH_BATCHES = "2025-03-26"
+"""The one revision of MCP that has batches. Their requests are answered one by one."""
+
+_ENDS_BYTES = 500
+_HALF = re.compile("[\ud800-\udfff]")
+_ID = re.compile(
+    rb'"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(0|[1-9]\d{0,17}|"[ !#-\[\]-~]{1,200}")\s*[,}]'
+)
+"""An id beside the version, as the SDKs write it: any other may be in the arguments."""
+
+
+def _next_line(lines: BinaryIO) -> bytes:
+    """Return the next line, empty at the end; of a longer one its ends, with a NUL between."""
+    line = lines.readline(LINE_BYTES_MAX)
+    if len(line) < LINE_BYTES_MAX:
+        return line
+    part, end = line, line[-_ENDS_BYTES:]
+    while part and not part.endswith(b"\n"):
+        part = lines.readline(LINE_BYTES_MAX)
+        end = (end + part)[-_ENDS_BYTES:]
+    return line[:_ENDS_BYTES] + b"\0" + end  # no JSON has a NUL
+
+
+def _messages(line: bytes, *, has_batches: bool) -> Iterator[dict[str, Any] | JSONRPCError]:
+    r"""Yield each message of a line, with U+FFFD for half a character, or the error for it.
+
+    Half a character is from a text cut inside one, which `JSON.stringify` writes as `\ud83d`.
+    """
     try:
         found = json.loads(line)
+        text = _HALF.sub("\N{REPLACEMENT CHARACTER}", json.dumps(found, ensure_ascii=False))
+        found = json.loads(text)
     except (ValueError, RecursionError):
         written = _ID.search(line)
-        found = {"id": json.loads(written[1])} if written else {}
-    identity = object_at(found).get("id")
+        if line.strip():
+            yield _refusal(PARSE_ERROR, {"id": json.loads(written[1])} if written else {})
+        return
+    is_batch = has_batches and isinstance(found, list) and found != []
+    for each in cast("list[Any]", found if is_batch else [found]):
+        try:
+            message = jsonrpc_message_adapter.validate_json(json.dumps(each), by_name=False)
+        except ValueError:
+            is_by_position = isinstance(object_at(each).get("params"), list)
+            yield _refusal(INVALID_PARAMS if is_by_position else INVALID_REQUEST, each)
+        else:
+            # A request whose id is wrong passes as a notification, to which no answer is due.
+            is_request = isinstance(message, JSONRPCNotification) and "id" in each
+            yield _refusal(INVALID_REQUEST, each) if is_request else each
+
+
+def _refusal(code: int, found: object) -> JSONRPCError:
+    message = object_at(found)
+    identity = None if {"result", "error"} & message.keys() else message.get("id")
     if isinstance(identity, bool) or not isinstance(identity, int | str):
-        return line  # nobody can be answered
-    return json.dumps({"jsonrpc": "2.0", "id": identity, "method": UNREADABLE}).encode() + b"\n"
+        identity = None
+    error = ErrorData(code=code, message=REFUSALS[code])
+    return JSONRPCError(jsonrpc="2.0", id=identity, error=error)
+
+
+REFUSALS = {
+    PARSE_ERROR: f"Parse error: not JSON, or longer than {LINE_BYTES_MAX:,} bytes",
+    INVALID_REQUEST: "Invalid Request: not one JSON-RPC 2.0 message with a string or integer id",
+    INVALID_PARAMS: "Invalid params: not an object",
+}
 
 
 async def serve_http(
@@ -282,7 +320,32 @@ async def serve_http(
             # advance.
             off = TransportSecuritySettings(enable_dns_rebinding_protection=False)
             application: Any = server.streamable_http_app(transport_security=off)
-            guard = Guard(application, token=token, port=bound)
+            guard = Guard(_answering(application), token=token, port=bound)
             listening(f"http://{LOOPBACK}:{bound}/mcp")
             await loopback.serve(guard, listener, lifespan="on")
             tasks.cancel_scope.cancel()
+
+
+def _answering(inner: ASGIApp) -> ASGIApp:
+    """Answer each POST that is no request as over stdio; the SDK takes a wrong id for none."""
+
+    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await inner(scope, receive, send)
+            return
+        body = await Request(scope, receive).body()
+        read = next(_messages(body, has_batches=False), _refusal(PARSE_ERROR, None))
+        if isinstance(read, JSONRPCError):
+            refused = Response(
+                read.model_dump_json(exclude_unset=True), 400, media_type="application/json"
+            )
+            await refused(scope, receive, send)
+            return
+        parts = [json.dumps(read, ensure_ascii=False).encode()]
+
+        async def again() -> Message:
+            return {"type": "http.request", "body": parts.pop()} if parts else await receive()
+
+        await inner(scope, again, send)
+
+    return RequestBodyLimitMiddleware(answering, LINE_BYTES_MAX)
