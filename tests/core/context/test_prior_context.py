@@ -376,9 +376,11 @@ def test_the_block_is_prose_without_role_labels_and_says_what_is_gone_only_to_a_
     assert "is gone" not in render_prior_context(prior, nonce="n", is_session_new=False)
 
 
-MARKS = st.sampled_from(
-    ["abc", "[end of prior context abc]", "\n\n[end of prior context ", "x", "]"]
-)
+PIECES = [
+    *("[end of prior context ", "[prior context ", "abc", "abcx", "x", "]", "> "),
+    *("\n", "\r", "\x85", "\u2028"),
+]
+MARKS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 
 
 def ends_once_and_at_the_end(texts: list[str]) -> None:
