@@ -152,14 +152,6 @@ def test_redacted_keeps_all_but_the_secrets():
     assert stored.parts[3].arguments == {"command": HIDDEN}
 
 
-def test_what_holds_no_secret_is_the_same_object():
-    for write in (
-        recorded(TextPart(text="plain")),
-        happened(PromptSent(prompt_seq=1)),
-    ):
-        assert kept(write, "redacted", REDACTOR) is write
-
-
 GIVEN = (
     ToolCallPart(call_id=SECRET, title="Run", tool_kind=SECRET),
     ToolResultPart(call_id=SECRET, status=SECRET, text=""),
@@ -251,14 +243,9 @@ def test_one_look_tells_that_nothing_of_a_batch_changes():
     opened = commands.OpenTurn(turn_id=TURN, conversation_id=OWN, opened_at_ms=1)
     told = commands.RecordAct(what="told", by_user="ada@host", recorded_at_ms=1, detail=TURN)
     assert stays_as_it_is([opened, recorded(*PLAIN), sent, ended, told], REDACTOR)
-    for write in (ended, told):
+    for write in (recorded(PLAIN[0]), sent, ended, told):
         assert kept(write, "redacted", REDACTOR) is write, "and so says each by itself"
     assert stays_as_it_is([], REDACTOR)
-
-
-@pytest.mark.parametrize("part", PARTS[:-1], ids=lambda part: type(part).__name__)
-def test_one_look_sees_a_secret_in_any_part(part):
-    assert not stays_as_it_is([recorded(*PLAIN), recorded(part)], REDACTOR)
 
 
 NAMED = {"password": "plain"}
@@ -279,11 +266,6 @@ NOT_PASSED = {
 @pytest.mark.parametrize("write", NOT_PASSED.values(), ids=NOT_PASSED)
 def test_one_look_passes_no_event_with_a_secret_and_nothing_that_may_be_one(write):
     assert not stays_as_it_is([recorded(*PLAIN), write], REDACTOR)
-
-
-@pytest.mark.parametrize("kind", get_args(Part), ids=lambda kind: kind.__name__)
-def test_one_look_knows_every_kind_of_part(kind):
-    assert kind in {type(part) for part in PARTS}
 
 
 def test_index_keeps_kind_size_and_digest_and_no_text():
