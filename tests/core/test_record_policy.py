@@ -38,31 +38,27 @@ from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import (
     CHILD_SLOT,
     ContextPart,
-    Conversation,
     ConversationId,
     ConversationKey,
     ErasedPart,
     FilePart,
-    Link,
     Outcome,
     Part,
     ProjectId,
     ReasoningPart,
-    RunId,
-    Speaker,
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    TurnId,
     UnknownPart,
     UpstreamSessionId,
 )
+from upthread.testing.store_conformance import samples
 
 REDACTOR = Redactor(b"k" * 32)
 SECRET = "ghp_" + "a1B2" * 9
 HIDDEN = REDACTOR.redact(SECRET)
 DIGEST = hashlib.sha256(b"said").digest()
-TURN, RUN, OWN = TurnId("trn"), RunId("run"), ConversationId("con")
+TURN, RUN, OWN = samples.TURN, samples.RUN, samples.CONVERSATION
 
 PARTS = (
     TextPart(text=SECRET),
@@ -100,43 +96,23 @@ EVENTS = (
 
 
 def recorded(*parts: Part):
-    return commands.RecordParts(
-        conversation_id=OWN,
-        seq=1,
-        first_ordinal=0,
-        speaker=Speaker.USER,
-        turn_id=TURN,
-        upstream_session_id=None,
-        recorded_at_ms=1,
-        parts=parts,
-    )
+    return samples.said(1, *parts)
 
 
 def happened(event):
-    return commands.RecordTurnEvent(
-        conversation_id=OWN, turn_id=TURN, seq=1, event=event, recorded_at_ms=1
-    )
+    return samples.happened(1, event)
 
 
 def quarantined(reason, raw):
-    return commands.RecordQuarantine(
-        conversation_id=OWN, turn_id=TURN, ordinal=0, reason=reason, raw=raw, recorded_at_ms=1
-    )
+    return structs.replace(samples.stray(raw=raw), reason=reason)
 
 
 def examined(session, *files: ExaminedFile):
-    return commands.RecordExamined(
-        conversation_id=OWN,
-        turn_id=TURN,
-        first_ordinal=0,
-        upstream_session_id=UpstreamSessionId(session),
-        files=files,
-        recorded_at_ms=1,
-    )
+    return samples.examined(0, *files, session=session)
 
 
 def moved(event):
-    return commands.RecordRunEvent(run_id=RUN, seq=1, event=event, recorded_at_ms=1)
+    return samples.moved(1, event)
 
 
 def test_full_keeps_a_write_as_it_is():
@@ -158,24 +134,13 @@ GIVEN = (
     FilePart(uri="file:///a", mime_type=SECRET),
     UnknownPart(kind=SECRET, raw=None),
 )
-LINK = Link(
-    conversation_id=OWN,
-    seq=1,
+LINK = structs.replace(
+    samples.link(),
     upstream_session_id=UpstreamSessionId(SECRET),
-    agent="acme",
     agent_version=SECRET,
-    working_directory="/w",
-    opened_because="first",
-    opened_at_ms=1,
 )
-CALLED = Conversation(
-    conversation_id=OWN,
-    key=ConversationKey(project_id=ProjectId("p"), workstream="w", role="planner"),
-    generation=1,
-    base_name="w",
-    opened_at_ms=1,
-    parent_conversation_id=ConversationId("parent"),
-    parent_call_id=SECRET,
+CALLED = structs.replace(
+    samples.conversation(parent=ConversationId("parent")), parent_call_id=SECRET
 )
 
 
