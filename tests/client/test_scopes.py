@@ -11,9 +11,7 @@ import random
 import shutil
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from itertools import islice
 
-import psycopg
 import pytest
 from msgspec import Struct, structs
 from tests.support.postgres_server import as_owner, drop_database_at, migrated_database_at
@@ -338,35 +336,8 @@ async def test_with_the_scope_removed_the_database_itself_refuses(shared_users):
         bare.close()
 
 
-def test_every_table_with_rows_of_projects_has_its_policy(tmp_path):
-    with psycopg.connect(migrated_database_at(tmp_path)) as connection:
-        rows = connection.execute(
-            "SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity AND EXISTS ("
-            " SELECT 1 FROM pg_policy AS p WHERE p.polrelid = c.oid) FROM pg_class AS c"
-            " WHERE c.relnamespace = 'upthread'::regnamespace AND c.relkind = 'r'"
-        ).fetchall()
-    drop_database_at(tmp_path)
-    ours = [(name, is_guarded) for name, is_guarded in rows if "procrastinate_" not in name]
-    without = {name for name, is_guarded in ours if not is_guarded}
-    assert without == {"meta", "job_queue_migration", "worker"}
-
-
 def recorded_of(user, address):
     whole = open_store(address)
     found = list(map(repr, recorded_in(whole, user.project.project_id)))
     whole.close()
     return found
-
-
-@SOAK
-async def test_without_the_scope_these_calls_would_show_it(users, database):
-    """That the calls above can find what they look for: the same ones, past the scope."""
-    calls, whole = Calls(random.Random(42), users), open_store(database)
-    store, found = users[0].project.store, set()
-    assert all(hasattr(store, name) for name in READS), "every read of the port is in the scope"
-    assert not any(hasattr(store, name) for name in ("append", "act_for"))
-    for name, positional, named in islice(iter(calls.read, None), 2_000):
-        if leaks(getattr(whole, name)(*positional, **named), users[1]):
-            found.add(name)
-    assert {"messages", "turns", "links", "conversation", "owner", "run", "resolve"} <= found
-    whole.close()

@@ -19,8 +19,9 @@ from upthread.core.names import (
     parse_workstream,
     shown,
 )
-from upthread.core.types import Conversation, ConversationId, ConversationKey, ProjectId
+from upthread.core.types import ConversationKey, ProjectId
 from upthread.errors import UsageError
+from upthread.testing.store_conformance import samples
 
 WORKSTREAMS = st.text(min_size=1, max_size=40).filter(lambda t: t.isprintable() and t.strip())
 ROLES = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,20}", fullmatch=True)
@@ -159,13 +160,7 @@ def test_two_processes_choose_the_same_name_for_the_same_workstream():
 )
 def test_an_instance_name_is_base_name_and_role(slot: int, expected: str):
     key = ConversationKey(project_id=ProjectId("prj"), workstream="s", role="planner", slot=slot)
-    conversation = Conversation(
-        conversation_id=ConversationId("con"),
-        key=key,
-        generation=1,
-        base_name="Kael",
-        opened_at_ms=0,
-    )
+    conversation = samples.conversation(key=key)
     assert conversation.instance_name == expected
     assert conversation.address == conversation.key.address
 

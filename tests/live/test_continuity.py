@@ -16,7 +16,6 @@ import pytest
 from tests.live.agents import ADDRESS, AGENTS, WAYS, judging, over_acp, reporting
 from tests.live.asked import last_request, session_of, user_texts
 from tests.live.shell import (
-    Shell,
     agents_left,
     is_alive,
     kill_all,
@@ -118,36 +117,6 @@ def test_a_session_in_another_profile_is_named_with_the_cure_and_not_replaced(
     AGENTS[name].delete_session(shell.home, session)
     enter(there)
     assert shell.tell("Go on.")["reasons"][0] == "missing", "no profile has it"
-
-
-@pytest.mark.parametrize("name", spread(AGENTS, first=0))
-def test_an_imported_session_is_not_replaced_in_another_profile_and_resumed_in_its_own(name, shell):
-    variable = PROFILES[name]
-    usual = shell.environment.get(variable, str(shell.home / f".{name.partition('-')[0]}"))
-    work = shutil.copytree(usual, str(shell.home / "work"))
-    session = shell.tell("Remember KIWI-42.")["upstream_session_id"]
-    here = shell.with_own("other")
-    here.lines("adopt", ADDRESS, session, "--agent", name)
-    there = Shell(here.project, {**here.environment, variable: work}, home=here.home)
-    assert there.one("why", ADDRESS)["now"]["reasons"] == ["other_profile"]
-    refused = there.lines("tell", ADDRESS, "Go on.", "--agent", name, exit_code=5)[-1]
-    assert f"{variable}={usual}" in str(refused)
-    done = here.tell("Go on.", "--agent", name)
-    assert (done["decision"], done["upstream_session_id"]) == ("resume", session)
-
-
-@pytest.mark.parametrize("name", spread(AGENTS, first=0, extended=["claude-code", "codex"]))
-def test_after_a_kill_of_agent_and_upthread_the_next_turn_holds_the_earlier_history(
-    name, shell, model
-):
-    session = shell.tell("Remember KIWI-42.")["upstream_session_id"]
-    # Shorter than leftovers are waited for: a shell that begins while its agent is killed lives on.
-    kill_tree(shell.start_call(f"Wait a while.\n\n{AGENTS[name].command('sleep 25')}"))
-    told = shell.tell("What was it?")
-    assert told["upstream_session_id"] == session
-    assert "interrupted" in told["reasons"]
-    assert "KIWI-42" in last_request(model)
-    assert "Wait a while." in last_request(model)
 
 
 @pytest.mark.extended

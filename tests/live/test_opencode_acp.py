@@ -5,8 +5,6 @@ How its sessions survive is measured by the continuity suite, in test_measured.p
 
 from __future__ import annotations
 
-import json
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,14 +12,11 @@ import pytest
 from tests.live.acp_process import AcpProcess
 from tests.live.agents import make_repository
 from tests.live.opencode import call, command, delegation, opencode_environment
-from tests.live.shell import is_alive, kill_all, tree_of, wait_until
-from tests.support.sets import EXTENDED, SOAK
+from tests.support.sets import EXTENDED
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, EXTENDED, pytest.mark.timeout(400)]
-
-LONG = command("echo started; sleep 300")
 
 
 @pytest.fixture(scope="module")
@@ -52,19 +47,6 @@ def agent(opencode_binary, model, project, tmp_path_factory) -> Iterator[AcpProc
 def new_session(agent: AcpProcess, project: Path) -> str:
     made = agent.call("session/new", cwd=str(project), mcpServers=[])
     return made["result"]["sessionId"]
-
-
-def attach(agent: AcpProcess, verb: str, session: str, project: Path) -> dict:
-    return agent.call(f"session/{verb}", sessionId=session, cwd=str(project), mcpServers=[])
-
-
-def wait_for_output(agent: AcpProcess, text: str) -> None:
-    agent.wait_for(
-        lambda: any(
-            text in json.dumps(each.get("content", ""))
-            for each in agent.updates("tool_call_update")
-        )
-    )
 
 
 def test_tool_calls_report_kind_places_and_arguments(agent, project):
@@ -102,60 +84,3 @@ def test_tool_calls_report_kind_places_and_arguments(agent, project):
     assert task[-1]["rawOutput"]["metadata"]["parentSessionId"] == session
     assert "child says" in task[-1]["content"][0]["content"]["text"]
     assert agent.text(since=seen) == "done", "the child's own stream is not sent"
-
-
-@pytest.mark.parametrize("protocol", [pytest.param("chat_completions", marks=SOAK)])
-def test_a_kill_leaves_the_prompt_and_an_open_call_and_takes_the_unfinished_reply(
-    opencode_binary, project, model, tmp_path, protocol
-):
-    """Over Chat Completions, to have OpenCode's other protocol too."""
-    environment = opencode_environment(tmp_path, model, protocol=protocol)
-
-    def started() -> AcpProcess:
-        acp = [str(opencode_binary), "acp"]
-        return AcpProcess(acp, environment=environment, cwd=project)
-
-    with started() as agent:
-        session, paced = new_session(agent, project), new_session(agent, project)
-        agent.start_prompt(session, f"[[THINK I ponder]] {LONG}")
-        agent.start_prompt(paced, f"[[PACE 0.2]] [[SAY {'word ' * 400}]]")
-        wait_for_output(agent, "started")
-        agent.wait_for(lambda: "word word word" in agent.text())
-        agent.kill()
-    with started() as agent:
-        listed = agent.call("session/list", cwd=str(project))["result"]["sessions"]
-        assert {each["sessionId"] for each in listed} >= {session, paced}
-        attach(agent, "load", session, project)
-        (open_call,) = agent.updates("tool_call")
-        assert (open_call["status"], open_call["kind"]) == ("pending", "execute")
-        seen = len(agent.frames)
-        attach(agent, "load", paced, project)
-        assert agent.text("user_message_chunk", since=seen).startswith("[[PACE")
-        assert agent.text(since=seen) == ""
-        agent.prompt(session, "What was that?")
-        assert "[Tool execution was interrupted]" in json.dumps(model.model_requests[-1].body)
-
-
-@pytest.mark.parametrize(
-    "ending", [pytest.param(each, marks=SOAK) for each in ("end of stdin", "SIGTERM")]
-)
-def test_the_end_of_stdin_ends_its_commands_and_sigterm_leaves_them(
-    start_opencode, project, ending
-):
-    """This is why the adapter closes stdin first, and ends the descendants itself."""
-    agent = start_opencode()
-    agent.start_prompt(new_session(agent, project), LONG)
-    wait_for_output(agent, "started")
-    below = tree_of(agent.process.pid) - {agent.process.pid}
-    assert below
-    try:
-        if ending == "SIGTERM":
-            agent.process.terminate()
-            assert agent.release() == -signal.SIGTERM
-            assert any(map(is_alive, below))
-        else:
-            agent.process.stdin.close()
-            assert agent.release() == 0
-            wait_until(lambda: not any(map(is_alive, below)), "end of the command")
-    finally:
-        kill_all(below)

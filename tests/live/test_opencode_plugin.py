@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 from tests.live.acp_process import AcpProcess
 from tests.live.asked import tokens_in
-from tests.live.hooked import IN_BACKGROUND, PluggedOpenCode, waiting_for
+from tests.live.hooked import PluggedOpenCode, waiting_for
 from tests.live.opencode import WINDOW_TOKENS, database_of
-from tests.live.shell import wait_until
 from tests.support.sets import EXTENDED, SOAK
 
 from upthread.testing.rehearsal_model import RehearsalModel
@@ -186,30 +185,6 @@ def test_a_session_that_the_model_names_itself_is_continued_on_record(desk):
     assert again["last_turn"]["reasons"] == ["unchanged", "unknown_session"]
     line = desk.tasks()[-1]["metadata"]["upthread"]
     assert f"the call named {UNKNOWN}, which the agent does not have" in line
-
-
-@SOAK
-def test_a_child_in_the_background_is_running_until_it_has_ended(plugged):
-    """On a server, because over ACP no child works in the background."""
-    plugged.use("spec-background")
-    waiting = plugged.agent.command("until test -e let-go; do sleep 0.1; done")
-    call = plugged.delegate(f"Look. {waiting} [[SAY child says]]", "validator", background=True)
-
-    def state() -> str:
-        return plugged.conversation("spec-background/validator", turns=0)["state"]
-
-    with plugged.serving(IN_BACKGROUND) as ask:
-        session = ask("session", {})["id"]
-        text = f"Delegate it. {call} [[SAY launched]]"
-        ask(f"session/{session}/message", {"parts": [{"type": "text", "text": text}]})
-        assert state() == "running"
-        (plugged.project / "let-go").touch()
-        wait_until(lambda: state() != "running", "end of the child")
-        assert state() == "done"
-    (conversation,) = plugged.upthread("audit", "spec-background")["conversations"]
-    (turn,) = conversation["turns"]
-    said = [part["text"] for part in turn["messages"][-1]["parts"] if part["kind"] == "text"]
-    assert (turn["outcome"], said) == ("ok", ["child says"])
 
 
 REPLACING = """export const Another = async () => ({

@@ -14,7 +14,7 @@ import pytest
 from tests.live.agents import ADDRESS, AGENTS, RealAgent, shell_of
 from tests.live.kept import Said, assert_valid, messages_of, ours, words
 from tests.live.shell import Shell, agents_left, kill_tree, wait_until
-from tests.support.sets import SOAK, spread
+from tests.support.sets import spread
 
 from upthread.agent_stores import base
 from upthread.agent_stores.base import VendorHistory
@@ -27,7 +27,6 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
 OVER_ACP = "opencode over ACP"
 NAMES = ("claude-code", "opencode", OVER_ACP)
-IN_BACKGROUND = {"OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS": "true"}
 
 
 @pytest.fixture(autouse=True)
@@ -144,27 +143,3 @@ def _is_waiting(desk: Desk, model: RehearsalModel) -> bool:
     if desk.name == OVER_ACP:
         return "Look long." in json.dumps(model.model_requests[-1].body)
     return any(said_by(each, "result") for each in desk.children())
-
-
-@SOAK
-@pytest.mark.parametrize("name", ["opencode"])
-def test_a_sub_agent_in_the_background_is_waited_for_and_its_end_is_on_record(desk):
-    """A person has switched background sub-agents on."""
-    desk.shell.environment |= IN_BACKGROUND
-    child = f"Look long. [[SLEEP 4]] {desk.agent.command('pwd')} [[SAY child says]]"
-    told = desk.shell.tell(f"{desk.agent.delegation(child, background=True)} [[SAY launched]]")
-    assert told["outcome"] == "ok"
-    parent, kept = ours(desk.shell).values()
-    (stored,) = (each for each in desk.theirs().values() if each.parent_session_id)
-    assert words(messages_of(kept)) == words(stored.history)
-    assert said_by(kept, "assistant")[-1] == "child says"
-    ended, reported = parts_of(parent, "unknown")[:2]
-    assert ended["raw"]["outcome"] == "ok"
-    assert "child says" in reported["raw"]["text"]
-    said = "".join(part["text"] for part in parts_of(parent, "text")[1:])
-    assert said.startswith("launchedPlan"), "it continues with the sub-agent's result"
-
-
-def parts_of(conversation: Any, kind: str) -> list[Any]:
-    said = [message for turn in conversation["turns"] for message in turn["messages"]]
-    return [part for message in said for part in message["parts"] if part["kind"] == kind]

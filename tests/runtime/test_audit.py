@@ -10,7 +10,6 @@ from tests.support.default_turn import open_place
 from tests.support.sets import EXTENDED
 
 from upthread import TellOptions
-from upthread.core.commands import OpenTurn, RecordParts
 from upthread.core.states import Standing, State
 from upthread.core.types import Speaker, TextPart, TurnId
 from upthread.errors import StoreError
@@ -19,6 +18,7 @@ from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.store.sqlite import SqliteStore
 from upthread.surfaces.formats import json as shape
 from upthread.surfaces.formats import md as markdown
+from upthread.testing.store_conformance import samples
 
 REHEARSAL = TellOptions(agent="rehearsal")
 
@@ -32,29 +32,20 @@ def long_record(tmp_path):
     store = SqliteStore(tmp_path / "long.db")
     place = open_place(store, "spec-42")
     store.act_for(place.conversation.key.project_id)
+    owner = place.conversation.conversation_id
     for number in range(100):
-        store.commit(
-            [
-                OpenTurn(
-                    turn_id=TurnId(f"trn_{number}"),
-                    conversation_id=place.conversation.conversation_id,
-                    opened_at_ms=number,
-                ),
-                *(
-                    RecordParts(
-                        conversation_id=place.conversation.conversation_id,
-                        seq=6 * number + at,
-                        first_ordinal=0,
-                        speaker=Speaker.USER if at == 1 else Speaker.ASSISTANT,
-                        turn_id=TurnId(f"trn_{number}"),
-                        upstream_session_id=place.link.upstream_session_id,
-                        recorded_at_ms=number,
-                        parts=(TextPart(text=f"{number}.{at} " + "word " * 8_000),),
-                    )
-                    for at in range(1, 7)
-                ),
-            ]
-        )
+        turn_id = TurnId(f"trn_{number}")
+        messages = [
+            samples.said(
+                6 * number + at,
+                TextPart(text=f"{number}.{at} " + "word " * 8_000),
+                speaker=Speaker.USER if at == 1 else Speaker.ASSISTANT,
+                owner=owner,
+                turn_id=turn_id,
+            )
+            for at in range(1, 7)
+        ]
+        store.commit([samples.turn(turn_id, owner=owner), *messages])
     yield store, _view(store, place.conversation)
     store.close()
 

@@ -18,7 +18,7 @@ from tests.support.world import World
 pytestmark = [pytest.mark.xdist_group("crash oracle"), EXTENDED]
 
 Json = dict[str, Any]
-Tamper = Callable[[Json, str], None]
+Tamper = Callable[[Json], None]
 
 
 @pytest.fixture(scope="module")
@@ -28,22 +28,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Orac
     with Oracle(directory / "journal.jsonl") as oracle:
         yield oracle, Passage(world, oracle, UNDISTURBED).play()
     world.close()
-
-
-@pytest.mark.soak
-def test_a_passage_that_nobody_disturbs_has_no_fault_and_every_effect(undisturbed):
-    _, ended = undisturbed
-    assert ended.faults == []
-    assert ended.hits == []
-    assert ended.counts == {
-        "turns": 10,
-        "prompts": 10,
-        "effects": 4,
-        "acknowledged": 10 + 10 + 1 + 2 + 1,
-        "parked": {},
-        "recognised": {},
-        "adopted": 0,
-    }
 
 
 def turns_of(evidence: Json) -> list[Json]:
@@ -59,89 +43,56 @@ def first(events: list[Json], kind: str) -> Json:
     return next(event for event in events if event["kind"] == kind)
 
 
-def part_of(evidence: Json, kind: str) -> tuple[list[Json], Json]:
-    for turn in turns_of(evidence):
-        for message in turn["messages"]:
-            for part in message["parts"]:
-                if part["kind"] == kind:
-                    return message["parts"], part
-    raise AssertionError(kind)
-
-
-def remove_messages(evidence: Json, speaker: str) -> None:
+def remove_prompt(evidence: Json) -> None:
     messages = turns_of(evidence)[0]["messages"]
-    messages[:] = [each for each in messages if each["speaker"] != speaker]
+    messages[:] = [each for each in messages if each["speaker"] != "user"]
 
 
-def remove_part(evidence: Json, kind: str) -> None:
-    parts, part = part_of(evidence, kind)
-    parts.remove(part)
-
-
-def remove_event(evidence: Json, kind: str) -> None:
+def remove_answer(evidence: Json) -> None:
     events = run_events(evidence)
-    events.remove(first(events, kind))
+    events.remove(first(events, "question_answered"))
 
 
-def repeat_part(evidence: Json, kind: str) -> None:
-    parts, part = part_of(evidence, kind)
-    parts.append(part)
+def repeat_end(evidence: Json) -> None:
+    events = turns_of(evidence)[0]["events"]
+    events.append(first(events, "turn_ended"))
 
 
-def repeat_event(evidence: Json, kind: str) -> None:
-    events = turns_of(evidence)[0]["events"] if kind == "turn_ended" else run_events(evidence)
-    events.append(first(events, kind))
+def change_outcome(evidence: Json) -> None:
+    turns_of(evidence)[0]["outcome"] = "unknown"
 
 
-def continue_undecided(evidence: Json, kind: str) -> None:
-    turns_of(evidence)[0]["events"].insert(3, {"kind": kind, "recognition": "undecidable"})
+def continue_undecided(evidence: Json) -> None:
+    undecided = {"kind": "prompt_recognised", "recognition": "undecidable"}
+    turns_of(evidence)[0]["events"].insert(3, undecided)
 
 
-def change_first_turn(evidence: Json, name: str) -> None:
-    turns_of(evidence)[0][name] = {"outcome": "unknown", "state": "sent"}[name]
+def open_question(evidence: Json) -> None:
+    evidence["show"]["open_questions"] = [{"id": "opening"}]
 
 
-def change_shown(evidence: Json, name: str) -> None:
-    evidence["show"][name] = {"status": "running", "open_questions": [{"id": "opening"}]}[name]
+def break_integrity(evidence: Json) -> None:
+    evidence["audit"]["integrity"]["is_intact"] = False
 
 
-def park_a_role(evidence: Json, state: str) -> None:
-    evidence["show"]["roles"][0]["state"] = state
+TAMPERED: dict[Tamper, str] = {
+    remove_prompt: "acknowledged and lost: the prompt of trn_",
+    remove_answer: "lost: the answer {'question_id': 'opening'",
+    repeat_end: "doubled: 2 ends of the turn trn_",
+    change_outcome: "acknowledged and lost: the outcome ok of trn_",
+    continue_undecided: "is undecidable, then came turn_ended",
+    open_question: "the question opening is open",
+    break_integrity: "the record does not verify",
+}
 
 
-def break_integrity(evidence: Json, name: str) -> None:
-    evidence["audit"]["integrity"][name] = False
-
-
-TAMPERED: list[tuple[Tamper, str, str]] = [
-    (remove_messages, "user", "acknowledged and lost: the prompt of trn_"),
-    (remove_messages, "assistant", "acknowledged and lost: the reply of trn_"),
-    (remove_part, "context", "unrecorded: a prompt to ses_"),
-    (remove_event, "questions_asked", "lost: the questions ['opening', 'stranger']"),
-    (remove_event, "question_answered", "lost: the answer {'question_id': 'opening'"),
-    (remove_event, "run_ended", "acknowledged and lost: that the run was approved"),
-    (remove_event, "step_ended", "the steps are ["),
-    (repeat_event, "turn_ended", "doubled: 2 ends of the turn trn_"),
-    (repeat_event, "step_ended", "doubled: 2 step_ended of trn_"),
-    (repeat_event, "question_answered", "doubled: 2 question_answered of opening"),
-    (repeat_part, "tool_call", "doubled: 2 tool_call of call_"),
-    (change_first_turn, "outcome", "acknowledged and lost: the outcome ok of trn_"),
-    (change_first_turn, "state", "is sent"),
-    (continue_undecided, "prompt_recognised", "is undecidable, then came turn_ended"),
-    (change_shown, "open_questions", "the question opening is open"),
-    (park_a_role, "parked", "is parked"),
-    (change_shown, "status", "the run has not ended: running"),
-    (break_integrity, "is_intact", "the record does not verify"),
-]
-
-
-@pytest.mark.parametrize(("tamper", "what", "fault"), TAMPERED)
-def test_a_record_that_was_tampered_with_is_found(undisturbed, tamper, what, fault):
+@pytest.mark.parametrize("tamper", TAMPERED, ids=lambda tamper: tamper.__name__)
+def test_a_record_that_was_tampered_with_is_found(undisturbed, tamper):
     oracle, ended = undisturbed
     evidence = copy.deepcopy(ended.evidence)
-    tamper(evidence, what)
+    tamper(evidence)
     faults = oracle.judge(**evidence)["faults"]
-    assert any(fault in each for each in faults), faults
+    assert any(TAMPERED[tamper] in each for each in faults), faults
 
 
 EFFECT, PROMPT, GO_ON = ({"event": each} for each in ("effect", "prompt", "go_on"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.world import git, make_repository
 
-from upthread.core.commands import RecordExamined, RecordParts
+from upthread.core.commands import RecordExamined
 from upthread.core.decision.freshness import UNNAMED, ExaminedFile, changed_files
 from upthread.core.types import (
     ConversationId,
@@ -20,7 +20,6 @@ from upthread.core.types import (
     ToolCallPart,
     ToolResultPart,
     TurnId,
-    UpstreamSessionId,
 )
 from upthread.runtime.turns.recording import Examiner, first_file_after, look_again
 from upthread.store.sqlite import SqliteStore
@@ -65,17 +64,8 @@ class Session:
         self.end(self.begin(kind, *paths), status)
 
     def say(self, part: Part, *, owner: ConversationId = OWN) -> None:
-        write = RecordParts(
-            conversation_id=owner,
-            seq=1,
-            first_ordinal=0,
-            speaker=Speaker.ASSISTANT,
-            turn_id=TurnId("trn_one"),
-            upstream_session_id=UpstreamSessionId("ses_a"),
-            recorded_at_ms=0,
-            parts=(part,),
-        )
-        self.examiner.notice((write,))
+        said = samples.said(1, part, speaker=Speaker.ASSISTANT, owner=owner)
+        self.examiner.notice((said,))
 
     def keep(self) -> tuple[ExaminedFile, ...]:
         writes = self.examiner.look(at_ms=5)

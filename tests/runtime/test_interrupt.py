@@ -10,7 +10,7 @@ import anyio
 import anyio.from_thread
 import pytest
 from tests.support.sets import EXTENDED, spread
-from tests.support.world import ALLOW, SAY_REPORT, SMALL_SPECIFICATION, World, eventually
+from tests.support.world import ALLOW, SMALL_SPECIFICATION, World, eventually
 
 import upthread
 from upthread.agents.rehearsal.sessions import SessionStore
@@ -297,17 +297,3 @@ async def test_an_agent_that_stores_no_turn_before_its_end_is_told_what_is_done(
         assert "do not repeat them:\n- Write a.txt: done" in again
         assert again.count("my number is seven") == again.count("do not repeat") == 1
         assert again.count("<role name=") == 1
-
-
-async def test_a_run_whose_first_prompt_was_never_stored_comes_to_its_end(world: World) -> None:
-    world.configure(f'[[pipeline.steps]]\nrole = "planner"\ntask = """{SAY_REPORT}"""\n')
-    hang = {"UPTHREAD_REHEARSAL_ALWAYS": "[[rehearse: hang]]"}
-    process = world.start("run", "spec-42", SMALL_SPECIFICATION, environment=hang)
-    eventually(world.prompts)
-    process.send(signal.SIGINT)
-    assert process.exit_code == 130, process.stderr
-    forget_prompts(world)
-    async with world.open() as project:
-        view = await project.run("spec-42", None, upthread.RunOptions(agent="rehearsal"))
-    assert view.status == "done"
-    assert len(world.prompts()) <= 3

@@ -5,18 +5,13 @@ from __future__ import annotations
 import pytest
 from tests.core.turns.test_recorder import DEEP, LINK, OWN, ROOT
 
-from upthread.core.commands import OpenConversation, OpenLink, OpenTurn, OpenWorkstream
+from upthread.core.commands import OpenConversation, OpenLink, OpenTurn
 from upthread.core.events import AgentEvent, ChildStarted, TextReceived
 from upthread.core.turns.recorder import Recorder
-from upthread.core.types import (
-    Conversation,
-    ConversationId,
-    ConversationKey,
-    TurnId,
-    UpstreamSessionId,
-)
+from upthread.core.types import ConversationId, ConversationKey, TurnId, UpstreamSessionId
 from upthread.runtime.turns.recovery import known_children
 from upthread.store.sqlite import SqliteStore
+from upthread.testing.store_conformance import samples
 
 CHILD = UpstreamSessionId("ses_child")
 KEY = ROOT.key
@@ -50,18 +45,8 @@ def record(store: SqliteStore, turn: str, at_ms: int) -> None:
 @pytest.fixture
 def store(tmp_path) -> SqliteStore:
     opened = SqliteStore(tmp_path / "store.db")
-    opened.commit(
-        [
-            OpenWorkstream(
-                project_id=KEY.project_id,
-                workstream=KEY.workstream,
-                base_name="Kael",
-                opened_at_ms=1,
-            ),
-            OpenConversation(conversation=ROOT),
-            OpenLink(link=LINK),
-        ]
-    )
+    workstream = samples.workstream(project_id=ROOT.key.project_id)
+    opened.commit([workstream, OpenConversation(conversation=ROOT), OpenLink(link=LINK)])
     return opened
 
 
@@ -79,12 +64,6 @@ def test_a_child_called_again_in_a_later_turn_goes_on_in_its_conversation(store:
 def test_children_of_other_conversations_are_not_ours(store: SqliteStore):
     record(store, "trn_1", 10)
     other = ConversationKey(project_id=KEY.project_id, workstream="spec-42", role="auditor")
-    stranger = Conversation(
-        conversation_id=ConversationId("con_other"),
-        key=other,
-        generation=1,
-        base_name="Kael",
-        opened_at_ms=2,
-    )
+    stranger = samples.conversation(ConversationId("con_other"), key=other)
     store.commit([OpenConversation(conversation=stranger)])
     assert known_children(store, stranger) == ()

@@ -77,7 +77,6 @@ def same(source, target):
     ]
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("backend", spread(SHIPPED_STORES, name=lambda backend: backend.name))
 def test_cut_off_after_any_commit_it_goes_on_and_ends_the_same(
     backend, source, tmp_path, monkeypatch

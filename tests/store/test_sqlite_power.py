@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.default_turn import link_of, open_place, prepare_turn, record_turn
 from tests.support.sets import EXTENDED, SOAK
-from tests.support.sqlite_power import SECTOR_BYTES, Change, Disk, recording_file_system
+from tests.support.sqlite_power import Change, Disk, recording_file_system
 
 from upthread.core.commands import EndLink, OpenLink, RecordOnce
 from upthread.core.types import Durability
@@ -211,15 +211,6 @@ def test_the_history_has_all_that_can_go_wrong(history):
     assert 20 < len(history.synced) < len(history.stands) / 2
 
 
-@EXTENDED
-def test_a_promise_that_no_sync_keeps_is_found_broken(tmp_path, history):
-    """The laboratory can fail: held to every commit, it finds the ones that were not synced."""
-    laboratory = Laboratory(tmp_path, history)
-    every = [(at, number) for number, at in enumerate(history.begun[1:])]
-    with pytest.raises(AssertionError, match="promised"):
-        laboratory.cut_often(seed=1, cuts=CUTS_UNTIL_FOUND, synced=every)
-
-
 def test_a_disk_that_ignores_syncs_is_found_out(tmp_path, history):
     lying = History(
         log=[change for change in history.log if change.kind != "sync"],
@@ -236,70 +227,3 @@ def test_a_disk_that_ignores_syncs_is_found_out(tmp_path, history):
         Exception, match=r"promised|malformed|not a database|damaged|cut short|is not there"
     ):
         laboratory.cut_often(seed=1, cuts=CUTS_UNTIL_FOUND)
-
-
-# --- the model of the disk -----------------------------------------------------------------------
-
-
-def write(at, content, file="f"):
-    return Change(kind="write", file=file, at=at, content=content)
-
-
-def sync(file="f"):
-    return Change(kind="sync", file=file)
-
-
-def possible(log, *, tries=400):
-    """All that a disk may hold of file `f` at the end of a log, as far as chance shows it."""
-    disk = Disk(log)
-    disk.advance(len(log))
-    chance = random.Random(7)
-    return {disk.left_after_power_cut(chance).get("f", b"") for _ in range(tries)}
-
-
-def test_what_was_synced_is_certain_and_what_came_after_is_not():
-    assert possible([write(0, b"ab"), sync()]) == {b"ab"}
-    assert possible([write(0, b"ab")]) == {b"", b"ab"}
-    assert possible([write(0, b"ab"), sync(), write(1, b"c")]) == {b"ab", b"ac"}
-    assert possible([write(0, b"ab"), sync("other")]) == {b"", b"ab"}
-
-
-def test_writes_are_lost_in_any_order():
-    log = [write(0, b"a"), sync(), write(0, b"b"), write(0, b"c"), write(1, b"d")]
-    assert possible(log) == {b"a", b"b", b"c", b"ad", b"bd", b"cd"}
-
-
-def test_a_write_is_torn_between_sectors_and_never_within_one():
-    content = b"x" * 100 + b"y" * SECTOR_BYTES + b"z" * 10
-    found = possible([write(SECTOR_BYTES - 100, content)])
-    pieces = {tuple(sorted(set(left) - {0})) for left in found}
-    assert len(pieces) == 8  # each of three sectors, there or not
-    assert all(left.count(b"x") in {0, 100} for left in found)
-    assert all(left.count(b"y") in {0, SECTOR_BYTES} for left in found)
-
-
-def test_truncations_and_deletions_may_be_undone():
-    cut_short = Change(kind="truncate", file="f", at=1)
-    gone = Change(kind="delete", file="f")
-    directory_synced = Change(kind="sync_directory", file="")
-    start = [write(0, b"ab"), sync()]
-    assert possible([*start, cut_short]) == {b"ab", b"a"}
-    assert possible([*start, gone]) == {b"ab", b""}
-    assert possible([*start, gone, directory_synced]) == {b""}
-    assert possible([*start, gone, directory_synced, write(0, b"c")]) == {b"", b"c"}
-    assert possible([*start, directory_synced]) == {b"ab"}
-    assert possible([*start, gone, write(0, b"c")]) == {b"ab", b"", b"c"}
-
-
-def test_the_log_makes_the_files_that_were_written(tmp_path):
-    with recording_file_system() as file_system:
-        store = SqliteStore(tmp_path / "store.db", vfs=file_system.name)
-        place = open_place(store, "spec-42")
-        record_turn(store, place, prepare_turn(place, 1))
-        real = {name: (tmp_path / name).read_bytes() for name in ("store.db", "store.db-wal")}
-        disk = Disk([*file_system.log, sync("store.db"), sync("store.db-wal")])
-        disk.advance(len(file_system.log) + 2)
-        left = disk.left_after_power_cut(random.Random(1))
-        assert {name: left[name] for name in real} == real
-        store.close()
-        assert not (tmp_path / "store.db-wal").exists()

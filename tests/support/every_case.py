@@ -10,22 +10,12 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
+from msgspec import structs
+
 from upthread.client.project import Project
 from upthread.core import types
 from upthread.core.agents import Actor
-from upthread.core.commands import (
-    EndLink,
-    OpenConversation,
-    OpenLink,
-    OpenRun,
-    OpenTurn,
-    OpenWorkstream,
-    RecordDecision,
-    RecordParts,
-    RecordRunEvent,
-    RecordTurnEvent,
-    Write,
-)
+from upthread.core.commands import OpenConversation, OpenLink, OpenRun, Write
 from upthread.core.decision.model import DECISIONS
 from upthread.core.decision.rules import RULES
 from upthread.core.decision.words import OTHER_REASONS
@@ -52,6 +42,7 @@ from upthread.core.runs.pipeline import Pipeline, Step, as_data
 from upthread.core.runs.stops import _STOPS
 from upthread.core.turns.recorder import ALARM, ALARMS
 from upthread.runtime.turns.delegation import TurnResult
+from upthread.testing.store_conformance import samples
 
 REASONS = (*(rule.reason for rule in RULES), *OTHER_REASONS)
 STOPS = tuple(reason for reason in _STOPS if reason not in set(types.Outcome))
@@ -149,66 +140,32 @@ def parts(number: int) -> tuple[types.Part, ...]:
 
 
 def writes_of(case: Case, project_id: types.ProjectId) -> Iterator[Write]:
-    name, at = case.workstream, 1_000 + case.number
-    owner = case.conversation_id
-    yield OpenWorkstream(
-        project_id=project_id, workstream=name, base_name=f"Kael{case.number}", opened_at_ms=at
-    )
-    for slot, conversation_id in ((types.MAIN_SLOT, owner), (types.CHILD_SLOT, f"{owner}-child")):
+    name, owner, turn_id = case.workstream, case.conversation_id, case.turn_id
+    base_name = f"Kael{case.number}"
+    yield samples.workstream(name, base_name=base_name, project_id=project_id)
+    child = types.ConversationId(f"{owner}-child")
+    for slot, own, parent in ((types.MAIN_SLOT, owner, None), (types.CHILD_SLOT, child, owner)):
         key = types.ConversationKey(
             project_id=project_id, workstream=name, role="planner", slot=slot
         )
-        yield OpenConversation(
-            conversation=types.Conversation(
-                conversation_id=types.ConversationId(conversation_id),
-                key=key,
-                generation=1,
-                base_name=f"Kael{case.number}",
-                opened_at_ms=at,
-                parent_conversation_id=owner if slot == types.CHILD_SLOT else None,
-            )
-        )
+        opened = samples.conversation(own, key=key, base_name=base_name, parent=parent)
+        yield OpenConversation(conversation=opened)
     for seq in (1, 2):
-        yield OpenLink(
-            link=types.Link(
-                conversation_id=owner,
-                seq=seq,
-                upstream_session_id=types.UpstreamSessionId(f"ses_{case.number}"),
-                agent="rehearsal",
-                agent_version="1",
-                working_directory="/srv",
-                opened_because=case.reason,
-                opened_at_ms=at,
-            )
-        )
+        link = samples.link(seq, f"ses_{case.number}", owner=owner)
+        yield OpenLink(link=structs.replace(link, opened_because=case.reason))
         if seq == 1:
-            yield EndLink(conversation_id=owner, seq=1, ended_because=case.reason, ended_at_ms=at)
-    yield OpenRun(run_id=case.run_id, project_id=project_id, workstream=name, opened_at_ms=at)
-    yield OpenTurn(turn_id=case.turn_id, conversation_id=owner, opened_at_ms=at, run_id=case.run_id)
-    for seq, speaker in ((1, types.Speaker.USER), (2, types.Speaker.ASSISTANT)):
-        yield RecordParts(
-            conversation_id=owner,
-            seq=seq,
-            first_ordinal=0,
-            speaker=speaker,
-            turn_id=case.turn_id,
-            upstream_session_id=types.UpstreamSessionId(f"ses_{case.number}"),
-            recorded_at_ms=at,
-            parts=(types.TextPart(text="Plan."),) if seq == 1 else parts(case.number),
-        )
-    for seq, event in enumerate(case.events(), start=1):
-        yield RecordTurnEvent(
-            conversation_id=owner, turn_id=case.turn_id, seq=seq, event=event, recorded_at_ms=at
-        )
-    for seq, event in enumerate(case.run_events(), start=1):
-        yield RecordRunEvent(run_id=case.run_id, seq=seq, event=event, recorded_at_ms=at)
-    yield RecordDecision(
-        conversation_id=owner,
-        decision="refuse",
-        reasons=(case.reason,),
-        inputs=None,
-        decided_at_ms=at,
+            yield samples.end_of(seq, case.reason, owner=owner)
+    yield OpenRun(run_id=case.run_id, project_id=project_id, workstream=name, opened_at_ms=1)
+    yield structs.replace(samples.turn(turn_id, owner=owner), run_id=case.run_id)
+    yield samples.said(1, types.TextPart(text="Plan."), owner=owner, turn_id=turn_id)
+    yield samples.said(
+        2, *parts(case.number), speaker=types.Speaker.ASSISTANT, owner=owner, turn_id=turn_id
     )
+    for seq, event in enumerate(case.events(), start=1):
+        yield samples.happened(seq, event, owner=owner, turn_id=turn_id)
+    for seq, event in enumerate(case.run_events(), start=1):
+        yield samples.moved(seq, event, run_id=case.run_id)
+    yield structs.replace(samples.refusal(owner=owner), reasons=(case.reason,))
 
 
 def environment_of(place: Path) -> dict[str, str]:
@@ -221,23 +178,10 @@ async def fill(project: Project) -> None:
         project.store.commit(tuple(writes_of(case, project.project_id)))
 
 
-def conversation() -> types.Conversation:
-    key = types.ConversationKey(
-        project_id=types.ProjectId("prj_1"), workstream="w", role="planner", slot=1
-    )
-    return types.Conversation(
-        conversation_id=types.ConversationId("con_1"),
-        key=key,
-        generation=1,
-        base_name="Kael",
-        opened_at_ms=0,
-    )
-
-
 def result_of(case: Case) -> TurnResult:
     is_parked = case.end in STOPS
     return TurnResult(
-        conversation=conversation(),
+        conversation=samples.conversation(),
         turn_id=types.TurnId("trn_1"),
         decision=case.decision,
         reasons=(case.reason,),

@@ -10,114 +10,91 @@ import sys
 import time
 from pathlib import Path
 
-SESSION = "ses_leaking"
+sys.path.insert(0, str(Path(__file__).parent / "hostile_agents"))
+from wires import Acp, put_json
+
 PAUSE_S = 0.7
 CHANCE = random.Random(7)
 
 
-def send(message):
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-    sys.stdout.flush()
-
-
-def update(**content):
-    send({"method": "session/update", "params": {"sessionId": SESSION, "update": content}})
-
-
-def pieces(text):
+def in_pieces(write, text, *, pause_s=PAUSE_S):
+    text += "\n"
+    number = 0
     while text:
         length = CHANCE.randrange(1, 12)
-        yield text[:length]
-        text = text[length:]
+        write(text[:length])
+        text, number = text[length:], number + 1
+        if number == 2 and CHANCE.random() < 0.1:
+            time.sleep(pause_s)
 
 
-def spoken(kind):
-    def leak(_number, text):
-        for number, piece in enumerate(pieces(text + "\n")):
-            update(sessionUpdate=kind, content={"type": "text", "text": piece})
-            if number == 1 and CHANCE.random() < 0.1:
-                time.sleep(PAUSE_S)
-
-    return leak
+def filled(content, text):
+    return json.loads(json.dumps(content).replace('"@"', json.dumps(text)))
 
 
 def call(**content):
-    def leak(number, text):
-        filled = json.loads(json.dumps(content).replace('"@"', json.dumps(text)))
+    def leak(wire, number, text):
         common = {"toolCallId": f"c{number}", "title": "a call", "kind": "read"}
-        update(**{"sessionUpdate": "tool_call", "status": "in_progress", **common, **filled})
-        update(sessionUpdate="tool_call_update", toolCallId=f"c{number}", status="completed")
+        started = {"sessionUpdate": "tool_call", "status": "in_progress", **common}
+        wire.update(**started | filled(content, text))
+        ended = {"sessionUpdate": "tool_call_update", "status": "completed"}
+        wire.update(toolCallId=f"c{number}", **ended)
 
     return leak
 
 
-def result(*content: object):
-    def leak(number, text):
-        filled = json.loads(json.dumps(content).replace('"@"', json.dumps(text)))
+def result(content: object):
+    def leak(wire, number, text):
         common = {"toolCallId": f"c{number}"}
-        update(sessionUpdate="tool_call", title="a call", kind="read", **common)
-        update(sessionUpdate="tool_call_update", status="completed", content=filled, **common)
+        wire.update(sessionUpdate="tool_call", title="a call", kind="read", **common)
+        ended = {"sessionUpdate": "tool_call_update", "status": "completed", **common}
+        wire.update(content=[filled(content, text)], **ended)
 
     return leak
 
 
-def stderr(_number, text):
-    for number, piece in enumerate(pieces(text + "\n")):
+def stderr(_wire, _number, text):
+    def write(piece):
         sys.stderr.write(piece)
         sys.stderr.flush()
-        if number == 1 and CHANCE.random() < 0.1:
-            time.sleep(0.05)
+
+    in_pieces(write, text, pause_s=0.05)
 
 
-def plan(_number, text):
-    update(
-        sessionUpdate="plan", entries=[{"content": text, "status": "pending", "priority": "low"}]
-    )
+def plan(wire, _number, text):
+    entry = {"content": text, "status": "pending", "priority": "low"}
+    wire.update(sessionUpdate="plan", entries=[entry])
 
 
 LEAKS = {
-    "text": spoken("agent_message_chunk"),
-    "reasoning": spoken("agent_thought_chunk"),
-    "title": lambda number, text: call(title=text)(number, text),
+    "text": lambda wire, _number, text: in_pieces(wire.say, text),
+    "reasoning": lambda wire, _number, text: in_pieces(wire.think, text),
+    "title": call(title="@"),
     "arguments": call(rawInput={"command": "@", "nested": [{"deep": "@"}]}),
     "location": call(locations=[{"path": "@"}]),
     "result": result({"type": "content", "content": {"type": "text", "text": "@"}}),
     "diff": result({"type": "diff", "path": "/a/b", "oldText": "@", "newText": "@"}),
     "plan": plan,
-    "unknown": lambda _number, text: update(sessionUpdate="hologram", shape={"said": text}),
+    "unknown": lambda wire, _number, text: wire.update(
+        sessionUpdate="hologram", shape={"said": text}
+    ),
     "stderr": stderr,
 }
 
 
-def prompt(request):
-    leaks = json.loads(Path("leaks.json").read_text())
+def leak(wire, _prompt):
     errors = []
-    for number, leak in enumerate(leaks):
-        if leak["where"] == "error":
-            errors.append(leak["text"])
+    for number, each in enumerate(json.loads(Path("leaks.json").read_text())):
+        if each["where"] == "error":
+            errors.append(each["text"])
         else:
-            LEAKS[leak["where"]](number, leak["text"])
+            LEAKS[each["where"]](wire, number, each["text"])
     if errors:
-        send({"id": request["id"], "error": {"code": -32603, "message": "\n".join(errors)}})
+        error = {"code": -32603, "message": "\n".join(errors)}
+        put_json({"jsonrpc": "2.0", "id": wire.request["id"], "error": error})
     else:
-        send({"id": request["id"], "result": {"stopReason": "end_turn"}})
+        wire.end()
 
 
-def main():
-    for line in sys.stdin:
-        request = json.loads(line)
-        method = request.get("method")
-        if method == "initialize":
-            info = {"name": "leaking", "version": "1"}
-            capabilities = {"loadSession": True}
-            result = {"protocolVersion": 1, "agentCapabilities": capabilities, "agentInfo": info}
-            send({"id": request["id"], "result": result})
-        elif method == "session/new":
-            send({"id": request["id"], "result": {"sessionId": SESSION}})
-        elif method == "session/load":
-            send({"id": request["id"], "result": {}})
-        elif method == "session/prompt":
-            prompt(request)
-
-
-main()
+if __name__ == "__main__":
+    Acp("ses_leaking").serve(leak)

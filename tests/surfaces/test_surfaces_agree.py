@@ -2,7 +2,6 @@
 
 Each case of every_case.py is looked at through every surface that a person or a program has: what
 the verbs print, what they say in JSON, the audit in both its forms, and the tools of the MCP server.
-What hooks say of a decision is held to the same in test_one_wording.py.
 """
 
 from __future__ import annotations
@@ -242,6 +241,8 @@ def test_the_line_of_a_turn_that_begins_is_one_everywhere(case: Case, capsys):
         "MCP delegate": running.line,
     }
     assert set(said.values()) == {started.line}, said
+    assert done_in_words(case.decision, "ses_1") in started.line
+    assert reasons_in_words((case.reason, "unchanged")) in started.line
 
 
 # --- how a turn ended -----------------------------------------------------------------------------

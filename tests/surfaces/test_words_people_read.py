@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.support.every_case import CASES, conversation, environment_of, fill, result_of
+from tests.support.every_case import CASES, environment_of, fill, result_of
 from tests.support.sets import spread
 
 from upthread.client.project_opener import open_project
@@ -22,6 +22,7 @@ from upthread.surfaces.cli.program import main
 from upthread.surfaces.cli.terminal.phrases import failure_in_words, stopped_in_words
 from upthread.surfaces.cli.verbs.run import step_in_words
 from upthread.surfaces.mcp_server.delegations import _trouble
+from upthread.testing.store_conformance import samples
 
 SETTINGS = ("prompt_timeout_s", "start_timeout_s", "resume_tokens_max", "depth_max", "relays_max")
 """Names with an underscore that a person writes into upthread.toml, and so has to read."""
@@ -101,7 +102,7 @@ def test_no_line_of_a_turn_has_a_name_of_our_code(case):
     result = result_of(case)
     started = [
         TurnStarted(
-            conversation=conversation(),
+            conversation=samples.conversation(),
             turn_id=TurnId("trn_1"),
             decision=case.decision,
             reasons=(case.reason, "unchanged"),

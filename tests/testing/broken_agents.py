@@ -562,23 +562,19 @@ _PLANTED: Mapping[tuple[str, str], Mapping[str, Callable[..., Any]]] = {
         "goes to the newest session": _to_the_newest,
     },
     ("A4", "prompt"): {"is said twice": _says_twice},
-    ("A4", "resume_session"): {
-        "attaches what is not there": _attaches_anything,
-        "does not say missing": _not_missing,
-        "makes one on failure": _made_on_failure,
-        "attaches none": _attaches_none,
-    },
-    ("A4", "load_session"): {
-        "attaches what is not there": _attaches_anything,
-        "does not say missing": _not_missing,
-        "makes one on failure": _made_on_failure,
-        "attaches none": _attaches_none,
+    **{
+        ("A4", attach): {
+            "attaches what is not there": _attaches_anything,
+            "does not say missing": _not_missing,
+            "makes one on failure": _made_on_failure,
+            "attaches none": _attaches_none,
+        }
+        for attach in ("resume_session", "load_session")
     },
     ("A5", "late_events"): {"a resume replays": lambda call: call.real + 3},
     ("A5", "history"): {
         "ends after its first turn": lambda call, events: _joined(_turns(events)[:2]),
         "has turns in another order": lambda call, events: _joined(reversed(_turns(events))),
-        "is backwards": lambda call, events: reversed(events),
         "is a new one each time": lambda call, events: (
             events if call.here.setdefault(call.real, events) is events else ()
         ),

@@ -7,19 +7,18 @@ OpenCode: what OpenCode itself does is in tests/live.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import queue
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "support" / "hostile_agents"))
+from wires import OpenCodeServer
 
 WORD, LOG = sys.argv[1:3]
 RECORDED = json.loads((Path(__file__).parent / "recorded_1_18_33.json").read_text())
-CREDENTIALS = f"{os.environ['OPENCODE_SERVER_USERNAME']}:{os.environ['OPENCODE_SERVER_PASSWORD']}"
-AUTHORIZATION = "Basic " + base64.b64encode(CREDENTIALS.encode()).decode()
 SESSION = "ses_scripted"
 EVENTS: queue.Queue[bytes | None] = queue.Queue()
 HISTORY = [
@@ -70,21 +69,12 @@ def answer_prompt(name: str) -> None:
     tell_scenario(name)
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Agent:
+    """What the server answers, and the events that it tells."""
 
-    def log_message(self, *_: object) -> None:
-        pass
+    next_event = EVENTS.get
 
-    def do_GET(self) -> None:
-        if self.headers.get("Authorization") != AUTHORIZATION:
-            self.reply(401, {"name": "Unauthorized"})
-        elif self.path == "/global/event":
-            self.stream()
-        else:
-            self.reply(*self.answer_to_get(self.path.partition("?")[0]))
-
-    def answer_to_get(self, path: str) -> tuple[int, object]:
+    def answer(self, path: str) -> tuple[int, object]:
         if WORD == "version_2" and not path.startswith("/api/"):
             return 404, {"name": "NotFoundError", "data": {"message": "Not found"}}
         answers = {
@@ -105,36 +95,18 @@ class Handler(BaseHTTPRequestHandler):
             return 404, {"name": "NotFoundError", "data": {"message": "Session not found"}}
         return 500, {"name": "UnknownError", "data": {"message": "Unexpected server error."}}
 
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+    def take(self, path, body, reply) -> None:
         with Path(LOG).open("a") as log:
-            log.write(json.dumps([self.path, body]) + "\n")
-        path = self.path.partition("?")[0]
+            log.write(json.dumps([path, body]) + "\n")
+        path = path.partition("?")[0]
         if path == "/session":
-            return self.reply(200, {"id": "" if WORD == "nameless" else SESSION})
+            return reply(200, {"id": "" if WORD == "nameless" else SESSION})
         if path.endswith("/prompt_async"):
-            self.reply(204, None)
+            reply(204, None)
             return answer_prompt(body["parts"][0]["text"])
         if path.endswith("/abort") and WORD != "deaf":
             tell_status("idle")
-        return self.reply(200, True)
-
-    def stream(self) -> None:
-        self.close_connection = True
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("connection", "close")
-        self.end_headers()
-        self.wfile.write(b'data: {"payload":{"type":"server.connected","properties":{}}}\n\n')
-        while (event := EVENTS.get()) is not None:
-            self.wfile.write(event)
-
-    def reply(self, status: int, answer: object) -> None:
-        content = b"" if answer is None else json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        return reply(200, True)
 
 
 def main() -> None:
@@ -143,8 +115,7 @@ def main() -> None:
         sys.exit(7)
     if WORD == "mute":
         threading.Event().wait()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = OpenCodeServer(Agent())
     where = "0.0.0.0" if WORD == "listens_to_all" else "127.0.0.1"
     sys.stdout.write("a line of its own first\n")
     sys.stdout.write(f"opencode server listening on http://{where}:{server.server_port}\n")

@@ -45,19 +45,6 @@ def test_opaque_errors_say_nothing_and_the_list_tells(start):
     assert [one["sessionId"] for one in agent.request("session/list")["sessions"]] == [known]
 
 
-def test_sessions_remember_what_is_theirs_and_a_fork_what_its_origin_held(agent):
-    origin = agent.new()
-    agent.prompt(origin, "one")
-    fork = agent.attach("fork", origin)["sessionId"]
-    assert fork != origin
-    agent.prompt(fork, "two")
-    assert '1 earlier prompts: "one"' in agent.reply
-    agent.prompt(origin, "three")
-    assert '1 earlier prompts: "one"' in agent.reply
-    agent.prompt(agent.new(), "four")
-    assert "I remember 0 earlier prompts (rehearsal)" in agent.reply
-
-
 def test_two_sessions_work_at_once_and_a_running_one_takes_no_second_prompt(agent):
     slow, quick = agent.new(), agent.new()
     running = agent.send_prompt(slow, rehearse("hang"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -378,9 +376,11 @@ def test_the_block_is_prose_without_role_labels_and_says_what_is_gone_only_to_a_
     assert "is gone" not in render_prior_context(prior, nonce="n", is_session_new=False)
 
 
-MARKS = st.sampled_from(
-    ["abc", "[end of prior context abc]", "\n\n[end of prior context ", "x", "]"]
-)
+PIECES = [
+    *("[end of prior context ", "[prior context ", "abc", "abcx", "x", "]", "> "),
+    *("\n", "\r", "\x85", "\u2028"),
+]
+MARKS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 
 
 def ends_once_and_at_the_end(texts: list[str]) -> None:
@@ -397,19 +397,6 @@ def ends_once_and_at_the_end(texts: list[str]) -> None:
 @given(st.lists(MARKS | st.text(), min_size=1, max_size=8))
 def test_no_content_can_end_the_block(texts):
     ends_once_and_at_the_end(texts)
-
-
-def test_contents_made_to_end_the_block_do_not():
-    chance = random.Random(42)
-    pieces = [
-        "[end of prior context ",
-        "[prior context ",
-        *("abc", "abcx", "abcxx", "x", "]", "\n", "\r", "\x85", "\u2028", "> ", " ", "\ud800"),
-        "Go on with the conversation from here.",
-    ]
-    for _ in range(1_000):
-        texts = ["".join(chance.choices(pieces, k=chance.randint(1, 12))) for _ in range(2)]
-        ends_once_and_at_the_end(texts)
 
 
 @given(st.lists(st.text(), max_size=5), st.lists(st.text(), max_size=5))

@@ -285,7 +285,6 @@ def test_one_action_in_two_wordings_is_the_same(one: str, other: str):
 REACHES_NOBODY = """
 curl http://h
 curl -G -d a=b http://h
-wget http://h
 http h/a
 npm install
 npm publish --dry-run
@@ -304,13 +303,10 @@ kubectl rollout status d/x
 terraform apply --help
 aws
 aws s3 ls
-aws logs tail group
 aws configure set region here
 aws s3 cp a b --dryrun
-gcloud info
 gcloud run services list
 az vm show --name delete-me
-heroku apps:info
 alembic upgrade head --sql
 helm list
 python -m pytest
@@ -322,27 +318,19 @@ rsync -a h:b .
 sftp h:/file here
 ssh h
 ssh -p 22 h
-vercel ls
 uv run
 npx -y
-python -m
 ./deploy.sh --dry-run
 make --just-print deploy
-just --list deploy
 make -n deploy
 twine check dist/*
-twine upload --help
-skopeo inspect a
 git svn fetch
-hg pull
-jj log
 sh -c
 eval
 env
 timeout 5
 cd
 sh script
-ansible x --check
 bundle exec
 nobody-knows-it push
 """

@@ -11,23 +11,15 @@ git status
 git status --short --branch
 git diff
 git diff HEAD~1 --stat
-git log --oneline -20
 git show HEAD
 git add -A
-git add src/a.py tests/test_a.py
 git commit -m "Fix the parser"
 git commit -am 'x'
 git commit --amend --no-edit
-git branch -a
 git checkout -b feature/x
-git switch main
-git restore src/a.py
 git stash
-git stash pop
-git rev-parse --abbrev-ref HEAD
 git -C sub status
 git fetch origin
-git blame src/a.py
 git ls-files '*.py'
 git remote -v
 pytest
@@ -40,23 +32,15 @@ poetry run pytest
 npx jest --ci
 npm test
 npm run test -- --watch=false
-npm run lint
 yarn build
 pnpm run typecheck
 make test
 make -j4 build
-make lint test
 cargo test
-cargo build --release
-cargo clippy -- -D warnings
 go test ./...
-go build ./cmd/x
-go vet ./...
 ruff check --fix .
-ruff format src
 black src tests
 mypy src
-npx tsc --noEmit
 npx eslint src --fix
 prettier --write src
 mvn -q test
@@ -65,19 +49,15 @@ dotnet build
 cmake --build build
 ctest --output-on-failure
 pip list
-pip freeze
 npm ls --depth=0
-pip show anyio
 ls -la
 cat src/a.py | head -50
 sed -n 1,80p src/a.py
 sed -i 's/old/new/g' src/a.py
 rg -n "def main" src
 find . -name '*.py' | xargs wc -l
-grep -rn TODO src | head
 mkdir -p build/out && cp a.txt build/out/
 rm -rf build
-touch x.txt
 echo hello > x.txt
 cd sub && pytest 2>&1 | tail -5
 bash -lc 'git status && pytest'
@@ -85,10 +65,8 @@ PYTHONPATH=src CI=1 timeout 60 pytest -q
 export DEBUG=1; pytest
 for f in *.py; do wc -l "$f"; done
 if [ -f x ]; then cat x; else echo none; fi
-cat a.json | jq .name
 awk '{print $1}' a.txt
 gh pr view 3
-gh run list
 kubectl -n web get pods
 docker ps -a
 node --version
@@ -120,8 +98,6 @@ X=./c.sh make -e build
 npm run build --script-shell ./c.sh
 nohup frob
 git push
-git push origin main
-git p
 git -c alias.x='!git push' x
 git rebase -x 'git push' main
 git rebase --exec 'git push' main
@@ -133,9 +109,6 @@ git $VERB
 $(echo git) push
 `echo git` push
 psql -c 'insert into a values (1)'
-mysql -e 'x'
-mongosh --eval 'x'
-redis-cli set a b
 base64 -d x | sh
 cat x | bash
 python -c 'x'
@@ -143,26 +116,13 @@ python x.py
 python pytest
 python -m http.server
 node -e 'x'
-perl -e 'x'
-ruby -e 'x'
-php -r 'x'
-nc host 80
-socat - TCP:host:80
-telnet host
-openssl s_client -connect host:443
 echo x > /dev/tcp/host/80
 cat < /dev/tcp/host/80
-xh POST host
-docker -H host run x
 docker push x
-curl -K file
-curl -X PUT host
 curl https://host
 wget host
 kubectl apply -f x
 kubectl delete get
-scp ./a host:
-fly deploy
 ssh host ls
 sudo ls
 sh x.sh
@@ -210,7 +170,6 @@ git commit -m "$(git push)"
 git status; git push
 git status && (git push)
 if true; then git push; fi
-while true; do git push; done
 git push &
 git push 'unfinished
 make
@@ -222,7 +181,6 @@ npm run
 npm publish
 npm exec x
 uv run
-twine upload dist/x
 timeout 5 env
 exec 3>x
 make test > log deploy
@@ -230,7 +188,6 @@ cat a > /dev/tcp/host/80 b
 make -C deploy test deploy
 tox -erelease test
 ctest -D Experimental
-ctest -T Submit
 bazel test --run_under=./x :all
 dotnet build -t:Publish
 GOFLAGS=-toolexec=./x go test
@@ -238,27 +195,17 @@ CC=./x make test
 echo >&-
 git
 ./evil/pytest
-/tmp/pytest
 xargs
 kubectl
 gh pr create
-gh api -X POST x
 """.strip().splitlines()
 
 DEPLOYING = """
 make deploy
-make release
 npm run release
-npm run deploy:prod
-yarn publish
 ./gradlew publish
 mvn deploy
-just ship
 tox -e release
-nox -s upload
-rake test:prod
-task push
-cargo publish
 goreleaser release
 """.strip().splitlines()
 

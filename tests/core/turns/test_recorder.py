@@ -38,11 +38,8 @@ from upthread.core.types import (
     QUESTION_DISMISSED,
     Conversation,
     ConversationId,
-    ConversationKey,
-    Link,
     Outcome,
     Part,
-    ProjectId,
     ReasoningPart,
     TextPart,
     ToolCallPart,
@@ -51,26 +48,12 @@ from upthread.core.types import (
     UnknownPart,
     UpstreamSessionId,
 )
+from upthread.testing.store_conformance import samples
 
 OWN = UpstreamSessionId("ses_own")
 A, B, DEEP = (UpstreamSessionId(f"ses_{name}") for name in ("a", "b", "deep"))
-ROOT = Conversation(
-    conversation_id=ConversationId("con_root"),
-    key=ConversationKey(project_id=ProjectId("prj"), workstream="spec-42", role="planner"),
-    generation=1,
-    base_name="Kael",
-    opened_at_ms=1,
-)
-LINK = Link(
-    conversation_id=ROOT.conversation_id,
-    seq=1,
-    upstream_session_id=OWN,
-    agent="rehearsal",
-    agent_version="1",
-    working_directory="/work",
-    opened_because="none_yet",
-    opened_at_ms=1,
-)
+ROOT = samples.conversation(ConversationId("con_root"))
+LINK = samples.link(1, OWN, owner=ROOT.conversation_id)
 
 
 def recorder(**changes: object) -> Recorder:
@@ -378,7 +361,7 @@ def test_a_child_is_stored_when_it_starts_under_its_parents_call():
     assert (child.parent_conversation_id, child.parent_call_id) == (ROOT.conversation_id, "c1")
     assert (child.key.workstream, child.key.role, child.key.slot) == ("spec-42", "explore", 0)
     assert (link.link.upstream_session_id, link.link.seq, link.link.agent) == (A, 1, "rehearsal")
-    assert link.link.working_directory == "/work"
+    assert link.link.working_directory == LINK.working_directory
 
 
 def test_two_children_at_once_and_a_child_of_a_child_stay_apart():

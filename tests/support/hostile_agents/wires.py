@@ -59,14 +59,14 @@ class Acp:
     def __init__(self, new_id: str) -> None:
         self.session = new_id
         self._new_id = new_id
-        self._request: Frame = {}
+        self.request: Frame = {}
         self._asked: dict[int, queue.Queue[object]] = {}
 
     def serve(self, act: Act) -> None:
         for line in sys.stdin:
             message = json.loads(line)
             if message.get("method") == "session/prompt":
-                self.session, self._request = message["params"]["sessionId"], message
+                self.session, self.request = message["params"]["sessionId"], message
                 text = message["params"]["prompt"][0]["text"]
                 threading.Thread(target=act, args=(self, text), daemon=True).start()
             elif "method" not in message:
@@ -124,7 +124,7 @@ class Acp:
 
     def end(self) -> None:
         result = {"stopReason": "end_turn"}
-        put_json({"jsonrpc": "2.0", "id": self._request["id"], "result": result})
+        put_json({"jsonrpc": "2.0", "id": self.request["id"], "result": result})
 
 
 # --- Claude Code -------------------------------------------------------------------------------
@@ -272,12 +272,11 @@ class OpenCode:
 
     def serve(self, act: Act) -> None:
         self.act = act
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
-        server.daemon_threads = True
+        server = OpenCodeServer(self)
         put(f"opencode server listening on http://127.0.0.1:{server.server_port}\n".encode())
         server.serve_forever()
 
-    def answer(self, path: str) -> object:
+    def answer(self, path: str) -> tuple[int, object]:
         """Return the answer to a GET."""
         answers: dict[str, object] = {
             "/global/health": {"version": "1.18.33"},
@@ -285,7 +284,16 @@ class OpenCode:
             "/session": [{"id": self._new_id, "title": "t", "directory": "/"}],
         }
         is_history = path.endswith("/message")
-        return answers.get(path, [] if is_history else {"id": path.rpartition("/")[2]})
+        return 200, answers.get(path, [] if is_history else {"id": path.rpartition("/")[2]})
+
+    def take(self, path: str, body: Any, reply: Callable[[int, object], None]) -> None:
+        """Take what is posted: a prompt begins, and anything else is granted."""
+        path = path.partition("?")[0]
+        if path.endswith("/prompt_async"):
+            reply(204, None)
+            self.begin(path.split("/")[2], body["parts"][0]["text"])
+        else:
+            reply(200, {"id": self.session} if path == "/session" else True)
 
     def begin(self, session: str, text: str) -> None:
         """Take a prompt."""
@@ -335,52 +343,59 @@ class OpenCode:
         return self._events.get()
 
 
-def _handler_of(agent: OpenCode) -> type[BaseHTTPRequestHandler]:
-    who = f"{os.environ['OPENCODE_SERVER_USERNAME']}:{os.environ['OPENCODE_SERVER_PASSWORD']}"
-    credentials = "Basic " + base64.b64encode(who.encode()).decode()
+class OpenCodeHandler(BaseHTTPRequestHandler):
+    """HTTP and the stream of events, as `opencode serve` speaks them; the server has the `agent`.
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    `agent.answer` gives the status of a GET and what is answered, `agent.take` takes a POST and
+    replies, and `agent.next_event` waits for the next piece of the stream, None for its end.
+    """
 
-        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  # its name
-            """Say nothing."""
+    protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            if self.headers.get("Authorization") != credentials:
-                self.reply(401, {"name": "Unauthorized"})
-            elif path == "/global/event":
-                self.stream()
-            else:
-                self.reply(200, agent.answer(path))
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  # its name
+        """Say nothing."""
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            path = self.path.partition("?")[0]
-            if path.endswith("/prompt_async"):
-                self.reply(204, None)
-                agent.begin(path.split("/")[2], body["parts"][0]["text"])
-            else:
-                self.reply(200, {"id": agent.session} if path == "/session" else True)
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        names = ("OPENCODE_SERVER_USERNAME", "OPENCODE_SERVER_PASSWORD")
+        who = ":".join(os.environ[name] for name in names)
+        if self.headers.get("Authorization") != f"Basic {base64.b64encode(who.encode()).decode()}":
+            self.reply(401, {"name": "Unauthorized"})
+        elif path == "/global/event":
+            self.stream()
+        else:
+            self.reply(*self.server.agent.answer(path))
 
-        def stream(self) -> None:
-            self.close_connection = True
-            self.send_response(200)
-            self.send_header("content-type", "text/event-stream")
-            self.send_header("connection", "close")
-            self.end_headers()
-            self.wfile.write(b'data: {"payload":{"type":"server.connected","properties":{}}}\n\n')
-            while True:
-                self.wfile.write(agent.next_event())
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.agent.take(self.path, body, self.reply)
 
-        def reply(self, status: int, answer: object) -> None:
-            content = b"" if answer is None else json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+    def stream(self) -> None:
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        self.wfile.write(b'data: {"payload":{"type":"server.connected","properties":{}}}\n\n')
+        while (event := self.server.agent.next_event()) is not None:
+            self.wfile.write(event)
 
-    return Handler
+    def reply(self, status: int, answer: object) -> None:
+        content = b"" if answer is None else json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+class OpenCodeServer(ThreadingHTTPServer):
+    """Listens on loopback, on any free port."""
+
+    daemon_threads = True
+
+    def __init__(self, agent: Any) -> None:
+        super().__init__(("127.0.0.1", 0), OpenCodeHandler)
+        self.agent = agent
 
 
 @dataclass(frozen=True)

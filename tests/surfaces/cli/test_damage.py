@@ -233,16 +233,6 @@ def test_a_backup_of_an_encrypted_record_is_encrypted_and_says_where_its_key_is(
     assert lines_of(up) == before
 
 
-@pytest.mark.soak
-def test_a_restore_is_refused_while_somebody_works(up):
-    up("backup", str(up.home / "mine.db"))
-    store = SqliteStore(database(up))
-    store.database.connection.execute("SELECT 1 FROM lease").fetchall()
-    said = up("restore", str(up.home / "mine.db"), "--yes", code=1)
-    assert "another process has" in said.err
-    store.close()
-
-
 @pytest.mark.extended
 def test_a_damaged_backup_is_not_put_in_place(up):
     up("backup", str(up.home / "mine.db"))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.hostile.entries import EVENTS, MCP_REQUESTS
+from tests.hostile.entries import EVENTS
 from tests.support.decoys import Decoys
 from tests.support.sets import spread
 
@@ -94,31 +93,6 @@ def test_the_decoys_do_catch_what_is_started_as_it_once_was(clone):
         subprocess.run(words, cwd=clone.clone, env=environment, capture_output=True, check=False)
         assert clone.decoys.canary.exists(), words
         clone.decoys.canary.unlink()
-
-
-VERBS = (
-    *("ls", "show spec-42/planner", "why spec-42/planner", "id spec-42/planner", "status"),
-    *("brief spec-42/planner", "audit spec-42", "agents", "doctor", "keep", "--help"),
-    *("reset spec-42/planner --dry-run", "worktree list", "setup codex --dry-run"),
-    *("repair codex nothing", "open spec-42/constructor", "fork spec-42/planner"),
-    *("run spec-43 --spec README.md --agent opencode", "migrate --help"),
-)
-
-
-@pytest.fixture(scope="module")
-def at_work(clone) -> InClone:
-    up = clone.up
-    up("tell", "spec-42/planner", "Plan it. [[rehearse: say planned]]", "--agent", "rehearsal")
-    up("tell", "spec-42/constructor", "Do it.", "--agent", "opencode")
-    return clone
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("verb", spread(VERBS, extended=5))
-def test_no_verb_runs_one(at_work, verb):
-    done = at_work.up(*verb.split(), code=None)
-    assert "Traceback" not in done.err
-    at_work.decoys.assert_nothing_ran()
 
 
 @pytest.mark.soak
@@ -235,13 +209,3 @@ def test_the_plug_ins_command_runs_none(clone):
         assert (done.returncode, done.stderr) == (0, b"")
     clone.decoys.assert_nothing_ran()
     assert "spec-42/auditor" in clone.addresses
-
-
-@pytest.mark.soak
-def test_the_mcp_server_as_codex_starts_it_runs_none_and_answers(clone):
-    configured = tomllib.loads((clone.home / ".codex/config.toml").read_text())
-    server = configured["mcp_servers"]["upthread"]
-    hello = json.dumps({"jsonrpc": "2.0", **MCP_REQUESTS[0]}).encode()
-    done = clone.run([server["command"], *server["args"]], said=hello + b"\n")
-    assert b'"serverInfo"' in done.stdout, done
-    clone.decoys.assert_nothing_ran()

@@ -1,10 +1,9 @@
-"""A record that is moved: shown first, killed half-way, gone on with, proved, and taken back."""
+"""A record that is moved: shown first, proved, and taken back."""
 
 from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import psycopg
@@ -15,15 +14,10 @@ from tests.support.postgres_server import database_at, drop_database_at
 from tests.support.sets import EXTENDED
 
 from upthread.core.decision.words import RESUME
-from upthread.core.types import TextPart
-from upthread.store.sqlite import SqliteStore
-from upthread.testing.store_conformance import samples
 
 pytestmark = pytest.mark.timeout(300)  # many processes, one after the other
 
 PASSWORD = "quixotic"
-MANY = 8_000
-"""Messages of a record that takes seconds to move."""
 
 
 def own_file(up) -> Path:
@@ -69,36 +63,6 @@ def test_a_project_goes_to_postgresql_and_back_and_is_the_same(rich, address, tm
     rich.environment["UPTHREAD_DB"] = address
     assert decisions_told(rich("tell", "w/planner", "Go on there.").err) == [RESUME]
     assert "answered" in rich("answer", "spec-42", "stranger", "friend").out
-
-
-@EXTENDED
-def test_killed_half_way_it_goes_on_where_it_was(up, address):
-    up("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
-    store = SqliteStore(own_file(up))
-    (known,) = store.known_projects()
-    (conversation,) = store.conversations(known.project_id, "w")
-    (turn,) = store.turns(conversation.conversation_id)
-    after = store.message_count(conversation.conversation_id)
-    text = TextPart(text="part \0 \ud800")
-    owned = {"owner": conversation.conversation_id, "turn_id": turn.turn_id}
-    store.commit([samples.said(seq, text, **owned) for seq in range(after + 1, after + 1 + MANY)])
-    store.close()
-    before = dump(own_file(up))
-    words = ("migrate", "--from", "sqlite", "--to", address, "--yes", "--json")
-    moving = up.start(*words)
-    while messages_in(address) < MANY // 4:
-        assert moving.poll() is None, moving.communicate()
-        time.sleep(0.01)
-    os.kill(moving.pid, signal.SIGKILL)
-    moving.communicate()
-    reached = messages_in(address)
-    assert 0 < reached < MANY
-    done = up(*words).json
-    assert done["is_moved"]
-    assert done["projects"][0]["entries_there_before"] > reached
-    back = up.home / "upthread" / "back.db"
-    up("migrate", "--from", address, "--to", str(back), "--yes")
-    assert dump(back) == before == dump(own_file(up))
 
 
 def messages_in(address: str) -> int:

@@ -244,16 +244,16 @@ async def of_two_sessions_the_one_asked_for_is_attached(trial: Trial) -> None:
 
 
 async def a_fork_holds_what_its_origin_held_and_what_it_is_told_alone(trial: Trial) -> None:
-    prompts = first, second = [trial.numbered(number) for number in (1, 2)]
-    origin = await trial.session_told(first)
+    *held, told = prompts = [trial.numbered(number) for number in (1, 2, 3)]
+    origin = await trial.session_told(*held)
     async with trial.opened() as connection:
         require(connection, "fork")
         fork, untold = [await connection.fork_session(origin) for _ in range(2)]
         assert len({origin, fork, untold}) == 3, "a fork that is another session"
-        await tell(connection, fork, second)
-    assert prompts_of(await _history(trial, origin), *prompts) == [first]
-    assert prompts_of(await _history(trial, untold), *prompts) == [first]
-    assert prompts_of(await _history(trial, fork), *prompts) == [first, second]
+        await tell(connection, fork, told)
+    assert prompts_of(await _history(trial, origin), *prompts) == held
+    assert prompts_of(await _history(trial, untold), *prompts) == held
+    assert prompts_of(await _history(trial, fork), *prompts) == prompts
 
 
 async def a_session_is_listed_once(trial: Trial) -> None:

@@ -1,4 +1,7 @@
-"""A store does what the model does: the same writes accepted, refused and read back."""
+"""The shipped stores do the same: the same writes are accepted, refused and read back.
+
+What each write and each read has to do is in the conformance suite.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.support.postgres_server import drop_database_at
 from tests.support.sets import SOAK
-from tests.support.store_model import Model
+from tests.support.shipped_stores import open_postgres
 from tests.support.thoroughness import IS_THOROUGH
 
 from upthread.core import commands, types
@@ -111,27 +115,32 @@ plain_writes = st.one_of(
 )
 
 
-class SqliteAgainstModel(RuleBasedStateMachine):
-    """Both stores, side by side."""
+class StoresAgainstEachOther(RuleBasedStateMachine):
+    """SQLite and PostgreSQL, side by side."""
 
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="upthread-machine-"))
-        self.store = self.open()
-        self.model = Model()
+        self.open()
 
     def open(self):
-        """Open the store under test, made if there is none."""
-        return SqliteStore(self.directory / "store.db")
+        """Open both stores, made if there are none."""
+        self.sqlite = SqliteStore(self.directory / "store.db")
+        self.postgres = open_postgres(self.directory)
+
+    def close(self):
+        self.sqlite.close()
+        self.postgres.close()
 
     def teardown(self):
-        self.store.close()
+        self.close()
+        drop_database_at(self.directory)
         shutil.rmtree(self.directory)
 
     def both(self, call):
         """Do the same to both; they return the same or raise the same kind of error."""
         outcomes = []
-        for store in (self.model, self.store):
+        for store in (self.sqlite, self.postgres):
             try:
                 outcomes.append(call(store))
             except UpthreadError as error:
@@ -183,7 +192,7 @@ class SqliteAgainstModel(RuleBasedStateMachine):
     def speak(  # Hypothesis calls it by name
         self, owner, offset, turn, said, speaker, upstream, at_ms, durability
     ):
-        first = self.model.message_count(owner) + 1 + offset
+        first = self.sqlite.message_count(owner) + 1 + offset
         batch = [
             commands.RecordParts(
                 conversation_id=owner,
@@ -202,7 +211,7 @@ class SqliteAgainstModel(RuleBasedStateMachine):
 
     @rule(owner=conversations, offset=offsets, more=st.lists(parts, max_size=2))
     def continue_message(self, owner, offset, more):
-        found = self.model.messages(owner, newest=1)
+        found = self.sqlite.messages(owner, newest=1)
         if not found:
             return
         last = found[0]
@@ -229,7 +238,7 @@ class SqliteAgainstModel(RuleBasedStateMachine):
     def link(self, owner, offset, upstream, because, ended, at_ms):
         link = types.Link(
             conversation_id=owner,
-            seq=len(self.model.links(owner)) + 1 + offset,
+            seq=len(self.sqlite.links(owner)) + 1 + offset,
             upstream_session_id=upstream,
             agent="rehearsal",
             agent_version="1",
@@ -242,8 +251,8 @@ class SqliteAgainstModel(RuleBasedStateMachine):
         self.both(lambda store: store.commit([commands.OpenLink(link=link)]))
 
     def owner_of(self, turn):
-        found = [each for each in PROJECTS if self.model.owner(each, turn_id=turn)]
-        return self.model.owner(found[0], turn_id=turn).conversation_id if found else "con_0"
+        found = [each for each in PROJECTS if self.sqlite.owner(each, turn_id=turn)]
+        return self.sqlite.owner(found[0], turn_id=turn).conversation_id if found else "con_0"
 
     @rule(
         turn=turns,
@@ -254,7 +263,7 @@ class SqliteAgainstModel(RuleBasedStateMachine):
     )
     def turn_event(self, turn, offset, report, durability, other):
         owner = other or self.owner_of(turn)
-        seq = len(self.model.turn_events(owner, turn)) + 1 + offset
+        seq = len(self.sqlite.turn_events(owner, turn)) + 1 + offset
         event = (
             TurnEnded(outcome=types.Outcome.OK, report=report)
             if report
@@ -272,7 +281,7 @@ class SqliteAgainstModel(RuleBasedStateMachine):
 
     @rule(run=runs, offset=offsets, text=texts, due=st.none() | times)
     def run_event(self, run, offset, text, due):
-        seq = len(self.model.run_events(run)) + 1 + offset
+        seq = len(self.sqlite.run_events(run)) + 1 + offset
         event = QuestionAnswered(question_id="q", text=text)
         batch = [commands.RecordRunEvent(run_id=run, seq=seq, event=event, recorded_at_ms=1)]
         if due is not None:
@@ -281,7 +290,7 @@ class SqliteAgainstModel(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(LEASES), holder=holders, has_seen=st.booleans())
     def acquire(self, name, holder, has_seen):
-        seen = self.model.lease(name) if has_seen else None
+        seen = self.sqlite.lease(name) if has_seen else None
         self.both(lambda store: store.acquire_lease(name, holder, seen=seen))
 
     @rule(
@@ -298,8 +307,8 @@ class SqliteAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def reopen(self):
-        self.store.close()
-        self.store = self.open()
+        self.close()
+        self.open()
 
     @rule(
         project=projects,
@@ -340,7 +349,8 @@ class SqliteAgainstModel(RuleBasedStateMachine):
     @invariant()
     def they_hold_the_same(self):
         self.both(everything)
-        assert all(self.store.verify(each) is None for each in CONVERSATIONS)
+        for store in (self.sqlite, self.postgres):
+            assert all(store.verify(each) is None for each in CONVERSATIONS)
 
 
 def key_of(project, workstream, slot):
@@ -386,14 +396,14 @@ def at_length(examples, steps):
 
 
 @pytest.mark.timeout(600)
-class TestSqliteAgainstModel(SqliteAgainstModel.TestCase):
+class TestStoresAgainstEachOther(StoresAgainstEachOther.TestCase):
     """The short version."""
 
-    settings = at_length(40 if IS_THOROUGH else 10, 30)
+    settings = at_length(40 if IS_THOROUGH else 6, 30)
 
 
 @SOAK
-class TestSqliteAgainstModelForLong(SqliteAgainstModel.TestCase):
+class TestStoresAgainstEachOtherForLong(StoresAgainstEachOther.TestCase):
     """Fifty thousand steps and more."""
 
     settings = at_length(1_000, 60)
