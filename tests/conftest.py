@@ -1,7 +1,5 @@
 """What all tests share: a HOME that is nobody's, when soak tests run, what is told at the end."""
 
-from __future__ import annotations
-
 import os
 import signal
 

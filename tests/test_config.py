@@ -1,7 +1,5 @@
 """The thresholds of freshness and price come from configuration, layer over layer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a repository's files may lead to: nothing but ordinary files of its own, and at once."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Every example runs as a user would run it, and the README's code is no fiction."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

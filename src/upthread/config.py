@@ -6,8 +6,6 @@ is an error only for whoever uses that role. What a repository says counts as fa
 lets it, and boundary/consents.py knows of a person's consent. Nothing here writes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -19,8 +19,6 @@ no `except UpthreadError` takes it for a fault, and is turned into one of these,
 layer ends: tests/test_errors.py names each with where that is.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 UPSTREAM_CHARACTERS_MAX = 4000

@@ -1,7 +1,5 @@
 """Databases as OpenCode makes them: the tables of the real one (1.18.33), filled by a generator."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

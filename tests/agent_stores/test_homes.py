@@ -1,7 +1,5 @@
 """Where agents keep their stores, said apart from what reads them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

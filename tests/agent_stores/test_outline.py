@@ -1,7 +1,5 @@
 """A look at stores: bounded, and what it passes over is counted."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.secret_corpus import FORMS, sample_of
 from tests.support.thoroughness import EXAMPLES

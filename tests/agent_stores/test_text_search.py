@@ -1,7 +1,5 @@
 """Words: all of them in one message, in any case, and lines without them are passed over."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

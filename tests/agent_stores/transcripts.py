@@ -3,8 +3,6 @@
 Not recorded: their fields are those that public issues and the agents' own sources show.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Real agents as child processes, and the proof after each test that none of them is left."""
 
-from __future__ import annotations
-
 import secrets
 import sys
 import time

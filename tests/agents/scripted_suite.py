@@ -1,7 +1,5 @@
 """The conformance suite on a stand-in for an agent's own program, which is provoked by words."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 Bad starts wait for time-outs: acp/test_adapter has them in the first set.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

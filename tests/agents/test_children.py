@@ -1,7 +1,5 @@
 """Sub-agents: each starts once, before it says anything, and ends once."""
 
-from __future__ import annotations
-
 from upthread.agents._children import Children
 from upthread.core.names import ROLE_UNKNOWN
 from upthread.core.types import Outcome

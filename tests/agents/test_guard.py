@@ -1,7 +1,5 @@
 """What an agent started beside its group ends too when upthread is killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -3,8 +3,6 @@
 Only a command that ran and failed by itself is told from one that nobody allowed.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from upthread.agents._outcomes import (

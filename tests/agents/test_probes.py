@@ -1,7 +1,5 @@
 """What a program said is believed while it is the same program, and by nobody else's word."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

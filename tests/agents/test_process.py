@@ -1,7 +1,5 @@
 """A child process: its lines, its environment, its end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """What was said of a call stays for the whole turn, bounded, and what is forgotten is not known."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

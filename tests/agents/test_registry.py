@@ -5,8 +5,6 @@ Where Claude Code is found: on PATH first, else inside the Claude Agent SDK.
 What was tested is what was pinned and measured; another version is newer or older.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

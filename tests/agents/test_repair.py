@@ -1,7 +1,5 @@
 """Transcripts repaired in a copy: pairs are whole, untouched lines stay as bytes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -3,8 +3,6 @@
 The table is docs/agents/shapes, measured by tests/live/test_shapes.py.
 """
 
-from __future__ import annotations
-
 import pytest
 from tools.shapes.measured import ALL, PART, REFUSED, hold, table_of
 from tools.shapes.ours import SOUND, reports

@@ -7,8 +7,6 @@ Finding: every store on the machine, where its agent keeps it; a damaged one is 
 A session of the rehearsal agent, read from its file: as its `session/load` replays it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The file of consents: exactly one text each, whole or not at all, and nobody else's."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

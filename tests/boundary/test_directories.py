@@ -1,7 +1,5 @@
 """A directory held open: what lies in it is read within it, and nothing else is reached."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

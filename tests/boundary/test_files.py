@@ -1,7 +1,5 @@
 """Files of others: whatever a name leads to, it is an ordinary file, or refused at once."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

@@ -4,8 +4,6 @@ The real git, in the hostile clones whose attack is by git. tests/hostile enters
 every way in, and shows that a careless git does run their programs.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from contextlib import suppress

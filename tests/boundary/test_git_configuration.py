@@ -4,8 +4,6 @@ upthread.boundary.git.files and upthread.boundary.git.private,
 with the person's own from upthread.boundary.git.process.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -3,8 +3,6 @@
 upthread.boundary.git.places, pointing, reading and references.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

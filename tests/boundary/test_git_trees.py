@@ -3,8 +3,6 @@
 A call of git is bounded, linked trees are made and removed, and a repository is begun.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The launcher of our own modules: nothing that lies about is imported, whatever names it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

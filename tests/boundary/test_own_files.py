@@ -1,7 +1,5 @@
 """Where upthread keeps its files: where it is told to, else where the platform has such things."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

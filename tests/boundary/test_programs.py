@@ -1,7 +1,5 @@
 """Programs: which one is started, what it is given, and what a module of ours can import."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

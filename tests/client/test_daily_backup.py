@@ -1,7 +1,5 @@
 """A backup each day, the newest three, none of what was forgotten, none on a nearly full disk."""
 
-from __future__ import annotations
-
 import os
 import stat
 from contextlib import closing, contextmanager

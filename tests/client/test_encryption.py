@@ -1,7 +1,5 @@
 """The key in the operating system's keyring, through the library's own backends."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import keyring

@@ -1,7 +1,5 @@
 """The log that frameworks' stores are made of: its promises L1 to L5, on both databases."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Whose a path is, on a database that several share: another host's is another place."""
 
-from __future__ import annotations
-
 import os
 from contextlib import asynccontextmanager, closing
 

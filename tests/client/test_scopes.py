@@ -3,8 +3,6 @@
 The ids of both are known to both, the worst there can be: in logs, in bindings, in a chat.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import random

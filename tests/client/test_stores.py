@@ -1,7 +1,5 @@
 """A store that an address names: what is said of one that cannot be opened shows no password."""
 
-from __future__ import annotations
-
 import pytest
 
 from upthread.client.stores import shown_address

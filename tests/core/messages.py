@@ -1,7 +1,5 @@
 """A stored message, for tests that care about its parts and its speaker."""
 
-from __future__ import annotations
-
 from upthread.core.types import ConversationId, Message, Part, Speaker, TurnId, UpstreamSessionId
 
 

@@ -1,7 +1,5 @@
 """Actors: named as what they are known to be, and no more."""
 
-from __future__ import annotations
-
 import pytest
 
 from upthread.core.agents import MARKS, PERSON, PROGRAM, Actor, answerer_in_words, model_of

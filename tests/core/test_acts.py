@@ -1,7 +1,5 @@
 """Acts: each thing a person does to the record is told from its writes, and nothing else is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

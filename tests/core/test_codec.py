@@ -1,7 +1,5 @@
 """Values as JSON: every value comes back, a person can read it, and damage is said."""
 
-from __future__ import annotations
-
 import json
 import math
 from types import MappingProxyType

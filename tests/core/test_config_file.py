@@ -1,7 +1,5 @@
 """One file's words are decoded as they are, and a bound that is passed is an error."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

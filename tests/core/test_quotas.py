@@ -1,7 +1,5 @@
 """How much an agent may send: each limit, at it and past it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

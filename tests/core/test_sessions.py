@@ -1,7 +1,5 @@
 """With what a session is opened in its agent's own interface, and why with nothing."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

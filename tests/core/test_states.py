@@ -1,7 +1,5 @@
 """How a role and a workstream stand: one word of twelve each, its reason and what goes on."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from msgspec import structs

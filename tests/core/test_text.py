@@ -1,7 +1,5 @@
 """Visible text: a line is one line, nothing acts or hides, and nothing is lost that is shown."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Whatever a repository says, without consent nothing is looser than the person's files say."""
 
-from __future__ import annotations
-
 import math
 import types
 import typing

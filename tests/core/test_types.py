@@ -1,7 +1,5 @@
 """Values made from columns are those their classes would make."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec import Struct, structs
 from tests.core.messages import stored as message

@@ -1,7 +1,5 @@
 """One world for each worker; a test enters it with the clone it is about."""
 
-from __future__ import annotations
-
 from multiprocessing import forkserver
 
 import pytest

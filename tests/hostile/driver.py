@@ -5,8 +5,6 @@ start, which other entries make. What a verb started is written down, whatever i
 decoy has to bear its name to be missed by.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

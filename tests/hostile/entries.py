@@ -4,8 +4,6 @@ Verbs come from the command line's own list, so that a new one is tested by itse
 in `CALLS` is called with what its arguments are named for.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

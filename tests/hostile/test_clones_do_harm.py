@@ -1,7 +1,5 @@
 """The corpus itself: each clone can be built, and a careless program does set its canary off."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every adapter bears every hostile agent: bounded, parked with the limit's name, and going on."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

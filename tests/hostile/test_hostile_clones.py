@@ -4,8 +4,6 @@
 `make test-all` enters every clone by two ways, and `make soak` every clone by every way.
 """
 
-from __future__ import annotations
-
 import pytest
 from tests.hostile.entries import ADDRESS, CALLS, EVENTS, WORKSTREAM, calls
 from tests.hostile.world import World

@@ -4,8 +4,6 @@ One clone has a program of every name that anybody looks up, in each folder such
 is started under another name is seen by the driver, which writes down each start.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

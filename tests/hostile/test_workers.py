@@ -1,7 +1,5 @@
 """A worker in a hostile clone: it carries the run out, or says why not, and runs nothing of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The template is made once: a run with a verdict, all three agents set up, a work
 each clone it is laid out anew at the same place, and only then becomes hostile.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

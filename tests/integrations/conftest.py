@@ -1,7 +1,5 @@
 """A record for each test, on both databases. `make frameworks` installs the frameworks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The Agent Framework's checkpoints, history and sessions: beside its own as oracles."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The Claude Agent SDK's session store: its own suite, and what that does not ask."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

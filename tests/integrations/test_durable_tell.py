@@ -1,7 +1,5 @@
 """A step that tells: once for an activity, and gone on with after a kill."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json

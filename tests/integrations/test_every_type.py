@@ -4,8 +4,6 @@ Its own serializer is the oracle: what that loads again is what the store gives 
 cannot load is refused before anything of it is kept.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect

@@ -1,7 +1,5 @@
 """Each framework's example runs offline in an empty folder, and goes on when it is run again."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The ADK's session service: beside its in-memory one as oracle, and where its own ones fail."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

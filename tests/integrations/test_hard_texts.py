@@ -1,7 +1,5 @@
 """Texts that stores lose come back as they were, from the store of every framework."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """The difference of two JSON values makes the one of the other, types and all."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Each framework's store under kills, crowds, cold openings and a clock that goes back."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A write in a thread comes to its end, and its caller knows how, also one that was cancelled."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

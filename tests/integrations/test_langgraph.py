@@ -1,7 +1,5 @@
 """LangGraph's checkpointer: its own suite, what that does not ask, and what it costs."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import operator

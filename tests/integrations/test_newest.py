@@ -1,7 +1,5 @@
 """Which session moved last is told by the record, and not by the clocks of the hosts."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import time

@@ -1,7 +1,5 @@
 """A store closes the record that it opened, and leaves one open that it was given."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

@@ -1,7 +1,5 @@
 """The OpenAI Agents SDK's session: beside its own as oracle, and through its runner."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 

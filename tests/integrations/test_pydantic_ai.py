@@ -1,7 +1,5 @@
 """Pydantic AI's conversation store: beside its own in-memory one as oracle."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

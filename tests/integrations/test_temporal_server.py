@@ -1,7 +1,5 @@
 """`upthread_tell` on a real Temporal server: each run is told, and a deploy fails no workflow."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """An ACP agent as a real process, driven by raw JSON-RPC lines: no client library in between."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

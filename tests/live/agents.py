@@ -1,7 +1,5 @@
 """The real agents in one table: what a test needs to run any of them, as people have them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable

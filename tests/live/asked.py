@@ -1,7 +1,5 @@
 """What reached the model server: the texts, the sessions, the tokens."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ Nothing of the user's is read or written: a fresh HOME, a key that is none, tele
 off, one provider, which is the rehearsal model.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -4,8 +4,6 @@ Nothing of the user's is read or written: a fresh HOME and CODEX_HOME, a key tha
 and updates off, one provider, which is the rehearsal model.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from functools import cache

@@ -1,7 +1,5 @@
 """Real agents for tests: found or reported as missing, isolated, and ended in any case."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Far ends of outward actions: each counts what arrives, and is slow with the first that does."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import threading

@@ -4,8 +4,6 @@ The rehearsal model does not speak its protocol, so that nothing here prompts it
 sessions can be seen without. Nothing of the user's is read or written.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -4,8 +4,6 @@
 gives a prompt to the sub-agent `planner`, and `continue_` the step that goes on in a session.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Whether an installed agent runs on this machine, asked without a trace of it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """Our record of a real agent's sessions, in the form in which its own store is read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

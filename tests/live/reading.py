@@ -1,7 +1,5 @@
 """Forty ways to read a file by a line of shell; and what names one and reads none."""
 
-from __future__ import annotations
-
 WAYS = (
     *("cat {}", "cat -n {}", "head -20 {}", "head -n 5 {}", "tail -n +1 {}", "tail -c 99 {}"),
     *("sed -n '1,80p' {}", "sed -n 1p {}", "sed 's/a/b/' {}", "sed -n -e 1p {}", "nl -ba {}"),

@@ -6,8 +6,6 @@ sequences. A thread reads all the time: a program that nobody reads stands still
 its terminal a question gets its answer at once.
 """
 
-from __future__ import annotations
-
 import codecs
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """A person with the agent's own command: upthread imports their sessions and opens its own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

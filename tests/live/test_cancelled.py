@@ -1,7 +1,5 @@
 """The real agents, cancelled: what they did is on record, and the next turn knows what arrived."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

@@ -1,7 +1,5 @@
 """The hooks in the real Codex: what its sub-agents know of the work before."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The MCP server in the real Codex, which lists it, offers its tools and calls one."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

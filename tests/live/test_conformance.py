@@ -6,8 +6,6 @@ promise that the real agent cannot be brought to break (garbage, late words) is 
 matrix.
 """
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -4,8 +4,6 @@ What is seen must be what docs/agents/continues.json holds, from which the READM
 `UPTHREAD_WRITE_MEASURED=1` measures again.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The promise itself, on the real agents: the same session, whatever was killed in between."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

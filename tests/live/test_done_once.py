@@ -4,8 +4,6 @@ A role acts; all or some of it is killed while the far end is at work. The next 
 in other words: the far end counts what arrives.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

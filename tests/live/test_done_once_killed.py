@@ -4,8 +4,6 @@ Who is killed, at which moment, what the action was, and who goes on how, on eac
 asking and not. Nothing of ours is asked: what arrived is counted at the far end.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

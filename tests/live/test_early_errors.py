@@ -1,7 +1,5 @@
 """A person's mistake about a real agent ends the turn with the agent's own words."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The sessions that real agents have stored are listed, searched, imported and resumed."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Changed files: what a real agent has read is known, and its model is told once it has changed."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the real Gemini CLI does about sessions, as far as that shows without a model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

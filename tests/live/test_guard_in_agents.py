@@ -1,7 +1,5 @@
 """Everything is killed after a push, a new main session delegates again: no push without a word."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

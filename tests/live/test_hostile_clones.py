@@ -5,8 +5,6 @@ program that a process of ours runs or imports is judged by the parents of each 
 parent that is an agent, or ours, has caused the run.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path

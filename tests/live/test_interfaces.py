@@ -6,8 +6,6 @@ One person sits at one desk for each agent. What comes later stands on what came
 for people, so that each agent is started twice in all.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

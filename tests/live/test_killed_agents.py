@@ -3,8 +3,6 @@
 The prompt and the file are then on record, whichever verb comes first, and the next turn has both.
 """
 
-from __future__ import annotations
-
 import json
 import time
 

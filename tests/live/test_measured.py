@@ -5,8 +5,6 @@ What is seen must be what docs/agents/measured/ holds. `UPTHREAD_WRITE_MEASURED=
 likely to change what is seen; `make soak` runs all.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

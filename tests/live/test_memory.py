@@ -4,8 +4,6 @@ However many steps a turn took, on the real agents: the test reads the first req
 session sends to the model.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Roles on different agents, and a conversation that moves between them with its context."""
 
-from __future__ import annotations
-
 import pytest
 from tests.live.agents import AGENTS, shell_of
 from tests.live.asked import last_request

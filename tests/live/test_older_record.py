@@ -1,7 +1,5 @@
 """An hour-old copy of the record is put back: what it misses is read from the real agents."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

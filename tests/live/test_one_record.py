@@ -4,8 +4,6 @@ Each scenario is played twice in one project, in a workstream of its own, and ev
 verbs report of the two is compared: same keys, same values. What may differ stands in DIFFERENT.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

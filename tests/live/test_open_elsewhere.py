@@ -1,7 +1,5 @@
 """A session that somebody has open: a second writer loses a branch, so upthread is none."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

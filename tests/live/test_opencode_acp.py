@@ -3,8 +3,6 @@
 How its sessions survive is measured by the continuity suite, in test_measured.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The plug-in in the real OpenCode: `task` finds its session, whatever happened in between."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

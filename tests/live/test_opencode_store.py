@@ -1,7 +1,5 @@
 """The reader of OpenCode's database against the database of the real OpenCode."""
 
-from __future__ import annotations
-
 import json
 
 import apsw

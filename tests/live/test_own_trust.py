@@ -1,7 +1,5 @@
 """What the real agents trust is what their person said, before and after upthread drove them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

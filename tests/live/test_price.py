@@ -4,8 +4,6 @@ The long form measures thirty delegations of each agent; with `UPTHREAD_WRITE_ME
 docs/agents/prices.json, which `make docs` shows in docs/performance.md.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`upthread doctor --probe` on the real agents: it finds what the docs say of them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

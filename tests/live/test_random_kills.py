@@ -3,8 +3,6 @@
 `UPTHREAD_KILLS` is how many kills there are for each agent, `UPTHREAD_SEED` where they begin.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """`repair` on the stores of the real agents: the agent itself opens the copy, or says why not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import anyio

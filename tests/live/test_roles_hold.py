@@ -4,8 +4,6 @@ The person allows everything, and upthread's own rules allow everything: the rol
 agent. The tests read the disk, the session's tool results and the requests that reached the model.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

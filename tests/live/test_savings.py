@@ -1,7 +1,5 @@
 """What `savings` reports, beside what the model server was sent and answered, to the token."""
 
-from __future__ import annotations
-
 import pytest
 from tests.live.agents import AGENTS
 from tests.live.asked import answered, tokens_in, tokens_out

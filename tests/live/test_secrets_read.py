@@ -5,8 +5,6 @@ tools' output is what the model was sent; tests/core/redaction/recorded/ has it,
 try it in milliseconds. `UPTHREAD_WRITE_RECORDED=1` records it again.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

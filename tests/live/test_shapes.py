@@ -4,8 +4,6 @@
 that the shapes are made from.
 """
 
-from __future__ import annotations
-
 import os
 
 import pytest

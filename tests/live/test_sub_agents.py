@@ -1,7 +1,5 @@
 """The sub-agents of the real agents: what we keep of each is what the agent's own store holds."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

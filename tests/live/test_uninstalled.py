@@ -1,7 +1,5 @@
 """After `pip uninstall` the agents run on, and a person is told once in a session."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A world for each test, and the proof after it that no agent is left."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from multiprocessing import forkserver
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One address, one conversation, one upstream session, whoever asks at the same moment."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from pathlib import Path

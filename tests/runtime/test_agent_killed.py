@@ -5,8 +5,6 @@ takes the turn on, says what is known of the actions, and the conversation has a
 Where upthread lives, it sends the continuation by itself.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The audit holds every conversation, child and refusal; a record that was changed is named."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import apsw

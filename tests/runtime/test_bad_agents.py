@@ -1,7 +1,5 @@
 """Agents and disks that misbehave, through the whole stack: told, nothing lost, nothing left."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ Order is by number everywhere and lives are judged by the observer's own monoton
 time of day decides anything. Each test sees to it that the recorded times do go the wrong way.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A turn ends rightly wherever its process was killed: at every commit, on both sides of it."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

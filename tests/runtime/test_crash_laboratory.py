@@ -7,8 +7,6 @@ lost, no outcome and no outward effect is doubled, nothing is left open. A seed 
     python -m pytest "tests/runtime/test_crash_laboratory.py" -k "seed-7-"
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The oracle can fail: evidence that was tampered with is found, whatever was done to it."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable, Iterator

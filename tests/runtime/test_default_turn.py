@@ -1,7 +1,5 @@
 """The turn that figures are given for is the one the runtime writes."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
 
 import anyio

@@ -1,7 +1,5 @@
 """Outward actions: kept before they are done, and never done again by themselves."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A session that never got its first prompt is not resumed: the next turn is a first one."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from typing import Any

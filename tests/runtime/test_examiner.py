@@ -1,7 +1,5 @@
 """What a session reads and writes is kept as it was at that moment, once."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

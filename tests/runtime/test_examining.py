@@ -1,7 +1,5 @@
 """Files as they are now: hashed only when they moved, never waited for, never an error."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

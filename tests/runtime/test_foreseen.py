@@ -1,7 +1,5 @@
 """What an agent announces, and what it then asks for: the stricter of both is what is judged."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A process that is forked beside an agent or an open project leaves its parent's alone."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

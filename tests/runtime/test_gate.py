@@ -1,7 +1,5 @@
 """The gate by itself: what is held back, what is kept before it runs, what a turn parks with."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec import structs
 

@@ -1,7 +1,5 @@
 """What a session is told that takes another's place: valid text, and any damage to the record."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.sets import EXTENDED
 from tests.support.world import World

@@ -1,7 +1,5 @@
 """Ctrl-C: the turn ends as cancelled with what was said, nothing is left, and it goes on later."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from os import kill as process_signal

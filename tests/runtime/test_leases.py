@@ -1,7 +1,5 @@
 """One writer at a time: told who holds, taken over from the dead and the stopped, fenced after."""
 
-from __future__ import annotations
-
 import signal
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a turn knows before it records: a child that is called again is the same child."""
 
-from __future__ import annotations
-
 import pytest
 from tests.core.turns.test_recorder import DEEP, LINK, OWN, ROOT
 

@@ -1,7 +1,5 @@
 """Moving: it goes on where it was cut off, overwrites nothing, and is done only when proved."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

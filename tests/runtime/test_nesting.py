@@ -1,7 +1,5 @@
 """Calls from inside a turn: own and ancestor conversations refused, a limit to the depth."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

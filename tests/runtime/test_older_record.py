@@ -1,7 +1,5 @@
 """A record older than the agent's session is noticed before a prompt leaves, and caught up."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An action of a person's own is done once, whoever crashes: real processes, one of which dies."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

@@ -1,7 +1,5 @@
 """One upstream session has one conversation, whatever an agent says."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Who or what answers when an agent asks: a rule for its kind, a person, else nobody."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs: through seven iterations, one step a process, parked with a reason and gone on with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

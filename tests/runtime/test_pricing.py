@@ -1,7 +1,5 @@
 """What an agent reads before our words is in both prices: as it was seen, else near, else said."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

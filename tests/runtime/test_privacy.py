@@ -1,7 +1,5 @@
 """What reaches the disk: searched byte by byte, in every file that upthread wrote."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

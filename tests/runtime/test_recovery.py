@@ -1,7 +1,5 @@
 """What an interrupted turn comes to: adopted, gone on with once, sent once, or parked and told."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

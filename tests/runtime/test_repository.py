@@ -1,7 +1,5 @@
 """What git says is checked out, in every state a repository can be in; never an exception."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A role is held to the limits of its file, whatever the person's rules allow, on each turn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

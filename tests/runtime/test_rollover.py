@@ -1,7 +1,5 @@
 """What each way a prompt can fail comes to: sent again once, waited out, moved on, or parked."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """What was saved or lost is said of what was measured alone, and what was told twice is counted."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 

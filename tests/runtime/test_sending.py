@@ -1,7 +1,5 @@
 """What is on record while a prompt runs, and what is left of it when nobody lives to end it."""
 
-from __future__ import annotations
-
 import apsw
 import pytest
 from tests.support.world import World, eventually

@@ -1,7 +1,5 @@
 """Which session a prompt goes to, and that the person is always told when it is a new one."""
 
-from __future__ import annotations
-
 import signal
 from typing import Any
 

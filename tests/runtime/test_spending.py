@@ -1,7 +1,5 @@
 """`tokens_max`: no turn begins that would pass it, and what was spent is counted over processes."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.sets import EXTENDED
 from tests.support.world import ALLOW, SMALL_SPECIFICATION, World

@@ -1,7 +1,5 @@
 """The timeline has all of the audit: calls with their results, sub-agents under their call."""
 
-from __future__ import annotations
-
 from upthread.core.turns.effects import INTENT, Settlement
 from upthread.core.types import (
     PERMISSION,

@@ -1,7 +1,5 @@
 """The digest of a working tree: the same for the same content, whatever git has been told of it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a turn costs in things that can be counted, and that it stays so as a conversation grows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One role at a time writes in a working tree; readers go on, and the dead are in nobody's way."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

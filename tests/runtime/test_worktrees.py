@@ -1,7 +1,5 @@
 """A working tree of its own: made once, found again, worked in, and never thrown away with work."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What an address names. What is not clearly one is refused, and not repeated."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

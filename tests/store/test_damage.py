@@ -1,7 +1,5 @@
 """A changed, missing or unreadable row is an error that names the row. No read skips the row."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from hashlib import sha256
 

@@ -1,7 +1,5 @@
 """A process forks with a store open: parent and children each have their own connection."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

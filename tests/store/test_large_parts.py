@@ -1,7 +1,5 @@
 """A part of a hundred megabytes, with a NUL and half a character: the same bytes come back."""
 
-from __future__ import annotations
-
 import hashlib
 from contextlib import closing
 

@@ -1,7 +1,5 @@
 """The power is cut at any moment: what was synced is there, and nothing is there by half."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 from pathlib import Path

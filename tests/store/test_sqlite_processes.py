@@ -1,7 +1,5 @@
 """The sudden death of a process that writes to a SQLite store. More processes: the suite's."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

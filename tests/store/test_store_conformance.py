@@ -1,7 +1,5 @@
 """Every promise of the store port on every store we ship. The matrix is printed at the end."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

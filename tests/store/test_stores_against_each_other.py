@@ -3,8 +3,6 @@
 What each write and each read has to do is in the conformance suite.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from operator import attrgetter

@@ -4,8 +4,6 @@ Made from a number alone, so that two runs have the same; sizes are those of rea
 count back from `now_ms`. What a session says is filler, but for its first prompt and its end.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

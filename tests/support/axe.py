@@ -3,8 +3,6 @@
 Rules and names: https://github.com/dequelabs/axe-core, 4.14.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,7 +1,5 @@
 """Tables that a test has by hand, because it is the oracle: what is expected of each agent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 

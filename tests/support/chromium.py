@@ -1,7 +1,5 @@
 """A real browser without a window: what it makes of a page, what it asks of the network."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What a shell is offered for a line so far: asked as the scripts of click ask."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

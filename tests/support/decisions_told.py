@@ -3,8 +3,6 @@
 Whoever tests that a role was resumed asks for the decision, and not for today's word for it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A folder full of decoys: whatever imports or starts one of them has left the canary."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

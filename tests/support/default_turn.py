@@ -7,8 +7,6 @@ commits, one of them synced. It drives no agent, takes no lease and reads no pri
 has a figure of its own; its words are chosen once and repeat.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Iterator

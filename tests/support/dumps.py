@@ -1,7 +1,5 @@
 """What is in a SQLite file, in words that do not depend on its own row numbers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 For tests that hold every surface to one thing: what is in here is in whatever a person looks at.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """Where the store of a framework is tried: a repository, a home, a database."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 `UPTHREAD_GOLDEN=write` writes them anew, for a person to look at what changed.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

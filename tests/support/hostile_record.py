@@ -4,8 +4,6 @@ A text that has one line by nature gets lines in the hostile one; one that has s
 in both. So whatever is printed of the two has the same number of lines, or a line was forged.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

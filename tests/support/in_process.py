@@ -5,8 +5,6 @@ captured too. Afterwards the directory, the environment and the signal handlers 
 test about the process itself (signals, a terminal, two at once) starts a real process instead.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

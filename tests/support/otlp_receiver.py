@@ -1,7 +1,5 @@
 """A receiver of OpenTelemetry's protocol, as a collector is one: OTLP over HTTP on loopback."""
 
-from __future__ import annotations
-
 import gzip
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -1,7 +1,5 @@
 """Which ports are listened on, as the kernel tells it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

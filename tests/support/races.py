@@ -1,7 +1,5 @@
 """Many processes that do the same at the same moment, round after round."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

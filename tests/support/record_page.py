@@ -1,7 +1,5 @@
 """A workstream's page: of a record whose foreign texts are given, and read as a browser does."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 from pathlib import Path
 

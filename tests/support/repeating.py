@@ -5,8 +5,6 @@ report, two fail the run, and a test that fails twice has failed. This happens i
 UPTHREAD_REPEAT_FAILED=1.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

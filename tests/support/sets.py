@@ -4,8 +4,6 @@
 those marked `soak`. A matrix keeps a few representatives in the first set.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

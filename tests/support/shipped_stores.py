@@ -1,7 +1,5 @@
 """The stores we ship, as the conformance suite wants to know them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager

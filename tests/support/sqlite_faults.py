@@ -4,8 +4,6 @@ For tests of a store on SQLite: `with faulty_file_system() as faults: SqliteStor
 vfs=faults.name)`. Failures are injected below SQLite, where a broken disk would show.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import count

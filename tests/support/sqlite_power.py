@@ -12,8 +12,6 @@ seen in SQLite 3.51), and only that makes an earlier deletion certain.
 The shared memory beside a write-ahead log is not noted: it is made anew from the log.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 `UPTHREAD_THOROUGH=1` makes other runs as thorough.
 """
 
-from __future__ import annotations
-
 import os
 
 IS_SOAK = bool(os.environ.get("UPTHREAD_SOAK"))

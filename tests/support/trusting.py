@@ -3,8 +3,6 @@
 There is no way round it in the product, so a test that wants such a file to count says so here.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from upthread.client.consent import decide, load_trusting

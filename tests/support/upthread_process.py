@@ -5,8 +5,6 @@ it did is a JSON file, its exit code the one the command line gives. Its store c
 process at a commit: a proxy around the port, the store itself is the real one.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

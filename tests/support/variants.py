@@ -1,7 +1,5 @@
 """Values of a type as a framework may make them: with what it requires alone, and with one more."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime as dt
 import enum

@@ -5,8 +5,6 @@ only the second that Python takes to import it is saved. A test of what a start 
 reads has to start it as a person does.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 Everything is real and lies in the test's own directory; the log counts what the agent received.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -4,8 +4,6 @@ Each case of every_case.py is looked at through every surface that a person or a
 the verbs print, what they say in JSON, the audit in both its forms, and the tools of the MCP server.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """What a person reads has words in it: no name that only our own code knows, in any verb's text."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

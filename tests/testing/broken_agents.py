@@ -6,8 +6,6 @@ promises. A fault is given the real method as `call.real` and what it was called
 that has one keeps `call.known` over all its connections.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping

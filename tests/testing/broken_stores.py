@@ -5,8 +5,6 @@ Each is a method of a real SQLite store that does a little less, or something el
 promises. A fault is given the real method and what it was called with.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from itertools import count

@@ -1,7 +1,5 @@
 """A plain HTTP client for the protocols: what any agent's SDK does, without the SDK."""
 
-from __future__ import annotations
-
 import http.client
 import json
 from dataclasses import dataclass, field

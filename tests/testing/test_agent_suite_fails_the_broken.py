@@ -1,7 +1,5 @@
 """An agent with a fault fails the suite shipped for agents, in the promise it breaks."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 from tests.agents.test_agent_conformance import REHEARSAL

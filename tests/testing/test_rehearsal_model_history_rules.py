@@ -1,7 +1,5 @@
 """Each rule with a history that breaks it and one that keeps it; and valid histories stay valid."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The protocols, whole and streamed: the frames are what the providers' own clients expect."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

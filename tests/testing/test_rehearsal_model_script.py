@@ -1,7 +1,5 @@
 """The script in the prompt, over real requests; only `parse_script` is also asked directly."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The server: recording, faults, limits, ends. Real sockets, a plain client."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

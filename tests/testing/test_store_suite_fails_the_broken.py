@@ -1,7 +1,5 @@
 """A store with a fault fails the suite shipped for stores, in the promise that the fault breaks."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.sets import spread
 from tests.testing.broken_stores import FAULTS

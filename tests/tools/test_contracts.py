@@ -1,7 +1,5 @@
 """An import that the architecture forbids fails `make check`, for every agent and backend."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """An old database is converted whole, is never written to, and a killed conversion begins anew."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

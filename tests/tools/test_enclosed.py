@@ -1,7 +1,5 @@
 """What runs enclosed reaches loopback alone, and what it opens or leaves is told."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

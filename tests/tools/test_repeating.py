@@ -1,7 +1,5 @@
 """A failed test of the real agents is repeated once, and a second flaky test fails the run."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The three sets of tests: each contains the one before, and the first has every promise."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

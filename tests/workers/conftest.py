@@ -1,7 +1,5 @@
 """A world on a database for each test, and the workers there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

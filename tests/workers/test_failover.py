@@ -1,7 +1,5 @@
 """Workers whose server is no primary any more: they wait for the new one and go on."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,7 +1,5 @@
 """Where work runs: with its session while the host lives, else elsewhere, and it is said so."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import anyio

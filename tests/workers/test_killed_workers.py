@@ -1,7 +1,5 @@
 """Workers that are lost at any time: every run ends, nothing is lost and nothing is done twice."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """Workers that fall silent or are told to stop: another goes on, and who wakes up is fenced."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

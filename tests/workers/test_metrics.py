@@ -1,7 +1,5 @@
 """What a worker shows to those who watch over it."""
 
-from __future__ import annotations
-
 import re
 import urllib.request
 

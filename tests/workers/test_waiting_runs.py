@@ -1,7 +1,5 @@
 """Runs that wait for a person hold nothing, and continue when the answer comes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import anyio

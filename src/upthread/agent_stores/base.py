@@ -6,8 +6,6 @@ history is read as far as it goes and is said to be of unknown form, so that not
 a guess.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable

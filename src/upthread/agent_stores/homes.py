@@ -4,8 +4,6 @@ A home follows from the environment that the agent is started with. Apart from t
 stores: every verb asks this, and few read one.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from contextlib import suppress

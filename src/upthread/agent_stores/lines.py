@@ -10,8 +10,6 @@ it expands. The library is the standard one of Python 3.14 and its backport befo
 when the first such file is met.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import sys

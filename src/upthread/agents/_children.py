@@ -1,7 +1,5 @@
 """The sub-agents of a prompt, as their agent tells of them. Pure, but for what it remembers."""
 
-from __future__ import annotations
-
 from upthread.core.events import ChildEnded, ChildStarted, Events
 from upthread.core.names import ROLE_UNKNOWN
 from upthread.core.types import Outcome, UpstreamSessionId

@@ -10,8 +10,6 @@ below those whose agent is a server that tells of all its sessions in one stream
 prompt is then said by a turn, which is fed with what the server tells.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

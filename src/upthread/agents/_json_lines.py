@@ -5,8 +5,6 @@ decoders refuse. What cannot be read is kept as it came; what goes past a limit 
 not decoded at all, and ends the agent.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any

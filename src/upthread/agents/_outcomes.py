@@ -3,8 +3,6 @@
 What an agent's own words and kinds mean, its folder says, by what is said here.
 """
 
-from __future__ import annotations
-
 import json
 import re
 

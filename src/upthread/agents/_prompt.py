@@ -12,8 +12,6 @@ can be asked for again by its id. Of a call that may have been forgotten it is n
 of no settled kind.
 """
 
-from __future__ import annotations
-
 import hmac
 import json
 import secrets

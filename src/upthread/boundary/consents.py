@@ -5,8 +5,6 @@ beside it, bounded, so that a change can be shown as one. What is written here l
 and what agents may do, so a file that anybody else could have written is an error, never a no.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import itertools

@@ -6,8 +6,6 @@ lock or a pipe, for example `store/sqlite/database.py`, is `Forkable`: a fork wa
 is at rest, and the child drops it.
 """
 
-from __future__ import annotations
-
 import os
 from threading import RLock, local
 from weakref import WeakValueDictionary

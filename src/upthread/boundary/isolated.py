@@ -5,8 +5,6 @@ upthread that is installed there, so the package beside this file is the one tha
 where it lies is looked through for what it needs, after everything else.
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 import sys

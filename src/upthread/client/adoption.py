@@ -1,7 +1,5 @@
 """Conversations that begin with a session of an agent: it is adopted, or copied and kept."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 from msgspec import structs

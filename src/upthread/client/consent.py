@@ -4,8 +4,6 @@ Only for a person, and for a program of theirs, such as CI: a model may look and
 may loosen anything core/trust.py knows; where consents lie, boundary/consents.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Chooses files and keys, sees that nobody works meanwhile, and says what a copy l
 database is copied by its server's own means.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

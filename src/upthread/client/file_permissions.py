@@ -3,8 +3,6 @@
 What is wrong and ours is put right, with a word to the person; what is somebody else's is refused.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import time

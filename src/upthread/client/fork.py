@@ -6,8 +6,6 @@ branch leaves at the very end, its first prompt resumes that; otherwise it repla
 in the world is not undone, so it is listed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeAlias
 

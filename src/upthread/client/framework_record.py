@@ -4,8 +4,6 @@ The frameworks have their own event loops and threads, and call their stores fro
 this opens the record once, for as long as the process lives, and takes one call at a time.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Iterator

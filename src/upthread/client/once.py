@@ -6,8 +6,6 @@ between the two commits leaves an outcome nobody can know from here: it is shown
 a person settles it. Decides what a stored attempt means for a caller; the store decides who begins.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from functools import partial

@@ -1,7 +1,5 @@
 """An open project: everything upthread does, as calls."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cached_property

@@ -5,8 +5,6 @@ that finds one goes on where the last one stopped. `LiveRun` chooses agents and 
 workstream's lease, for a person or for a worker.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress

@@ -4,8 +4,6 @@ Chooses and opens both ends, sees that nobody is at the source, and that digests
 the key they are made with goes along. What is moved and proved is runtime/record/store_copy.py.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing, contextmanager

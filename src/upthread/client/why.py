@@ -1,7 +1,5 @@
 """Why: the last decision on a role, and the one that would be taken now. Changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, cast
 

@@ -5,8 +5,6 @@ looked up for each reading. No project, workstream or role is a label: a name is
 and each new one would be a series for ever.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager
 

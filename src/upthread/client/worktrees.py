@@ -1,7 +1,5 @@
 """Working trees of their own, as they are called: `await up.worktrees.remove("spec-42")`."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct

@@ -10,8 +10,6 @@ an agent opened, is the model's; everything else is a program's: a script, a wor
 library.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Literal

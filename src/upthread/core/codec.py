@@ -10,8 +10,6 @@ of ours. For example `["a", "~text:\\ud800", "~number:nan"]`. A text of somebody
 with `~` is then written as `~text:~…`, so that no text is ever taken for a mark.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import math

@@ -15,8 +15,6 @@ path is all there is, and whose it is: a path of another account or host is anot
 candidates are an error, never a guess.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata

@@ -14,8 +14,6 @@ library, because models emit lone surrogates that stricter decoders refuse. What
 kept as it came; what goes past a limit is not decoded at all.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast

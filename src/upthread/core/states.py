@@ -7,8 +7,6 @@ What would else be at rest is unsettled while an action of it may have been done
 strangers are in `detail` alone, and no time is in any of the words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 

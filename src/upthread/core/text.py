@@ -8,8 +8,6 @@ headings sink below ours, underlined headings lose their line, code fences left 
 store keeps what was said, unchanged. Light: hooks pay for this import.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from unicodedata import category

@@ -13,8 +13,6 @@ own permissions allow: where they deny all that is more than reading, nothing is
 See docs/adr/0060-a-repository-may-only-tighten.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -5,8 +5,6 @@ as its difference to the one before, so a workflow whose state holds a conversat
 that anew with each superstep. Written for agent-framework-core 1.23.
 """
 
-from __future__ import annotations
-
 import asyncio
 import warnings
 from collections.abc import Callable, Iterator, Sequence

@@ -4,8 +4,6 @@ By themselves: agent-framework-core 1.23 warns of its SessionStore, which is an 
 as a class is made from it.
 """
 
-from __future__ import annotations
-
 from agent_framework import AgentSession, SessionStore
 
 from upthread.integrations.agent_framework import Snapshots

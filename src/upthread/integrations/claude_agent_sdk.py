@@ -8,8 +8,6 @@ transcript is a conversation, a workstream `PROJECT_KEY/SESSION_ID` with the rol
 `claude-agent-sdk`. Written for claude-agent-sdk 0.2.187.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterator, Sequence

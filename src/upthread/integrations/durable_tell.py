@@ -9,8 +9,6 @@ attempt that still works is waited for. So is a limit of the agent that has an e
 which is told when to try again. What a person has to decide is an error that is not tried again.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from hashlib import sha256

@@ -7,8 +7,6 @@ their clocks said; who appends is told apart by the number of the last event, no
 for google-adk 2.13.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Mapping
 from pathlib import Path

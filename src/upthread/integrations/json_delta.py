@@ -5,8 +5,6 @@ thread grow with what is new. Pure; `changed(a, b)` and `applied(a, difference)`
 other for all JSON, which a property test says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

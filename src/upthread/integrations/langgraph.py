@@ -5,8 +5,6 @@ conversation of its own, a workstream with the role `langgraph`, so `upthread ls
 and `forget` reach it. Written for langgraph-checkpoint 4.3.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import (

@@ -4,8 +4,6 @@ The record is one that a store opened or was given. What a log comes to is kept 
 only what is new is read.
 """
 
-from __future__ import annotations
-
 import asyncio
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -9,8 +9,6 @@ what was told there is in the history here, and what is said here is in its brie
 Written for openai-agents 0.24.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast

@@ -4,8 +4,6 @@ Each conversation is a log: a save appends its record and the messages that are 
 where nobody saved meanwhile. Written for pydantic-ai-slim 2.68.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from itertools import chain

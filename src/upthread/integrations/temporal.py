@@ -6,8 +6,6 @@ role works, and what a person has to decide is an ApplicationError that Temporal
 Written for temporalio 1.35.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from datetime import timedelta

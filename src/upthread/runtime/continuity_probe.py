@@ -6,8 +6,6 @@ limit. Works through the agent port alone, so it fits any adapter. What differs 
 promises, or from what is wished for, is a quirk. Nothing is stored; the sessions stay the agent's.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal

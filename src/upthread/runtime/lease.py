@@ -6,8 +6,6 @@ over learns it at the next heartbeat or commit, and stops its agent. One role at
 working tree.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 

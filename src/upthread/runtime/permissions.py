@@ -14,8 +14,6 @@ the turn parks for a person. After the person said that the action was done, its
 refused, and the agent continues without it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias

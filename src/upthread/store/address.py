@@ -4,8 +4,6 @@ DATABASE_URL is never read: it belongs to the application that is worked on. Loa
 whether there is one takes its name alone.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

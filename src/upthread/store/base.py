@@ -80,8 +80,6 @@ S34  `commit` with `take` writes the batch only if each of these leases can be t
 S35  `held_leases` returns the leases that are held on a project's conversations, by name.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TypedDict, Unpack

@@ -9,8 +9,6 @@ A write of a new kind is a function here, and a line of `APPLY` at the end. Mess
 forgetting are methods of `Drafts`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, cast, get_args

@@ -9,8 +9,6 @@ Change what a head holds by a field of a state here, and by a line of the `fold`
 raise SCHEMA_VERSION (streams.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from types import MappingProxyType

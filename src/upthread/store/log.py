@@ -9,8 +9,6 @@ Statements name tables as `{at}head`, and values as `$1`. A backend defines wher
 what a name is as a column, and how a statement is executed; and it appends, in its own way.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

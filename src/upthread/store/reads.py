@@ -9,8 +9,6 @@ proved by `verify`: hashing what was said takes longer than reading it. Of a who
 says how many there are, so that an end that is cut off is noticed too.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext

@@ -4,8 +4,6 @@ Where to, with which headers and certificates is said as for every other program
 `OTEL_EXPORTER_OTLP_…` variables. Written for opentelemetry-exporter-otlp-proto-http 1.45.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from urllib.parse import urlsplit

@@ -4,8 +4,6 @@ Run as a file, `python -I -S …/status_line.py HOME LIBRARY…`, with Claude Co
 input or nothing. Empty where nobody has used upthread.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """The scripted agent, running and prompted."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 

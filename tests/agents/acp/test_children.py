@@ -3,8 +3,6 @@
 Children an agent says nothing of: their sessions are read, and only what is new is told.
 """
 
-from __future__ import annotations
-
 import anyio
 
 from upthread.agents.acp.children import (

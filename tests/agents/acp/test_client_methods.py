@@ -1,7 +1,5 @@
 """Files and terminals are not ours to give: not announced, and refused to an agent (ADR 97)."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

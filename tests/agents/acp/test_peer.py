@@ -1,7 +1,5 @@
 """JSON-RPC with one agent: answers find their questions, in whatever order, and their end."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
 
 import anyio

@@ -3,8 +3,6 @@
 A session is not loaded in the minute in which that would empty it.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 What it does is said by the first word of a prompt. It stores a session with its first message.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

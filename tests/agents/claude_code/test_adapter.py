@@ -3,8 +3,6 @@
 The same promises are kept on the real Claude Code in tests/live.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What the reader says of Claude Code's sessions: at a glance, for a search, and as events."""
 
-from __future__ import annotations
-
 import json
 import os
 

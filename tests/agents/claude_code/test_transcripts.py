@@ -1,7 +1,5 @@
 """Claude Code's transcripts: the branch that is sent, its sub-agents, what is damaged."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -3,8 +3,6 @@
 Sub-agents: whose words a frame holds, when one began and ended.
 """
 
-from __future__ import annotations
-
 import pytest
 from tests.agents.claude_code.frames import (
     CALL,

@@ -1,7 +1,5 @@
 """Who else holds a session: a living process that says so, and nobody else."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -4,8 +4,6 @@ What it does is said by the first word of a prompt. A thread is stored with its 
 turn.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -3,8 +3,6 @@
 The same promises are kept on the real Codex in tests/live.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shlex

@@ -1,7 +1,5 @@
 """The hook beside a listener, run as Codex runs it: asked, answered, and left alone."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Thread items of Codex 0.169.0 as events: calls, texts, plans, tokens, and what is not known."""
 
-from __future__ import annotations
-
 import pytest
 
 from upthread.agents.codex import items

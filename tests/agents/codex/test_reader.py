@@ -1,7 +1,5 @@
 """What the reader says of Codex's threads: at a glance, for a search, and as a history."""
 
-from __future__ import annotations
-
 import json
 from contextlib import ExitStack
 

@@ -3,8 +3,6 @@
 Sub-agents of Codex: named by a call, started once, ended as their turn ended.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from upthread.agents.codex.server import FIRST_NAME, Turn, children_named

@@ -1,7 +1,5 @@
 """The recorded events of a real server, and a scripted server as a real process."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import AsyncIterator, Callable

@@ -5,8 +5,6 @@ under the session's id; the log file gets a line for each POST. It is not
 OpenCode: what OpenCode itself does is in tests/live.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -3,8 +3,6 @@
 How OpenCode is given the plug-in that asks: beside whatever else its variable held.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from urllib.parse import urlsplit

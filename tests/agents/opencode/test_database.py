@@ -3,8 +3,6 @@
 Repair in a copy: all of the incident's calls closed, the original as it was, both kept.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

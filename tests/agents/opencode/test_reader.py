@@ -1,7 +1,5 @@
 """What the reader says of OpenCode's sessions, in the rows of either version."""
 
-from __future__ import annotations
-
 import json
 from contextlib import ExitStack
 

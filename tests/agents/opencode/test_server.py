@@ -3,8 +3,6 @@
 The stream of events in lines, and what a server's refusal says.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import anyio

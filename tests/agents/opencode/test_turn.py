@@ -3,8 +3,6 @@
 When a sub-agent began and ended.
 """
 
-from __future__ import annotations
-
 import pytest
 from tests.agents.opencode.conftest import NOW_MS, RECORDED, WINDOW_TOKENS, new_turn, told
 

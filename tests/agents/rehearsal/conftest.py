@@ -1,7 +1,5 @@
 """A client for the tests: the real agent as a child process, spoken to over its pipes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What the rehearsal agent answers to a prompt without directives."""
 
-from __future__ import annotations
-
 import pytest
 from tests.agents.rehearsal.conftest import rehearse
 

@@ -1,7 +1,5 @@
 """What a session holds: who is told to be, what was said and seen, the sections of its prompts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

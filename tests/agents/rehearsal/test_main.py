@@ -1,7 +1,5 @@
 """How the agent's process starts and ends."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The methods of ACP as the rehearsal agent answers them."""
 
-from __future__ import annotations
-
 import pytest
 from tests.agents.rehearsal.conftest import REPOSITORY, rehearse
 

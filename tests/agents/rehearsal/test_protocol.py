@@ -1,7 +1,5 @@
 """JSON-RPC as the rehearsal agent speaks it: what cannot be read, and a client that goes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

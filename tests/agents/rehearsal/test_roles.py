@@ -1,7 +1,5 @@
 """The five roles as rules over the content of their session, and how they report."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """One turn of the rehearsal agent: its reply, its permissions, and how it is cut short."""
 
-from __future__ import annotations
-
 import pytest
 from tests.agents.rehearsal.conftest import NOTICE, rehearse
 

@@ -1,7 +1,5 @@
 """A briefing tells what is known and nothing else: bounded, in its order, and forged by nobody."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

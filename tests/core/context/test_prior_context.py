@@ -1,7 +1,5 @@
 """Exchanges: a reply is one however many steps narrate it; what is kept of a long one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,8 +3,6 @@
 Nothing that could not be looked at is called changed.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What a decision rests on: kept with it and read back, and taken from the record's own rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

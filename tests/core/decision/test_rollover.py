@@ -1,7 +1,5 @@
 """Rollover: every outcome has its row, and only a positive word closes a link."""
 
-from __future__ import annotations
-
 import pytest
 
 from upthread.core.decision.rollover import (

@@ -1,7 +1,5 @@
 """Random histories, valid ones and damaged ones, from a seed: quick enough for a million."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 

@@ -5,8 +5,6 @@ pattern it wants, arguments are objects, text is text. Reasoning is never render
 nothing to another model; notes and erased parts are nobody's words.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

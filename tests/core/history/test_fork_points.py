@@ -1,7 +1,5 @@
 """Forking: a cut only where the history is whole, children not shared by accident."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 from tests.core.history.histories import call, result, text

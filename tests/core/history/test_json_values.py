@@ -1,7 +1,5 @@
 """Rules: reading JSON of any form without a crash."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Our own messages as a history."""
 
-from __future__ import annotations
-
 import pytest
 from tests.core.history.histories import call, history, message, result, text
 from tests.core.messages import stored

@@ -1,7 +1,5 @@
 """Repair: what comes out is valid for every provider, twice is as good as once, no word is lost."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable

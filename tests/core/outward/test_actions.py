@@ -1,7 +1,5 @@
 """When two actions may be one."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

@@ -1,7 +1,5 @@
 """The outward actions of a call, whatever the agent says it with."""
 
-from __future__ import annotations
-
 import pytest
 
 from upthread.core.outward.calls import actions_of_call, command_of, commands_of

@@ -1,7 +1,5 @@
 """Which commands reach beyond this machine, and which of them are the same action."""
 
-from __future__ import annotations
-
 import itertools
 from functools import cache
 

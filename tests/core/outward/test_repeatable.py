@@ -1,7 +1,5 @@
 """Repeatable lines: everyday local work is; whatever sends, deploys or is not understood is not."""
 
-from __future__ import annotations
-
 import pytest
 
 from upthread.core.outward.repeatable import places_changed

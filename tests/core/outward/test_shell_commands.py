@@ -1,7 +1,5 @@
 """The commands in a line, as a shell would run them; compared with a real one."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

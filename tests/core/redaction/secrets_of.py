@@ -1,7 +1,5 @@
 """Secrets of every family, made by chance from a seed; none of them was ever anybody's."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

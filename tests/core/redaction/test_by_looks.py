@@ -1,7 +1,5 @@
 """Secrets that no rule knows: by their looks, behind a word, below a column's name."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Which values may be secrets, and which are names, templates or examples."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Expressions that cannot backtrack."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.parse

@@ -1,7 +1,5 @@
 """What redaction takes away from ordinary code and prose: less than one line in ten thousand."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sysconfig

@@ -1,7 +1,5 @@
 """What redacting promises: nothing else changes, nothing changes twice, never too slow."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

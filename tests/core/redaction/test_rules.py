@@ -1,7 +1,5 @@
 """Secrets that their form alone gives away: every vendor of the corpus, wherever one stands."""
 
-from __future__ import annotations
-
 import random
 import re
 from itertools import product

@@ -1,7 +1,5 @@
 """How much of a running text may be written down before the rest has come."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What limits say of a call: the strictest of all lists, and nothing is ever given by one."""
 
-from __future__ import annotations
-
 import pytest
 
 from upthread.core.roles.limits import (

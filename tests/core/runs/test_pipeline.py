@@ -1,7 +1,5 @@
 """Playbooks: what a run does next after each of its events."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 

@@ -1,7 +1,5 @@
 """Why something does not go on by itself: each reason has words and a cure, and no time in them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

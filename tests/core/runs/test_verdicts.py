@@ -1,7 +1,5 @@
 """What a verdict holds for: the reports and the tree it was passed on, and nothing else."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from msgspec import structs

@@ -1,7 +1,5 @@
 """The kinds of calls, and which rule on them is the stricter."""
 
-from __future__ import annotations
-
 import json
 from typing import get_args
 

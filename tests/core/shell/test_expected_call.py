@@ -1,7 +1,5 @@
 """All that was said of a call, laid together: the stricter counts, and more is never milder."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

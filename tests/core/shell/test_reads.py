@@ -1,7 +1,5 @@
 """Which files a line of shell reads: forty ways that agents read in, and what reads none."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Events of an agent's session, for tests that care about who said what."""
 
-from __future__ import annotations
-
 from upthread.core.events import (
     ChildStarted,
     ReasoningReceived,

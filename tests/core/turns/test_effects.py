@@ -1,7 +1,5 @@
 """Effects: what counts as one, when two calls mean the same, what is held back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """What a session is sent: what it has not heard and may have forgotten, each once, and no more."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -5,8 +5,6 @@ after which another recorder goes on, and by a turn that ends there. After each,
 history is sent to every provider's rules, ours and the rehearsal model's own, as it is stored.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain

@@ -1,7 +1,5 @@
 """What an agent's session has and the record lacks: neither too little nor too much."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

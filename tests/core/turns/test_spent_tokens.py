@@ -1,7 +1,5 @@
 """What turns took: as reported, estimated where it was not, and marked wherever it was not."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A database of its own for each test, gone afterwards."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 
 import psycopg

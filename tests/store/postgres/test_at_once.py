@@ -1,7 +1,5 @@
 """Statements in one exchange, all answered up to the first that fails; and by name, prepared."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 from psycopg import errors

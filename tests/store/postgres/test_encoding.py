@@ -1,7 +1,5 @@
 """A database of any encoding, and a session with settings of another program, are served alike."""
 
-from __future__ import annotations
-
 import anyio
 import psycopg
 import pytest

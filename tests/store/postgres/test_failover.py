@@ -1,7 +1,5 @@
 """The primary becomes read-only or is lost, and the address leads to the standby that took over."""
 
-from __future__ import annotations
-
 import threading
 import time
 

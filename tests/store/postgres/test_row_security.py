@@ -4,8 +4,6 @@ Each row is also reached: by a session for its own project, and by another one o
 guarded no more. So a row that is not seen is one that was refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import psycopg

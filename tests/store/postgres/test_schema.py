@@ -1,7 +1,5 @@
 """The schema: made by `migrate` alone, by many at once, checked at every opening; and its queue."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor

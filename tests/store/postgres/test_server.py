@@ -1,7 +1,5 @@
 """The connection: found out of reach, lost and found again; what was acknowledged is there."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

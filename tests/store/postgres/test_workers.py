@@ -1,7 +1,5 @@
 """Jobs that are lost are made again, those of lost workers given back; and nobody else's."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

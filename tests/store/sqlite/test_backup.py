@@ -1,7 +1,5 @@
 """backup.py: what a check finds, what a copy holds, and how a copy takes a database's place."""
 
-from __future__ import annotations
-
 import os
 import stat
 import threading

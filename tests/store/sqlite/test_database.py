@@ -1,7 +1,5 @@
 """One connection: opening, versions, and what is left when writing fails."""
 
-from __future__ import annotations
-
 import apsw
 import pytest
 from tests.support.sets import SOAK

@@ -1,7 +1,5 @@
 """The costs of the measured turn, counted: syncs, statements, bytes, steps of the engine."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

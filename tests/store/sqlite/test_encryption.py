@@ -1,7 +1,5 @@
 """A database under a key: nothing of it can be read without, and no crash leaves it in between."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import secrets

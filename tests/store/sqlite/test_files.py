@@ -1,7 +1,5 @@
 """Where a database may lie: private, ours, local; everything else is refused in words."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

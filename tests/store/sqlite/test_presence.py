@@ -1,7 +1,5 @@
 """What is left of a database is never taken for a new one: files.py, before it is opened."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Damage that only a SQLite file can have, and what its reads cost and leave behind."""
 
-from __future__ import annotations
-
 import contextlib
 
 import apsw

@@ -1,7 +1,5 @@
 """A directory in which no file can be locked, as on some network homes."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The queue before SQLite's write lock: who waits, for how long, and who it must never stop."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

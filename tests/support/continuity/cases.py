@@ -5,8 +5,6 @@ agent to what upthread stands on: a session is never exchanged for another, and 
 kills its agent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias

@@ -4,8 +4,6 @@ Measuring anew is asked for by the variable WRITE_VARIABLE, and never happens by
 an agent is something a person looks at.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 The file is written by the suite alone, and what the docs show is generated from it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What an agent shows of a sub-agent: looked at from outside, by the events of one prompt."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from upthread.core.events import (

@@ -6,8 +6,6 @@ memory and a database that has grown by no more than is named here; the turn has
 parked with a reason that names the limit which was passed; and the next prompt gets its answer.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

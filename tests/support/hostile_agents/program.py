@@ -5,8 +5,6 @@ A prompt that holds `[[hostile: ACT NUMBER]]` gets that act; any other one, and 
 it answers a new session with.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

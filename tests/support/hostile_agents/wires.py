@@ -4,8 +4,6 @@ Run as a program of its own by `program.py`: the standard library only. Each wir
 few words, so that one misbehaviour is written once: say, think, call, tokens, raw, end.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -5,8 +5,6 @@ command lines of the process and all its parents. So it can be judged afterwards
 agent loads of a repository by itself is a question of its own trust, what we run is a breach.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

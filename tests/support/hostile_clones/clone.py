@@ -1,7 +1,5 @@
 """What a hostile clone is, how one is registered, and the ordinary repository beneath each."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Clones whose upthread.toml wants to loosen something, to run something, or to be no such file."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -3,8 +3,6 @@
 As an unpacked archive with its `.git`, or after an agent that may edit and not execute.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.support.hostile_clones.canary import Canary

@@ -1,7 +1,5 @@
 """Clones in which a repository is not where, or not what, it seems to be."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A partial clone is one line of configuration; git then asks its remote for what 
 any verb that comes across it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.support.hostile_clones.canary import Canary

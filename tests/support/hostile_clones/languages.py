@@ -4,8 +4,6 @@ Whoever starts an interpreter with the clone as its directory, or looks for a pr
 where PATH has a relative folder, gets these.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import marshal

@@ -1,7 +1,5 @@
 """Clones whose files, branches and workstreams have names that want to be something else."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

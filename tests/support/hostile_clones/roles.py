@@ -1,7 +1,5 @@
 """Clones whose role files lead elsewhere, never end, or say more than roles do."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Of git's own first, then specifications, transcripts and what sessions have examined.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`upthread …` as a process to be killed: the program itself, its output in a file."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Killing: waits for the planned moment beside a running command, and hits whom the plan names."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

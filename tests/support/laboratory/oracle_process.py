@@ -1,7 +1,5 @@
 """The oracle seen from the laboratory: started, told, asked for its judgement, ended."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

@@ -4,8 +4,6 @@ The person does what anybody would: looks how things stand, answers what is aske
 oracle hears what the person was told, and judges at the end.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

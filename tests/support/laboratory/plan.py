@@ -6,8 +6,6 @@ out: the windows in which most can go wrong are short. Some kills are due soon a
 they hit the recovery.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass

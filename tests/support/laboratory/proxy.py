@@ -1,7 +1,5 @@
 """A proxy before a PostgreSQL's socket, on loopback: cut, it neither answers nor hangs up."""
 
-from __future__ import annotations
-
 import select
 import socket
 import threading

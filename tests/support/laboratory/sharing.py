@@ -4,8 +4,6 @@ A person each leaves a run to the workers, answers what is asked and says go on;
 judges what came of it, by what the agents and the world saw. Nobody carries a step out but workers.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -4,8 +4,6 @@ What read, search and version tools put before each line, what comes of a text i
 and mark-up, and how it arrives: whole, in pieces, as an argument, as a report.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -5,8 +5,6 @@ make them: a word and digits, the same with a sign, letters and digits, all of t
 letters are those of tokens.py.
 """
 
-from __future__ import annotations
-
 import base64
 import random
 import re

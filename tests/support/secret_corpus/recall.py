@@ -1,7 +1,5 @@
 """Recall: of how many texts that hold a secret none of it is kept, by family."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@
 hexadecimal, `d` digits, `b` base64, `w` base64 for URLs, `g` a UUID.
 """
 
-from __future__ import annotations
-
 TOKENS: dict[str, tuple[str, ...]] = {
     "models": (
         *("sk-ant-api03-<w93>AA", "sk-ant-oat01-<w93>AA", "sk-ant-admin01-<w93>AA"),

@@ -1,7 +1,5 @@
 """Passwords and keys as people write them down: each text marks the secret, «…»."""
 
-from __future__ import annotations
-
 WRITTEN: dict[str, tuple[str, ...]] = {
     "configuration": (
         *("password: «<P1>»", "password: «<P2>»", "password: «<P3>»", "password: «<P4>»"),

@@ -1,7 +1,5 @@
 """Acting: a person is somebody at a terminal of their own; a model in a shell of its own is none."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

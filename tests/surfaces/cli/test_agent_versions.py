@@ -1,7 +1,5 @@
 """Another version than the tested one is said once: both versions, and how to try it."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.decisions_told import decisions_told
 

@@ -1,7 +1,5 @@
 """`audit`: everything is in it, and nobody but us writes its headings."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bad input: one line, a cure, the right exit code, and never a traceback."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`brief`: what a fresh session would be told, readable, and a person's to edit."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 

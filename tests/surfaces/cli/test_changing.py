@@ -1,7 +1,5 @@
 """`open`, `adopt`, `reset`, `agents`: they say what they do, and a reset asks."""
 
-from __future__ import annotations
-
 import json
 import sys
 

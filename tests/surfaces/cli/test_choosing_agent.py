@@ -1,7 +1,5 @@
 """Which agent: the only one, the configured one, the one a person chooses, else an error."""
 
-from __future__ import annotations
-
 import pytest
 
 REPORT = '```upthread\\n{\\"status\\": \\"done\\"}\\n```'

@@ -1,7 +1,5 @@
 """Completion in the shell: verbs, options, addresses and agents, and never an error."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

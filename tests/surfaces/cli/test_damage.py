@@ -1,7 +1,5 @@
 """A database that is damaged, emptied, foreign or cut short: said before anything is sent, cured."""
 
-from __future__ import annotations
-
 import os
 import re
 import sqlite3

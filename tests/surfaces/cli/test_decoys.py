@@ -1,7 +1,5 @@
 """Each way into upthread, in a folder full of decoys, really started: none of them ever runs."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The demo's first twenty seconds: one kill, one resume, one sentence, and what to type next."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """`doctor` and `repair`: each damaged history one line with its cure, repaired only in a copy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

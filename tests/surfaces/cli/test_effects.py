@@ -1,7 +1,5 @@
 """`upthread effects`: what may have been done to the outside, and what a person says of it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """`encrypt`: a person puts their record under a key, works on, and takes it out again."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.decisions_told import decisions_told
 

@@ -3,8 +3,6 @@
 The verbs are those of the program's own table, so a new verb without a test fails here by its name.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A byte of the record flips: either it is said, or everything shown is what it was before."""
 
-from __future__ import annotations
-
 import json
 import random
 import sys

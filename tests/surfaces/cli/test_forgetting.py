@@ -1,7 +1,5 @@
 """`forget`, `keep`, and what `doctor` and `audit` say of what there is."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from contextlib import closing

@@ -1,7 +1,5 @@
 """`fork`: it shows, asks, copies up to a message, and the other branch knows what was said."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.decisions_told import decisions_told
 

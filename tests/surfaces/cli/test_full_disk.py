@@ -1,7 +1,5 @@
 """A full disk: what is there is read and copied, and what needs room says so and loses nothing."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The command that goes on, as it is printed beside a state: pasted into a shell, it works."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The guide and the page of troubleshooting are played, and print what they say they print."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """What `--json` says is what docs/json.md shows: these keys, of these types, and no others."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

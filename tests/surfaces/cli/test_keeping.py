@@ -1,7 +1,5 @@
 """`keep SESSION…`: what was said in an agent's session stays when its agent deletes it."""
 
-from __future__ import annotations
-
 import json
 import time
 

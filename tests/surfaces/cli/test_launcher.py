@@ -1,7 +1,5 @@
 """The launcher: what agents call outlives an environment, and a person reads when it is gone."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Help is quick and complete: it is shown before anything is opened, or a verb is loaded."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A shared database: named, migrated, used by every verb; never found by accident."""
 
-from __future__ import annotations
-
 from upthread.store.streams import SCHEMA_VERSION as NEWEST
 
 

@@ -1,7 +1,5 @@
 """A record that is moved: shown first, proved, and taken back."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Text in a place of its own: nothing in the text closes the place."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,8 +4,6 @@ The oracle is a record of the same structure with plain words in it. The verbs a
 has, so that a new one is looked at without being named here.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

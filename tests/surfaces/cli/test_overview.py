@@ -1,7 +1,5 @@
 """`upthread` alone: what somebody sees first, of what is there already."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The parser: what may be typed, in which order, and what is said of what may not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

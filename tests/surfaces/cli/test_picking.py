@@ -1,7 +1,5 @@
 """`adopt --pick`: which sessions there are, under which address each would go on, and a choice."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """`doctor --probe`: the quirks of an agent, found by trying; the rehearsal plays them on request."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the README tells a newcomer to type is what the program takes, and does."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Reports in a reply: held back while they come, and shown as they are where they are none."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

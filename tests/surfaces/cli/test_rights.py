@@ -1,7 +1,5 @@
 """Every verb under exactly the rights that docs/operations.md lists, on a real PostgreSQL."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`run` and `answer`: a passage to its end, with what to do next at every stop."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

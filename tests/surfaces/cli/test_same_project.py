@@ -1,7 +1,5 @@
 """A repository stays the project it was whatever is done to its history; another one is another."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

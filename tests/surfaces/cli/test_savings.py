@@ -1,7 +1,5 @@
 """`savings` says what was told and that the rest was not; a price is the person's, whole or none."""
 
-from __future__ import annotations
-
 import pytest
 
 PRICES = "read=3,cached=0.3,cache_written=3.75,written=15"

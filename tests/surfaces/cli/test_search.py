@@ -1,7 +1,5 @@
 """`search`: what was said anywhere, with the command that opens it, and no secret among it."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """`upthread setup`: shown, made, undone byte for byte, and harmless once upthread is gone."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """A verb that is ended by a signal ends its turn, and says which one it was, by every id."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

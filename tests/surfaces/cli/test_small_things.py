@@ -1,7 +1,5 @@
 """What people trip over: narrow terminals, mistyped names, a home that nothing can be written to."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import struct

@@ -1,7 +1,5 @@
 """How things stand, told to a person and to programs: the state, why, since when, and what helps."""
 
-from __future__ import annotations
-
 import fcntl
 import re
 import signal

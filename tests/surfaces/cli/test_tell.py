@@ -1,7 +1,5 @@
 """`tell`: one decision line, the reply, and nothing else; each ending has its words and code."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A moment as a person reads it: on their clock, and how far away."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """A repository may only tighten: what would loosen counts once a person agreed to exactly that."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

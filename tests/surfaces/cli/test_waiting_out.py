@@ -1,7 +1,5 @@
 """`--wait` waits for what time alone mends: another turn, and a limit that the agent named."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 

@@ -1,7 +1,5 @@
 """A user without a home, or with one that cannot be used, as a container has them."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

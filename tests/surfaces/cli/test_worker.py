@@ -1,7 +1,5 @@
 """`worker` and `run --detach` where they cannot work: what is missing, and what to do."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.postgres_server import database_at, drop_database_at
 

@@ -1,7 +1,5 @@
 """Trajectories are what the format's own models take, and keep what they claim to keep."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Spans reach a receiver of OTLP as they end: each once, and again where none took them."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator

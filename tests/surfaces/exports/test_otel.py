@@ -1,7 +1,5 @@
 """Spans are what a receiver takes, hang where they belong, and tell no content unless asked."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """What the tests of the hook share: the real program as a process, in a place that is used."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

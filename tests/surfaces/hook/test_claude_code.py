@@ -1,7 +1,5 @@
 """Claude Code's events, one process each: what its hooks say to the model and to the person."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from typing import Any

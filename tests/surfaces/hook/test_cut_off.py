@@ -1,7 +1,5 @@
 """A call whose agent was killed: what its own store has of it is on record, and told, and once."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What the hook decides, seen from outside: one process for each event."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

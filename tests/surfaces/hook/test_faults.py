@@ -1,7 +1,5 @@
 """Calls while everything goes wrong: the agent always goes on, and nothing is silent."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """The guard's first check: an outward call runs unasked only if no turn left anything open."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

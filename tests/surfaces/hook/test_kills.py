@@ -3,8 +3,6 @@
 The oracle is the list of what the hooks confirmed, which is kept here.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """The plug-in in a stand-in for OpenCode 2, made from its public source; not tried on the real one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

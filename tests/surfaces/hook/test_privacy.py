@@ -1,7 +1,5 @@
 """What hooks write, searched byte by byte."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The status line: what an agent, or a shell, shows of the workstream all the time."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

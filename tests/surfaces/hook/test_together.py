@@ -1,7 +1,5 @@
 """A turn of upthread's own and a plug-in's call, on one session at the same moment: never both."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The MCP server as a client of the official SDK sees it: every tool, over stdio and over HTTP."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """A page can be used by everybody: axe finds nothing, wide and narrow, in light and in dark."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

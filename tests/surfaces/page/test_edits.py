@@ -1,7 +1,5 @@
 """What agents say that they change in a file is read in each form they say it in."""
 
-from __future__ import annotations
-
 import pytest
 
 from upthread.surfaces.page.edits import (

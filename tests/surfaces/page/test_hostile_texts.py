@@ -1,7 +1,5 @@
 """Whatever a stranger said is text in a page: it makes no element, no attribute and no request."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

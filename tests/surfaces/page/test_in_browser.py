@@ -1,7 +1,5 @@
 """A page in a real browser: it asks for nothing, says nothing, runs nothing, and can be read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

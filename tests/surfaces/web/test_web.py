@@ -1,7 +1,5 @@
 """`upthread web`: the record in a browser, for who started it, and nothing that changes it."""
 
-from __future__ import annotations
-
 import hashlib
 import html
 import http.client

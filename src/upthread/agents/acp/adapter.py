@@ -12,8 +12,6 @@ comes after. Lines that cannot be read are handed on raw. Every way a request ou
 fail becomes an UpstreamError in full words.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress

@@ -19,8 +19,6 @@ connection once the prompt has ended, and what belongs to this prompt is handed 
 own words. The session itself is not prompted and not changed.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence

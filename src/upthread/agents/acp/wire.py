@@ -4,8 +4,6 @@ Pure. Frames are checked against the small shapes below; a frame or update that 
 as it came, never dropped and never an error. Shapes follow ACP schema 1.19.0.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -8,8 +8,6 @@ sub-agent's transcript names the call. Before 2.0 sub-agents lay beside their se
 names the session. Seen in 2.1.197 to 2.1.330.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet

@@ -12,8 +12,6 @@ on different ones, so both are gathered beside the branch. Written for Claude Co
 2.1.332; seen 2026-11). A hook loads this file.
 """
 
-from __future__ import annotations
-
 import glob
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet

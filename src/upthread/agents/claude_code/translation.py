@@ -15,8 +15,6 @@ counts of an end is a `terminal_reason` that tells more than `api_error`, the er
 answer, and the provider's status, in this order; what none of them says is `unknown`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any

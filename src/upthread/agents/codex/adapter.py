@@ -11,8 +11,6 @@ Only ids reach the server, in the one form Codex gives them: what is no UUID it 
 name or refuse with words of its own. What comes back is compared with what was asked for.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

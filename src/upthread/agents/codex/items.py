@@ -5,8 +5,6 @@ is completed. Shapes are those of the server's own description (`codex app-serve
 0.169.0), read member by member: what is missing is left out and what is new is kept raw.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

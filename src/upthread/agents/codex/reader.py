@@ -5,8 +5,6 @@ the last one of a thread counts. A sub-agent names its parent in its first line.
 0.169.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet

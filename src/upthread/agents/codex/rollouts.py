@@ -11,8 +11,6 @@ one object in a `.json` file. Both are read as if they were lines of today. A `c
 (openai/codex, codex-rs/protocol; seen 2026-11).
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

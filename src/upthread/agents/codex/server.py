@@ -12,8 +12,6 @@ queue, in order, and whoever takes it may ask in between. The queue is short: a 
 fills it, then the pipe, and so stops the agent. Every way a request can fail is an UpstreamError.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 

@@ -12,8 +12,6 @@ that is switched on would pass by what the person's own configuration asks about
 some arguments only, our gate refuses.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress

@@ -8,8 +8,6 @@ session. OpenCode's log names the run that did last, and when that run began; on
 that has the database open and started just before is that run (1.18.33).
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

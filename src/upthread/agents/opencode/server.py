@@ -6,8 +6,6 @@ of its own: h11 reads what comes, and costs a tenth of what a whole HTTP client 
 way a request can fail becomes an UpstreamError in full words.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -19,8 +19,6 @@ with the call it came from where that is known by then. One that goes on in the 
 OpenCode says so to the session that it works for.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Set
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Start the rehearsal agent on standard input and output, until the client closes its end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

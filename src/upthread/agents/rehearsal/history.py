@@ -8,8 +8,6 @@ any other heading ends a section and is news. A briefing counts as the role's ow
 is all that is left of it.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence

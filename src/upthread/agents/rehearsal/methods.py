@@ -14,8 +14,6 @@ the first prompt of a session); they let a prompt be sent again and succeed. One
 word to what it does; docs/rehearsal.md explains the same words.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

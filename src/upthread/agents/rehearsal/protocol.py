@@ -5,8 +5,6 @@ long hands back `Work`, which gets a thread, so that a cancel is heard while a p
 JSON is written as ASCII: lone surrogates and NUL travel as escapes and arrive as they were.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

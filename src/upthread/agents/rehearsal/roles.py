@@ -8,8 +8,6 @@ session that remembers: the planner needs its own earlier plan *and* the rejecti
 makes the first plan again.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -10,8 +10,6 @@ All is read from git's files, and nothing of the repository is run. How linked w
 made and removed is `worktree_changes`: most looks only ask whether there is one.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import stat

@@ -9,8 +9,6 @@ that name no program: the person's own come from `process`, the repository's fro
 is a program that git would run on a file's content: it is said which files have one, and none runs.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

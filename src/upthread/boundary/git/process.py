@@ -4,8 +4,6 @@ The environment is made, not inherited: nothing of `GIT_*` comes in, and everyth
 fetch, page, edit or watch is off, beside the configuration that names none of it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import selectors

@@ -6,8 +6,6 @@ configured by whoever wrote the configuration last. The few files that make a li
 private directory.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from contextlib import suppress

@@ -11,8 +11,6 @@ prose, since `User:` and `Assistant:` labels make a model answer with placeholde
 block whose end no content can write.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set

@@ -11,8 +11,6 @@ in its new content. Commands name no files: what they changed is found by the ti
 A search names files in its output. Where no name is certain, the session knows files without names.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import functools
 import posixpath

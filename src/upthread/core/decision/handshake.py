@@ -6,8 +6,6 @@ gathers the inputs and carries the decision out. Whatever is decided is shown to
 asked: never silently fresh.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from upthread.core.agents import in_profile

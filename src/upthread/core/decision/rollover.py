@@ -5,8 +5,6 @@ limit, a crash or a time-out leaves the session as it is. After a failure of its
 recovered at most once.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from enum import StrEnum

@@ -6,8 +6,6 @@ makes a session not worth resuming: it is too far from what is there (files), to
 What is left is resumed, with an update where there is something to tell. No rule looks at another.
 """
 
-from __future__ import annotations
-
 from upthread.core.decision.model import HandshakeInputs, Rule
 from upthread.core.decision.rollover import LOST, ROLLOVER
 from upthread.core.decision.words import (

@@ -17,8 +17,6 @@ conversation that called it, so in the other branch a result refers to its copy,
 where the child is.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

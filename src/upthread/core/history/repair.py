@@ -10,8 +10,6 @@ from items to items; at the end neighbours become messages again. The demands ma
 of pydantic-ai's repair (docs/message-history.md, seen 2026-11).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from itertools import dropwhile, groupby

@@ -6,8 +6,6 @@ matched as they are, and as JSON, HTML and URLs write them. A word beside a valu
 because code is full of `password = None`, so each rule has a check of the value (values.py).
 """
 
-from __future__ import annotations
-
 from upthread.core.redaction import values
 from upthread.core.redaction.values import read_table
 

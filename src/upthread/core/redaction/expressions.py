@@ -10,8 +10,6 @@ before, behind and within what they paint. PHP writes a slash in JSON as `\/`, G
 look at such a text twice: as it is, and as it is read.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from bisect import bisect_right

@@ -12,8 +12,6 @@ other base64: lines of the width that keys have, one after the other, are taken 
 stand in a block that says it is something else.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Iterator

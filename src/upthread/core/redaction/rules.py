@@ -13,8 +13,6 @@ is not always a secret. A name before the word can show that, for example `integ
 The lines of a longer base64 block are left to key_blocks.py.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import functools

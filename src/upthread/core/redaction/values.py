@@ -15,8 +15,6 @@ under one key equal secrets look equal, and without the key nobody can try candi
 is safe within JSON, URLs and shell words.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

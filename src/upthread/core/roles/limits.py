@@ -6,8 +6,6 @@ written for is held to the same. Several lists hold at once, the strictest of th
 list only ever takes away: what a file allows is not given, it is only not denied.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache

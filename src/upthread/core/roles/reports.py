@@ -4,8 +4,6 @@ Reading is strict about the block and forgiving about the prose around it. A rep
 text: it is data in the store and Markdown in a later prompt, nothing else.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from typing import Literal, TypeAlias

@@ -5,8 +5,6 @@ Three formats: Markdown with YAML front matter as Claude Code and OpenCode write
 files themselves are never rewritten. Text in, values out: reading files is config's work.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -15,8 +15,6 @@ back to it, and the answers to its own questions; nothing else. A role that hear
 in this run or an earlier one, is told it again only by a new session.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import re

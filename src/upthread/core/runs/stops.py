@@ -7,8 +7,6 @@ text, and is shown as such. A state says what somebody has to do; an ending says
 last prompt, whatever came after it.
 """
 
-from __future__ import annotations
-
 import re
 
 import msgspec

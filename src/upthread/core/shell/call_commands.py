@@ -5,8 +5,6 @@ only reads a configuration loads none of it. To see one command too many is only
 recorded and compared as the command is `commands_of` of core/outward/calls.py.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias

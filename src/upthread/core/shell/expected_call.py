@@ -9,8 +9,6 @@ makes a judgement milder, except that a call of which nobody said a kind is of n
 The permissions, the hold-back of outward actions and the record all read the value made here.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

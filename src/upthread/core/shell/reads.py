@@ -6,8 +6,6 @@ text as it stands. What only running the line would tell is not known: what a va
 `find` finds, which files of a directory a search went through.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping

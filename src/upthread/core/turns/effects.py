@@ -6,8 +6,6 @@ are not repeated. An effect counts when it is outward or not known to be repeata
 that counts is in doubt, only repeatable calls run: a local `pytest` simply runs again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 

@@ -18,8 +18,6 @@ who it is and where things stand; a resumed one only hears what is new: with the
 Markdown headings; nothing imitates a provider's roles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any

@@ -4,8 +4,6 @@ Blocking. Every look back has its limit: a briefing of a long conversation costs
 one does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import msgspec

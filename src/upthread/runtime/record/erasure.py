@@ -5,8 +5,6 @@ file is scrubbed once at the end. What is forgotten is not asked back from the a
 stores hold what they hold, and whoever forgets is told where.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 

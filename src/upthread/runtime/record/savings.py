@@ -10,8 +10,6 @@ For example: a visit began anew and took 46,794 tokens, because the agent read i
 resumed that session, and took 26,140 each. Together they saved 41,308.
 """
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping

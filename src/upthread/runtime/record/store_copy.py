@@ -9,8 +9,6 @@ project's own stream is the exception: other clones may be known there, so its i
 Runs with a transition go last, when all else has been proved: from then on a worker may take them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import zip_longest

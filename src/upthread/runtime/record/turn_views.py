@@ -5,8 +5,6 @@ where its agent's last words are; and what the agents of a workstream did to the
 reads, nothing written.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

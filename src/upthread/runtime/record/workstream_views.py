@@ -5,8 +5,6 @@ process holds its lease; a turn without an end and without a holder is interrupt
 comes to, and why, is decided in core/states.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 

@@ -10,8 +10,6 @@ What is sent is committed before it leaves, and recorded while its reply comes. 
 ends is the driver's to say.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial

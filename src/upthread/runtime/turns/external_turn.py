@@ -10,8 +10,6 @@ upthread (runtime/turns/recovery.py). Everything here is blocking. A step is one
 another where an earlier turn has to be ended or read back first.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps

@@ -14,8 +14,6 @@ Paths are what an agent said: only regular files are opened, without following w
 nothing of them is kept but a digest. Whatever cannot be read is a state, never an error.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import hashlib
 import os

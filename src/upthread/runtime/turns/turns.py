@@ -11,8 +11,6 @@ one method here. A turn whose prompt may have left continues by what the agent's
 What is decided is in the core; what people see, in surfaces.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar, TypeVarTuple, assert_never
 

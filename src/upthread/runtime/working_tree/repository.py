@@ -5,8 +5,6 @@ be read is an error or a fault, never taken for "no repository". To tell a repos
 it began with, git walks through all of its history; what it found is remembered in our own home.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

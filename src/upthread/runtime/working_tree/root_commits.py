@@ -4,8 +4,6 @@ Starts git, and is loaded only where what is remembered of a repository does not
 turns ask git for nothing.
 """
 
-from __future__ import annotations
-
 import os
 
 from upthread.boundary.git.places import GitDirectories

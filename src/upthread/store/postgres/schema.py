@@ -7,8 +7,6 @@ ours does. Only `migrate` and workers import Procrastinate; a store calls its fu
 versioned.
 """
 
-from __future__ import annotations
-
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path

@@ -24,8 +24,6 @@ takes more processor time for a short statement than the server takes to answer 
 is read by psycopg's own loaders.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

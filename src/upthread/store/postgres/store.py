@@ -8,8 +8,6 @@ of it divides by zero, which undoes the transaction: then the leases are looked 
 has moved is drafted on again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256

@@ -8,8 +8,6 @@ a worker that was taken for dead and wakes up acknowledges its old job, which is
 worker's, and if that one then dies, no job is left to take over.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from msgspec import Struct

@@ -5,8 +5,6 @@ that did not become one. What is said of a file that could be opened comes from 
 that could not be opened is, from files.py and from the error of opening it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Generator

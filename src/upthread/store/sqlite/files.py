@@ -6,8 +6,6 @@ takes an empty file for a new database and removes the log beside it, so that is
 Decides nothing about what is in a whole file.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import stat

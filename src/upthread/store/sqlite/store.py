@@ -1,7 +1,5 @@
 """The store port on one SQLite file; decides nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain

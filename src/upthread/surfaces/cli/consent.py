@@ -4,8 +4,6 @@ A person at the terminal is asked once, about all that is pending, with the chan
 is remembered as well as their yes. Where nobody is there it is ignored, and one line says so.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

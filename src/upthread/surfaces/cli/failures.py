@@ -3,8 +3,6 @@
 Only a bug of ours shows a traceback, and says that it is one.
 """
 
-from __future__ import annotations
-
 import errno
 import re
 import signal

@@ -13,8 +13,6 @@ does not do: options that stand before or after the verb, texts that begin with 
 from the record for completion.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """`upthread` alone. It reads, offline, and changes nothing: neither an agent's store nor ours."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -3,8 +3,6 @@
 A line names a verb or asks for help. Only the verb that is called is imported.
 """
 
-from __future__ import annotations
-
 import gc
 import io
 import os

@@ -4,8 +4,6 @@ What a session is called, and the branch it was on, are others' words. An addres
 redacted first, and has letters, digits and dashes alone.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

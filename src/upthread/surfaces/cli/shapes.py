@@ -3,8 +3,6 @@
 Others rely on these keys: one may be added, none renamed or taken away without a new `schema`.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 

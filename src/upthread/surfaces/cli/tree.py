@@ -1,7 +1,5 @@
 """`show --tree`: the timeline in a terminal, a line for each session, turn and sub-agent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from upthread.core.decision.handshake import in_words

@@ -4,8 +4,6 @@ A format has one function, `pieces`, and renders `runtime.record.timeline`; it i
 `upthread audit --format` as soon as its file is there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from json import dumps

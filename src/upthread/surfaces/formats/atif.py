@@ -10,8 +10,6 @@ erased. Tokens are known for a turn as a whole; they stand at its last step, wit
 they are of.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping
 from typing import assert_never, cast

@@ -5,8 +5,6 @@ own Content-Security-Policy says to the browser as well. Only the one style shee
 names, is let in.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The record as JSON: the same as in Markdown, with every event and part."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast

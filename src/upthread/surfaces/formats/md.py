@@ -4,8 +4,6 @@ Headings, tables and sentences are ours. Whatever an agent, a person or a file s
 fence longer than any inside it, or in a code span: it cannot forge a heading or close its place.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import assert_never

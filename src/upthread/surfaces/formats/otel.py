@@ -14,8 +14,6 @@ OTLP's JSON has its ids in hexadecimal and 64-bit numbers as texts: opentelemetr
 docs/specification.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -8,8 +8,6 @@ sub-agent's, and never taken for its main session's. Fields and answers as seen 
 https://code.claude.com/docs/en/hooks
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from functools import partial

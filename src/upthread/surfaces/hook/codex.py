@@ -7,8 +7,6 @@ its message. The turn ends where the sub-agent stops. Fields and answers as seen
 https://developers.openai.com/codex/hooks
 """
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

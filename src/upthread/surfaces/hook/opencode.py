@@ -1,7 +1,5 @@
 """What the OpenCode plug-in asks: one object in, one out. The plug-in is `opencode.js`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 

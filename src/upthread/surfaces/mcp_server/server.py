@@ -3,8 +3,6 @@
 Each tool says in a line what it is for: every session pays for it.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -4,8 +4,6 @@ Agents say it in a few forms: the text before and after, a whole new file, or a 
 of them is shown as it is. Nothing here looks at a file: it is what the agent said.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple, TypeAlias

@@ -5,8 +5,6 @@ text: it is redacted, what would act or hide is shown as its escape (`core.text`
 escaped. Each template is checked once: no attribute holds a URL from outside, a style or a handler.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

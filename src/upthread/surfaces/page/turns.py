@@ -1,7 +1,5 @@
 """A role as HTML: its chain, its turns, what was said and done in them, and its sub-agents."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, assert_never

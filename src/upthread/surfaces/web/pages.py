@@ -1,7 +1,5 @@
 """The pages: all workstreams, one of them as it moves, earlier turns of it, and what was found."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import ClassVar, NamedTuple

@@ -1,7 +1,5 @@
 """A5 to A15 and A18: one prompt, everything that can happen to it, and what its calls may do."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Iterable
 
 import anyio

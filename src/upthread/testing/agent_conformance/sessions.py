@@ -1,7 +1,5 @@
 """A1 to A5, A16 and A17: how an agent starts and ends, and what its sessions hold, each its own."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """What an agent under test declares, how a promise is run on it, and how the outcome is shown."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -4,8 +4,6 @@ It is a scripted model server on 127.0.0.1. It prints its address as one line, a
 JSON for each request to FILE. As it ends with its stdin, it never outlives its parent.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

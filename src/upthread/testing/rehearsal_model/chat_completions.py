@@ -4,8 +4,6 @@ After https://platform.openai.com/docs/api-reference/chat. `reasoning_content` i
 the field that OpenAI-compatible servers use for reasoning; the AI SDK reads it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

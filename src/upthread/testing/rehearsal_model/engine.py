@@ -5,8 +5,6 @@ Order: a body that cannot be read, then the provider's rules (when strict), then
 memory, and written to a log where there is one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

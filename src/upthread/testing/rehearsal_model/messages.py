@@ -3,8 +3,6 @@
 After https://docs.anthropic.com/en/api/messages and its streaming page.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

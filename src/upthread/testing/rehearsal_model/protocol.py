@@ -9,8 +9,6 @@ what upthread sends cannot hide behind the same fault here. The words are the pr
 their documentation and from errors that users quote in public threads (seen up to 2026-11).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

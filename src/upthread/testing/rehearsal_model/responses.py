@@ -5,8 +5,6 @@ functions, as free-form (`custom`) tools, and in namespaces, which a call then n
 free-form tool carries its argument `input` as plain text.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -19,8 +19,6 @@ about a script, as are quoted lines (`> …`) and anything inside a `<block>`. S
 replay that tells of an earlier prompt does not run it again.
 """
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -4,8 +4,6 @@ Real agents are run against it in tests and in rehearsals, so they need no netwo
 says in every title and model name that it is a rehearsal.
 """
 
-from __future__ import annotations
-
 import contextlib
 import select
 import socket

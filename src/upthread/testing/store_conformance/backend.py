@@ -1,7 +1,5 @@
 """What a backend declares, how a promise is run on it, and how the outcome is shown."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum

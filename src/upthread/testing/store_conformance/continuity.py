@@ -1,7 +1,5 @@
 """S22 to S25: what a conversation is gone on with, what is done once, and what was examined."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from msgspec import structs

@@ -1,7 +1,5 @@
 """What is promised of reading a store whole, and of a copy: S29."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What is promised of forgetting, and of what it leaves: S26, S27 and S30."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from msgspec import structs

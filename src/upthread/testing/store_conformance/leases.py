@@ -1,7 +1,5 @@
 """S5, S7, S10, S13, S14, S16-S18, S23, S34, S35: leases, and what holds between processes."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

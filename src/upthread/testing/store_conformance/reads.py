@@ -1,7 +1,5 @@
 """S7-S9, S12, S15, S19: what reads return, and what they leave out, which is nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeVar, get_args

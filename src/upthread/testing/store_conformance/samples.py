@@ -1,7 +1,5 @@
 """Values to write: small, named, the same in every promise."""
 
-from __future__ import annotations
-
 from msgspec import structs
 
 from upthread.core import types

@@ -1,7 +1,5 @@
 """S1-S4, S6, S9-S11, S20, S21, S31, S32: what a commit does and refuses, and for which project."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from msgspec import structs

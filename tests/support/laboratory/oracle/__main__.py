@@ -11,8 +11,6 @@ learned of is in the journal, and one that is in the journal has happened.
 It prints its port, answers one line of JSON with another, and ends when its standard input does.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socketserver

@@ -5,8 +5,6 @@ steps a passage has when nothing goes wrong. A fault is a sentence; none means: 
 message lost, no outcome doubled, no outward effect doubled, nothing left open.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ What was there before is kept with what was written. As long as nobody else has 
 since, taking the change back restores it exactly; if somebody has, only our part is taken out.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import os

@@ -1,7 +1,5 @@
 """Claude Code: hooks in the user's own settings, a skill, and the status line if wanted."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ then. Trust is that person's to give: nothing of it is written here. Seen in 0.1
 https://developers.openai.com/codex/hooks
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

@@ -5,8 +5,6 @@ and no upgrade moves. It names the interpreter and the package that were set up 
 it anew, and the settings stay as they are, so that trust a person has given to hooks stays as well.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

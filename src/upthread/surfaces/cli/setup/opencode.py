@@ -1,7 +1,5 @@
 """OpenCode: one plug-in file in the user's own plug-in folder. Its settings are not touched."""
 
-from __future__ import annotations
-
 import json
 from importlib import resources
 from pathlib import Path

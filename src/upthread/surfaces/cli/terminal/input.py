@@ -9,8 +9,6 @@ this one, a model is acting, terminal or not. A program that takes pains to look
 leaves its agent's processes behind, cannot be told from one: it has the person's rights.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence

@@ -3,8 +3,6 @@
 Text in, text out.
 """
 
-from __future__ import annotations
-
 import calendar
 import json
 import os

@@ -5,8 +5,6 @@ is cancelled and committed first, by the runtime. SIGTERM and SIGHUP are what su
 terminals send; a signal that our caller ignores (nohup) stays ignored.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Generator, Iterator, Mapping

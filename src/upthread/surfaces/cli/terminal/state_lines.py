@@ -1,7 +1,5 @@
 """Lines about the state of a role or a workstream: why, since when, what waits for a person."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 

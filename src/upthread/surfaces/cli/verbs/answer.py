@@ -1,7 +1,5 @@
 """`upthread answer`: a person's part in a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import click

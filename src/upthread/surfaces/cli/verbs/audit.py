@@ -1,7 +1,5 @@
 """`upthread audit`: writes the record of a workstream, in the form and to the place asked for."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import stat

@@ -1,7 +1,5 @@
 """`upthread backup`: copies the database."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -5,8 +5,6 @@ It reads, and changes nothing. A history that is sound is counted and not listed
 where our own record is damaged.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections import Counter

@@ -1,7 +1,5 @@
 """`upthread effects`: actions in doubt beyond this machine, and a person's word on them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import click

@@ -1,7 +1,5 @@
 """`upthread encrypt`: encrypts the database, or decrypts it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from upthread.client.database_files import remove_daily_backups

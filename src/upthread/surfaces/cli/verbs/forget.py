@@ -3,8 +3,6 @@
 It never removes what agents have stored themselves; it prints where that is.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`upthread fork`: branches a conversation off."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import click

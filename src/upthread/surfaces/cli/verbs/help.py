@@ -1,7 +1,5 @@
 """`upthread help`: the help of the program or of one verb."""
 
-from __future__ import annotations
-
 import click
 
 from upthread.surfaces.cli import options

@@ -1,7 +1,5 @@
 """`upthread id`: the agent's own id of a session."""
 
-from __future__ import annotations
-
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import members

@@ -4,8 +4,6 @@ A copied session is redacted, encrypted, shown, searched and forgotten like ever
 agent's own file is only read.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import cast
 

@@ -1,7 +1,5 @@
 """`upthread mcp`: serves agents that take MCP servers."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from functools import partial

@@ -4,8 +4,6 @@ Nothing else ever changes a shared schema. A move shows what it would do and ask
 is done only when all that arrived was proved.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`upthread open`: become the agent's own interface, on a conversation's session."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`upthread reset`: ends a conversation, so that a new one starts in its place."""
 
-from __future__ import annotations
-
 from upthread.client.project import Project
 from upthread.core.types import Conversation
 from upthread.runtime.record.workstream_views import RoleView

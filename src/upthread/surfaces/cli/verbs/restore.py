@@ -3,8 +3,6 @@
 It shows what the backup lacks and asks; the present file is kept.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

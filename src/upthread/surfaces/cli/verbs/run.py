@@ -1,7 +1,5 @@
 """`upthread run`: the pipeline on a workstream, step by step."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """`upthread savings`: the cost of delegations, and what resuming saved or lost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from operator import attrgetter

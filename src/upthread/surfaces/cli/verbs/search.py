@@ -4,8 +4,6 @@ A text is redacted before it is searched: a word that redaction takes out is no 
 message only the part around the words is redacted.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from operator import itemgetter

@@ -1,7 +1,5 @@
 """`upthread setup`: shows what would change in an agent's settings, asks, and does or undoes it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`upthread show`: the status of a workstream or of one conversation, and what was done."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

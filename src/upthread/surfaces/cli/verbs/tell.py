@@ -1,7 +1,5 @@
 """`upthread tell`: one turn with one role, shown as it happens."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import click

@@ -1,7 +1,5 @@
 """`upthread trust`: settings of a repository that need a person's consent, and this consent."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from upthread.boundary.consents import Consent

@@ -1,7 +1,5 @@
 """`upthread use`: the workstream of a working tree, and its state."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

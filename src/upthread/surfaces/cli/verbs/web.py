@@ -1,7 +1,5 @@
 """`upthread web`: serves the record to a person's browser."""
 
-from __future__ import annotations
-
 import secrets
 import webbrowser
 

@@ -1,7 +1,5 @@
 """`upthread why`: the last decision on a role, and the decision that would be made now."""
 
-from __future__ import annotations
-
 from upthread.client.project import Project
 from upthread.client.why import Why
 from upthread.core.decision.freshness import change_lines

@@ -1,7 +1,5 @@
 """`upthread worktree`: the git worktrees of workstreams."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from upthread.client.project import Project
