@@ -89,6 +89,8 @@ named-secret, is_chosen:
 named-secret, is_assigned:
     (?i)(?:{WORD}|(?:\b|[a-z_])pw){SET}{QUOTE}?({BARE}){END}
     (?i){STRONG}{SET}({BARE}){END}
+    # A line of settings, whose value may hold any sign
+    (?i)(?:^|\n)(?:export )?[\w.-]*{PASSWORD} ?[=:] ?((?:[^\s(){}\[\]$,;&\\"'`]|\\.){6,}) *(?:{LINE}|$)
     \b[A-Z][A-Z0-9_]*(?:PASSWORD|PASSWD|PASS|PWD)=([^\s"'`$<>{}();|]{6,64}) *(?:{LINE}|$)
     (?i){STRONG}{QUOTE} *, *{QUOTE}([^\s"'`\\/(){}:]{6,64}?){QUOTE}
     (?i)(?:{WORD}|(?:\b|_)(?:pass|pw)\b)(?:\[\])? +=? *"([^"\s]{6,64})"
@@ -120,17 +122,24 @@ named-secret, is_assigned:
     (?i){WORD}{QUOTE}? +REG_\w+ +({BARE})
     : *(?:PSK|XAUTH|EAP|NTLM) +"([^"\n]{6,})"
     (?i)(?:name|key|id|type)={QUOTE}[\w.:-]*(?:{WORD}|pass){QUOTE}[^<>\n]* value={QUOTE}
-        ([^"'<>\s\\&]{6,})
+        ((?:[^"'<>\s\\&]|&[#\w]{1,8};){6,})
     # Prompts and sentences
     (?i)\b(?:enter|type|retype|new|current|give|paste)\b[^\n:]{0,60}(?:password|passphrase|pin|token
         |api[\x20_-]?key)[^\n:]{0,60}: *({BARE}){END}
     (?i)\b(?:pw|passwor[dt])(?:[ \t:]*[*`"']+|[^\n:]{0,30}? is (?:now )?)({BARE})
 named-secret, is_set:
     (?i){PASSWORD}{SET}{OPEN}([a-z_.-]{6,64}){QUOTE}
+    # A value that holds its own quote, behind a backslash or twice; JSON in JSON; all escaped
+    (?i){STRONG}{SET}[bfruL@$]{0,2}"([^"\\\n]{1,64}(?:\\["'\\]|""|')(?:[^"\\\n]|\\.|""){0,64})"
+    (?i){STRONG}{SET}[bfruL@$]{0,2}'([^'\\\n]{1,64}(?:\\["'\\]|''|")(?:[^'\\\n]|\\.|''){0,64})'
+    (?i){STRONG}{NUMBERED}\\"{IS}\\"((?:[^"\\\n]|\\\\\\?["\\]?){4,64}?)\\"
+    (?i){STRONG}{SET}[bfruL@$]{0,2}{QUOTE}?((?:\\(?:u[0-9a-f]{4}|U[0-9a-f]{8}|x[0-9a-f]{2}|[0-7]{3})
+        |&#x?[0-9a-f]{2,6};){6,})
+    (?i){PASSWORD}[\w-]{0,16}(?: [^<>\n]*)?>\s*<!\[CDATA\[([^\n]{4,}?)\]\]>
     (?i){STRONG}{NUMBERED}='([^'\s]{6,64})'
     (?i){PASSWORD}{QUOTE}?(?: [^<>\n]*)?(?:>|&gt;) *([^<>\s]{6,}?) *(?:</|&lt;/)
     (?i)(?:name|key|id|type)={QUOTE}[\w.:-]*{PASSWORD}{QUOTE}[^<>\n]* value={QUOTE}
-        ([^"'<>\s\\&]{6,})
+        ((?:[^"'<>\s\\&]|&[#\w]{1,8};){6,})
     (?i)<(?:key|name)>[^<]*{PASSWORD}</(?:key|name)>\s*<(?:string|value)>([^<\n]{4,})<
     (?i)<[^<>]*(?:{PASSWORD}|secret){QUOTE}?(?: [^<>]*)?>\s*<(?:value|string)[^<>]*>([^<\n]{4,})<
     (?i)(?:pass ?phrase|enter (?:\w+ )?password)[^\n]{0,80}: +
@@ -589,7 +598,8 @@ sql-password, is_set:
     (?i)\bpgp_sym_\w+\([^\n]*,\s*'([^'\n]{4,})'\)
     (?i)\bpassword *= *N{TEXT}([^\n"'`\\]{4,}){TEXT}
 sql-password, is_real:
-    (?i)\b(?:create|alter)\b[^\n;]* password +(?:{TEXT}([^\n"'`\\]{4,}){TEXT}|\$\w*\$([^$\n]{4,})\$)
+    (?i)\b(?:create|alter)\b[^\n;]* password +(?:'((?:[^'\\\n]|''){4,})'|{TEXT}
+        ([^\n"'`\\]{4,}){TEXT}|\$\w*\$([^$\n]{4,})\$)
     (?i)\b(?:create|alter|grant|set)\b[^\n;]* identified[^\n;]* (?:by|as) +{TEXT}
         ([^\n"'`\\]{4,}){TEXT}
 sql-password, is_assigned:
