@@ -15,22 +15,14 @@ def test_what_is_not_said_is_none_or_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
-    ["depth_max = 0", "start_timeout_s = 0", "prompt_timeout_s = -1", "prompt_timeout_s = nan"],
-)
-def test_nothing_that_would_fall_back_to_more_than_it_says_is_taken(said: str) -> None:
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.toml.decode(said.encode(), type=ConfigFile)
-
-
-@pytest.mark.parametrize(
     ("said", "place"),
     [
         ("prompt_timeout_s = inf", "prompt_timeout_s"),
-        ("prompt_timeout_s = 1e300", "prompt_timeout_s"),
+        ("prompt_timeout_s = -1", "prompt_timeout_s"),
+        ("prompt_timeout_s = nan", "prompt_timeout_s"),
+        ("start_timeout_s = 0", "start_timeout_s"),
         ("start_timeout_s = inf", "start_timeout_s"),
-        ("start_timeout_s = nan", "start_timeout_s"),
-        (f"depth_max = {10**24}", "depth_max"),
+        ("depth_max = 0", "depth_max"),
         ("depth_max = 1001", "depth_max"),
         ("[keep]\ncontent_days = -5", "keep.content_days"),
         ("[keep]\nstderr_days = -1", "keep.stderr_days"),

@@ -3,31 +3,19 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from upthread.core.states import MainSession, OwnInterface, of_link
-from upthread.core.types import (
-    CHAIN_LENGTH_MAX,
-    ConversationId,
-    Link,
-    UpstreamSessionId,
-    readable_chain,
-)
+from upthread.core.states import MainSession, of_link
+from upthread.core.types import CHAIN_LENGTH_MAX, readable_chain
+from upthread.testing.store_conformance import samples
 
-LINK = Link(
-    conversation_id=ConversationId("con_1"),
-    seq=1,
-    upstream_session_id=UpstreamSessionId("a1"),
-    agent="claude-code",
-    agent_version="2",
-    working_directory="/srv",
-    opened_because="none_yet",
-    opened_at_ms=0,
-)
+LINK = structs.replace(samples.link(1, "a1"), agent="claude-code")
 
 
 def test_a_session_opens_with_its_agents_own_command_where_it_worked():
-    found = of_link(LINK, command=("claude", "--resume", "1"))
-    assert found == OwnInterface(command=("claude", "--resume", "1"), working_directory="/srv")
+    command = ("claude", "--resume", "1")
+    found = of_link(LINK, command=command)
+    assert (found.command, found.working_directory) == (command, LINK.working_directory)
 
 
 def test_a_sub_agents_session_is_reached_from_the_main_session_that_it_was_started_in():

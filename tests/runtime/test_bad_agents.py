@@ -51,9 +51,6 @@ async def refuser(world):
     [
         ("dies", "process_died", "exited with code 7"),
         pytest.param("babbles", "timed_out", "not ACP, first: Welcome", marks=EXTENDED),
-        pytest.param("hangs", "timed_out", "not answer initialize within 1 s", marks=EXTENDED),
-        pytest.param("closes_stdout", "process_died", "closed its output", marks=EXTENDED),
-        pytest.param("not_acp", "unknown", "not ACP", marks=EXTENDED),
         ("other_version", "unknown", "99"),
     ],
 )

@@ -32,7 +32,8 @@ from upthread.core.decision.model import (
 from upthread.core.decision.words import NOTHING_PRICED, Price, Tokens
 from upthread.core.events import TurnEnded, TurnIntended, TurnParked
 from upthread.core.turns.turn import TurnState, TurnView
-from upthread.core.types import ConversationId, Link, Outcome, UpstreamSessionId
+from upthread.core.types import ConversationId, Link, Outcome
+from upthread.testing.store_conformance import samples
 
 
 def test_what_a_decision_rested_on_is_read_back_from_the_store():
@@ -94,19 +95,10 @@ def test_what_the_record_lacked_is_read_back_with_the_decision():
 # --- what the record's own rows say ---------------------------------------------------------------
 
 
-OWN = ConversationId("con_1")
+OWN = samples.CONVERSATION
 PARKED = TurnParked(reason="permission", detail="")
 INTENDED = TurnIntended(decision="first", reasons=("none_yet",), prompt_seq=1, condition="d1")
-LINK = Link(
-    conversation_id=OWN,
-    seq=1,
-    upstream_session_id=UpstreamSessionId("ses_1"),
-    agent="opencode",
-    agent_version="",
-    working_directory="/w",
-    opened_because="none_yet",
-    opened_at_ms=0,
-)
+LINK = replace(samples.link(), agent="opencode")
 
 
 def recorded(last: TurnView | None, link: Link | None = LINK, **known: Any) -> HandshakeInputs:

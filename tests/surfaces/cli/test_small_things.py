@@ -1,11 +1,9 @@
 """What people trip over: narrow terminals, mistyped names, a home that nothing can be written to."""
 
-import fcntl
 import os
-import struct
-import termios
 
 import pytest
+from tests.support.golden import seen_at
 from tests.support.sets import spread
 
 from upthread.surfaces.cli.terminal.phrases import message_in
@@ -84,18 +82,12 @@ def test_a_database_that_became_read_only_is_no_bug_of_ours(shared, tmp_path):
     home.chmod(0o700)
 
 
-def columns_of(up, columns: int, *words: str) -> str:
-    terminal = up.on_terminal(*words, TERM="dumb")
-    fcntl.ioctl(terminal._ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    terminal.end()
-    return terminal.seen.replace("\r\n", "\n")
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("words", spread([("show", WS), ("agents",), ("ls",), ("ls", WS)], first=2))
 @pytest.mark.parametrize("columns", spread([40, 80]))
 def test_no_word_is_cut_and_no_column_is_lost_on_a_narrow_terminal(begun, words, columns):
-    seen = columns_of(begun, columns, *words)
+    where = {"directory": begun.directory, "environment": begun.environment}
+    seen = seen_at(columns, begun.words(*words), **where)
     lines = seen.splitlines()
     assert max(map(len, lines)) <= columns
     piped = begun(*words).out

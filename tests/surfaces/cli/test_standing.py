@@ -1,13 +1,11 @@
 """How things stand, told to a person and to programs: the state, why, since when, and what helps."""
 
-import fcntl
 import re
 import signal
-import struct
-import termios
 
 import pytest
 from tests.support.decisions_told import decisions_told
+from tests.support.golden import seen_at
 
 from upthread.core.decision.words import FIRST
 
@@ -146,10 +144,9 @@ def test_what_was_done_is_read_to_its_end_and_nothing_is_said_in_one_sentence(sh
     shared("tell", "long/planner", f"[[rehearse: write {name} hi]]", *REHEARSAL)
     shared("tell", "none/planner", "[[rehearse: say hi]]", *REHEARSAL)
     shared.configure("")
-    terminal = shared.on_terminal("show", "long", "--effects")
-    fcntl.ioctl(terminal._ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    assert terminal.end() == 0
-    unwrapped = re.sub(r"\s+", "", terminal.seen)
+    words = shared.words("show", "long", "--effects")
+    seen = seen_at(80, words, directory=shared.directory, environment=shared.environment)
+    unwrapped = re.sub(r"\s+", "", seen)
     assert "localbefore" in unwrapped
     assert name in unwrapped
     nothing = shared("show", "none", "--effects")

@@ -90,7 +90,8 @@ named-secret, is_assigned:
     (?i)(?:{WORD}|(?:\b|[a-z_])pw){SET}{QUOTE}?({BARE}){END}
     (?i){STRONG}{SET}({BARE}){END}
     # A line of settings, whose value may hold any sign
-    (?i)(?:^|\n)(?:export )?[\w.-]*{PASSWORD} ?[=:] ?((?:[^\s(){}\[\]$,;&\\"'`]|\\.){6,}) *(?:{LINE}|$)
+    (?i)(?:^|\n)(?:export )?[\w.-]*{PASSWORD} ?[=:] ?((?:[^\s(){}\[\]$,;&\\"'`]|\\.){6,})
+        [ \t]*(?:{LINE}|$)
     \b[A-Z][A-Z0-9_]*(?:PASSWORD|PASSWD|PASS|PWD)=([^\s"'`$<>{}();|]{6,64}) *(?:{LINE}|$)
     (?i){STRONG}{QUOTE} *, *{QUOTE}([^\s"'`\\/(){}:]{6,64}?){QUOTE}
     (?i)(?:{WORD}|(?:\b|_)(?:pass|pw)\b)(?:\[\])? +=? *"([^"\s]{6,64})"
