@@ -135,9 +135,9 @@ class Calls:
         name = self._chance.choice(READS)
         positional, named = [], {}
         for parameter in list(inspect.signature(getattr(Store, name)).parameters.values())[1:]:
-            is_of_key = parameter.annotation == "ConversationKey"
+            is_of_key = parameter.annotation in {ConversationKey, "ConversationKey"}
             value = self._argument("conversation key" if is_of_key else parameter.name)
-            if value is None and parameter.annotation == "int":
+            if value is None and parameter.annotation in {int, "int"}:
                 value = 20
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
                 named[parameter.name] = value

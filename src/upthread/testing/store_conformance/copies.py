@@ -168,7 +168,7 @@ def answer_of(store: Store, name: str) -> object:
     named: dict[str, object] = {}
     for each in inspect.signature(read).parameters.values():
         if each.name in _GIVEN:
-            value = samples.KEY if "ConversationKey" in each.annotation else _GIVEN[each.name]
+            value = samples.KEY if "ConversationKey" in str(each.annotation) else _GIVEN[each.name]
             if each.kind is each.KEYWORD_ONLY:
                 named[each.name] = value
             else:
