@@ -671,7 +671,8 @@ def _message(
 _UNMARKED = frozenset({"{", "[", ord("{"), ord("[")})
 _UNREADABLE = (
     *(StoreError, msgspec.MsgspecError, UnicodeDecodeError),
-    *(TypeError, IndexError),  # another program wrote another type, or nothing
+    # Another program wrote another type, or nothing, or nested it too deeply.
+    *(TypeError, IndexError, RecursionError),
 )
 
 
