@@ -34,7 +34,7 @@ from upthread.agents._connection import (
     require_usable,
     start_of,
 )
-from upthread.agents._json_lines import Unreadable
+from upthread.agents._json_lines import Unreadable, unknown
 from upthread.agents._outcomes import ended_with, failed
 from upthread.agents._process import ChildProcess, started_child
 from upthread.agents._prompt import RunningPrompt, permission
@@ -67,8 +67,8 @@ from upthread.agents.base import (
     PermissionRequest,
     PromptResult,
 )
-from upthread.core.codec import AnyJson, member, object_at, text_at
-from upthread.core.events import AgentEvent, Events, TextReceived, UnknownReceived
+from upthread.core.codec import AnyJson, member, object_at, session_at, text_at
+from upthread.core.events import AgentEvent, Events, TextReceived
 from upthread.core.quotas import (
     HISTORY,
     TURN,
@@ -565,20 +565,15 @@ class AcpConnection(Connection):
 
     def _events_of(self, frame: Message | Unreadable) -> Events:
         if isinstance(frame, Unreadable):
-            unreadable = UnknownReceived(
-                upstream_session_id=None, kind="unreadable_frame", raw=frame.raw
-            )
-            return (unreadable,)
+            return (unknown("unreadable_frame", frame.raw),)
         params = frame.content.get("params")
         if frame.method == "session/update":
             if self._running is not None:
                 update = member(params, "update")
                 self._running.seen.has_system_error |= is_system_error(update)
             return self._translator.translate(params)
-        said_by = member(params, "sessionId")
-        session = UpstreamSessionId(said_by) if isinstance(said_by, str) else None
-        kind = frame.method or ""
-        return (UnknownReceived(upstream_session_id=session, kind=kind, raw=frame.content),)
+        session = session_at(params, "sessionId") or None
+        return (unknown(frame.method or "", frame.content, session),)
 
     async def _take(self, event: AgentEvent) -> None:
         if self._replay is not None:
