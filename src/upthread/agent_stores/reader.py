@@ -36,7 +36,6 @@ from upthread.agent_stores.lines import (
 )
 from upthread.boundary.directories import MORE_NAMES, Directory, FileEnds, open_below, walked
 from upthread.core import types
-from upthread.core.codec import objects_at, text_at
 from upthread.core.events import AgentsCall
 from upthread.core.history.model import faults
 from upthread.core.turns.agent_history import StoredSession, UndecidedCall
@@ -44,8 +43,8 @@ from upthread.core.types import JsonValue, ToolCallPart, ToolResultPart, Upstrea
 from upthread.errors import StoreError, UsageError
 
 
-class SessionReader(Protocol):
-    """Reads one session of an agent by its id."""
+class Reader(Protocol):
+    """Reads the sessions of one agent: by its id, listed, searched, diagnosed, and as events."""
 
     def read_session(self, home: Path, session: UpstreamSessionId, /) -> StoredSession | None:
         """Return a session as events, None where it is not there. Raises OSError, StoreError."""
@@ -62,10 +61,6 @@ class SessionReader(Protocol):
     def writers_of(self, home: Path, sessions: Collection[str], /) -> Mapping[str, int]:
         """Return by session the process that has it open; left out where nobody has or can tell."""
         ...
-
-
-class Reader(SessionReader, Protocol):
-    """Reads the sessions of one agent: listed, searched, diagnosed, and as events."""
 
     def outlines(self, home: Path, look: Look, /) -> Iterator[SessionOutline]:
         """Yield each session, by a row or by both ends of its file; counts what it passes over."""
@@ -238,16 +233,6 @@ def said_of(part: types.Part, *, speaker: str, at_ms: int | None) -> Iterator[Sa
             return
     if text:
         yield Said(speaker=speaker, text=text, at_ms=at_ms)
-
-
-def text_of_blocks(content: JsonValue) -> str:
-    """Return a text, or those of blocks.
-
-    A line each, as a turn reports it: the same result is the same text, whichever way it comes.
-    """
-    if isinstance(content, str):
-        return content
-    return "\n".join(text for block in objects_at(content) if (text := text_at(block, "text")))
 
 
 def texts_in(value: JsonValue) -> Iterator[str]:

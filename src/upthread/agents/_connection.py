@@ -485,17 +485,9 @@ class Adapter(ABC):
     now_ms: Callable[[], int] = staticmethod(lambda: time.time_ns() // 1_000_000)
 
     def __init__(self, *, agent: str = "", command: Sequence[str] = ()) -> None:
-        self._agent = agent or self.row.name
-        self._command = tuple(command or self.row.ways[0].command)
-
-    @property
-    def agent(self) -> str:
-        return self._agent
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """What is started, before the words that an adapter adds."""
-        return self._command
+        self.agent = agent or self.row.name
+        # What is started, before the words that an adapter adds.
+        self.command = tuple(command or self.row.ways[0].command)
 
     @abstractmethod
     def open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
@@ -520,7 +512,7 @@ class Connection(ABC):
         self._running_agent = running_agent
         self._running: RunningPrompt | None = None
         self._is_prompting = False
-        self._late_events: int = 0
+        self.late_events = 0
 
     @property
     def _child(self) -> ChildProcess | None:
@@ -542,10 +534,6 @@ class Connection(ABC):
 
     def environment(self) -> Environment:
         return self._child.environment() if self._child is not None else {}
-
-    @property
-    def late_events(self) -> int:
-        return self._late_events
 
     async def prompt(
         self, upstream_session_id: UpstreamSessionId, text: str, *, on_event: OnEvent
@@ -607,7 +595,7 @@ class Connection(ABC):
         """Hand events over in their order; what comes while nobody waits for it is counted."""
         for event in events:
             if running is None or not await running.deliver(event):
-                self._late_events += 1
+                self.late_events += 1
 
     # --- how a prompt ended --------------------------------------------------------------------
 
@@ -706,7 +694,7 @@ class ServerConnection(Connection, Generic[PromptT]):
             prompt.is_ended.set()
             self._prompt = None
             # However it ended: what came late and was left out must not go uncounted.
-            self._late_events += prompt.turn.late
+            self.late_events += prompt.turn.late
 
     async def _stop_until_ended(self, prompt: PromptT, stop: Action, *, again_s: float) -> None:
         """Ask for the end until it is told: what comes before a turn has begun ends nothing."""

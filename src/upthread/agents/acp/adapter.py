@@ -305,17 +305,13 @@ class AcpConnection(Connection):
         self._peer = peer
         self._words = words
         self._place: AnyJson = {"cwd": request.working_directory, "mcpServers": []}
-        self._capabilities = Capabilities(
+        self.capabilities = Capabilities(
             agent=words.agent, version="", can_resume=False, can_load=False
         )
         self._translator = Translator()
         self._replay: list[AgentEvent] | None = None
         self._aborted_messages: set[str] = set()
         self._settled_at = 0.0
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
@@ -355,7 +351,7 @@ class AcpConnection(Connection):
         if not self._words.quirk.name:
             self._words.quirk = quirk_for(name)
         capabilities = hello.agent_capabilities
-        self._capabilities = Capabilities(
+        self.capabilities = Capabilities(
             agent=self._words.agent,
             version=one_line_name(version_said, most=VERSION_CHARACTERS_MAX),
             calls_itself=one_line_name(name),
@@ -373,9 +369,7 @@ class AcpConnection(Connection):
     def _require(self, *, can: bool, what: str) -> None:
         if not can:
             raise UpstreamError(
-                f"{self._words.agent} {self._capabilities.version} cannot {what}".replace(
-                    "  ", " "
-                ),
+                f"{self._words.agent} {self.capabilities.version} cannot {what}".replace("  ", " "),
                 outcome=Outcome.UNKNOWN,
                 hint="it did not announce that at start; see `upthread agents`",
             )
@@ -385,7 +379,7 @@ class AcpConnection(Connection):
         return self._peer.session_named(answer.get("sessionId"), "session/new")
 
     async def resume_session(self, session: UpstreamSessionId) -> None:
-        self._require(can=self._capabilities.can_resume, what="resume sessions")
+        self._require(can=self.capabilities.can_resume, what="resume sessions")
         await self._attach("session/resume", session)
 
     async def _attach(self, method: str, session: UpstreamSessionId) -> None:
@@ -451,7 +445,7 @@ class AcpConnection(Connection):
 
         None when it cannot be asked, or does not end its list in time.
         """
-        if not self._capabilities.can_list:
+        if not self.capabilities.can_list:
             return None, ""
         # What an agent lists without a directory is its own choice, so it is asked twice.
         try:
@@ -463,7 +457,7 @@ class AcpConnection(Connection):
         return is_listed, _IF_LISTED[is_listed]
 
     async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
-        self._require(can=self._capabilities.can_list, what="list sessions")
+        self._require(can=self.capabilities.can_list, what="list sessions")
         return await self._listed({})
 
     async def _listed(
@@ -501,12 +495,12 @@ class AcpConnection(Connection):
         )
 
     async def fork_session(self, session: UpstreamSessionId) -> UpstreamSessionId:
-        self._require(can=self._capabilities.can_fork, what="fork sessions")
+        self._require(can=self.capabilities.can_fork, what="fork sessions")
         answer = await self._called("session/fork", session)
         return self._peer.fork_named(answer.get("sessionId"), session, "session/fork")
 
     async def load_session(self, session: UpstreamSessionId) -> Events:
-        self._require(can=self._capabilities.can_load, what="load sessions")
+        self._require(can=self.capabilities.can_load, what="load sessions")
         replay = self._replay = []
         try:
             await self._attach("session/load", session)
@@ -532,7 +526,7 @@ class AcpConnection(Connection):
         await self._run(running, on_event, ask=ask, cancel=cancel)
         # Before the prompt returns, while its events still belong to it (A6, A8).
         is_alive = not isinstance(running.error, ConnectionError)
-        if is_alive and self._words.quirk.has_silent_children and self._capabilities.can_load:
+        if is_alive and self._words.quirk.has_silent_children and self.capabilities.can_load:
             await read_silent_children(self._translator, self.load_session, on_event)
         return await self._concluded(running)
 
@@ -588,7 +582,7 @@ class AcpConnection(Connection):
         if method != "session/request_permission":
             raise RpcError(CODE_METHOD_NOT_FOUND, "Method not found", {"method": method})
         if self._running is None:
-            self._late_events += 1
+            self.late_events += 1
         asked = shaped(params, PermissionParams)
         if asked is None or self._running is None:
             return _CANCELLED
@@ -639,7 +633,7 @@ class AcpAdapter(Adapter):
 
     @cached_property
     def _quirk(self) -> Quirk:
-        return quirk_for(self._agent, *self._command)
+        return quirk_for(self.agent, *self.command)
 
     @asynccontextmanager
     async def open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
@@ -649,12 +643,12 @@ class AcpAdapter(Adapter):
         if is_opencode:
             await anyio.to_thread.run_sync(require_usable, request, environment)
         words = AgentWords(
-            agent=self._agent,
+            agent=self.agent,
             quirk=self._quirk,
             now_ms=self.now_ms,
             home=_home(agent_environment(environment), self._quirk),
         )
-        start = start_of(request, self._command, environment, is_opencode=is_opencode)
+        start = start_of(request, self.command, environment, is_opencode=is_opencode)
         async with started_child(start) as child:
             connection = AcpConnection(child, request, words)
             async with connection.serving():

@@ -437,7 +437,7 @@ class ClaudeCodeConnection(Connection):
         match request.get("subtype"):
             case "can_use_tool":
                 if running is None:
-                    self._late_events += 1
+                    self.late_events += 1
                 response = await _decide(request, running, self._request.answer_permission)
             case "hook_callback":
                 told = object_at(request, "input")
@@ -558,9 +558,9 @@ class ClaudeCodeAdapter(Adapter):
                 tasks.cancel_scope.cancel()
 
     async def _version(self, request: OpenRequest, environment: Environment) -> str:
-        start = start_of(request, (*self._command, "--version"), environment)
+        start = start_of(request, (*self.command, "--version"), environment)
         # A command of several words may be anybody's, and run another Claude Code tomorrow.
-        command = whole_command(start) if len(self._command) == 1 else []
+        command = whole_command(start) if len(self.command) == 1 else []
         # As it was printed: what lists the agents that are installed remembers it so as well.
         known = _VERSION.match(remembered(command) or "")
         if known is not None:
@@ -578,7 +578,7 @@ class ClaudeCodeAdapter(Adapter):
             said = f"printed {line[:SHOWN_CHARACTERS]!r}" if line else "printed nothing"
             tail = child.tail_of_stderr()
             raise UpstreamError(
-                f"{self._agent} was asked for its version and {said}"
+                f"{self.agent} was asked for its version and {said}"
                 + (f" within {request.start_timeout_s:g} s: it {NOT_ANSWERED}" if is_late else ""),
                 outcome=Outcome.TIMED_OUT if is_late else Outcome.PROCESS_DIED,
                 hint=f"run `{' '.join(start.command)}` once by hand"

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from upthread.agent_stores.base import Unreadable, look, text_in
+from upthread.agent_stores.base import Unreadable, look, text_in, text_of_blocks
 from upthread.agent_stores.lines import BYTE_ORDER_MARK, SUFFIX, Line, read_lines, read_object
-from upthread.agent_stores.reader import FileWalk, LineFile, text_of_blocks, written_at_ns
+from upthread.agent_stores.reader import FileWalk, LineFile, written_at_ns
 from upthread.agents._outcomes import did_run
 from upthread.agents.codex import items
 from upthread.agents.codex.items import failure_of_turn
@@ -436,8 +436,7 @@ def _spoken(item: AnyJson) -> Events:
 
 
 def _words(item: AnyJson) -> str:
-    said = "\n".join(text_at(each, "text") for each in objects_at(item, "content"))
-    return said or "\n\n".join(texts_at(item, "summary_text"))
+    return text_of_blocks(item.get("content")) or "\n\n".join(texts_at(item, "summary_text"))
 
 
 def _packed(text: str) -> str:

@@ -152,7 +152,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
         self._settled_at = 0.0
         self._providers: object = None
         self._has_providers = anyio.Event()
-        self._capabilities = Capabilities(
+        self.capabilities = Capabilities(
             agent=server.agent,
             version="",
             can_resume=True,
@@ -161,10 +161,6 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
             can_fork=True,
             can_hold=calls is not None,
         )
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
 
     def _call_request(self, told: AnyJson) -> PermissionRequest:
         return call_request(told)
@@ -199,8 +195,8 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
                 outcome=Outcome.UNKNOWN,
                 hint='drive it over ACP: --agent acp:"opencode acp"',
             )
-        self._capabilities = structs.replace(
-            self._capabilities, version=one_line_name(version, most=VERSION_CHARACTERS_MAX)
+        self.capabilities = structs.replace(
+            self.capabilities, version=one_line_name(version, most=VERSION_CHARACTERS_MAX)
         )
 
     async def _health(self) -> object:
@@ -456,7 +452,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
         prompt = self._prompt
         if prompt is None or prompt.is_ended.is_set():
             # What was said after a prompt's end is counted; its messages are not the next one's.
-            self._late_events += kind in SPOKEN
+            self.late_events += kind in SPOKEN
             if kind == "message.updated":
                 self._stale.add(text_at(properties, "info", "id"))
             return
@@ -527,7 +523,7 @@ class OpenCodeAdapter(Adapter):
             is_asking = request.hold_call is not None
             gate = with_gate(agent_environment(given)) if is_asking else None
             environment = {**given, **calls.environment, **gate} if gate else given
-            async with started_server(self._agent, self._command, request, environment) as server:
+            async with started_server(self.agent, self.command, request, environment) as server:
                 connection = OpenCodeConnection(
                     server, request, calls=calls if gate else None, now_ms=self.now_ms
                 )
