@@ -36,6 +36,7 @@ from upthread.agent_stores.lines import (
 )
 from upthread.boundary.directories import MORE_NAMES, Directory, FileEnds, open_below, walked
 from upthread.core import types
+from upthread.core.codec import encode_text
 from upthread.core.events import AgentsCall
 from upthread.core.history.model import faults
 from upthread.core.turns.agent_history import StoredSession, UndecidedCall
@@ -145,13 +146,13 @@ class Words:
         # The longest first: it is in the fewest lines.
         said.sort(key=len, reverse=True)
         stored = [json.dumps(each, ensure_ascii=False)[1:-1] for each in said]
-        self._in_lines = [re2.compile(_raw(each), options=_options()) for each in stored]
-        self._in_text = [re2.compile(_raw(each), options=_options()) for each in said]
+        self._in_lines = [re2.compile(encode_text(each), options=_options()) for each in stored]
+        self._in_text = [re2.compile(encode_text(each), options=_options()) for each in said]
         self._is_plain = stored == said
 
     def place_in(self, text: str) -> int | None:
         """Return where the first of the words stands in a text that has them all, else None."""
-        raw = _raw(text)
+        raw = encode_text(text)
         places = [match.start() for each in self._in_text if (match := each.search(raw))]
         if len(places) < len(self._in_text):
             return None
@@ -212,10 +213,6 @@ def _options() -> re2.Options:
     options.literal = True
     options.log_errors = False
     return options
-
-
-def _raw(word: str) -> bytes:
-    return word.encode("utf-8", "surrogatepass")
 
 
 def said_of(part: types.Part, *, speaker: str, at_ms: int | None) -> Iterator[Said]:

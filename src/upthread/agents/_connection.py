@@ -512,7 +512,7 @@ class Connection(ABC):
         self._running_agent = running_agent
         self._running: RunningPrompt | None = None
         self._is_prompting = False
-        self.late_events = 0
+        self.late_events: int = 0
 
     @property
     def _child(self) -> ChildProcess | None:

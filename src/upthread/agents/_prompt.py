@@ -35,7 +35,7 @@ from upthread.agents.base import (
     PermissionRequest,
     told_by,
 )
-from upthread.core.codec import AnyJson, object_at, text_at
+from upthread.core.codec import AnyJson, encode_text, object_at, text_at
 from upthread.core.events import (
     AgentEvent,
     PermissionAnswered,
@@ -439,16 +439,11 @@ class CallListener:
             return None
         told = object_at(asked)
         # In constant time: whatever runs on this machine can come and try.
-        if not hmac.compare_digest(_raw(text_at(told, "token")), _raw(self.token)):
+        if not hmac.compare_digest(encode_text(text_at(told, "token")), self.token.encode()):
             return None
         held = await self.hold(told) if self.hold is not None else None
         # Empty lets it run, no answer does not: a listener that died lets nothing through.
         return {"held": f"upthread: {held.why}" if held else ""}
-
-
-def _raw(token: str) -> bytes:
-    # JSON may hold half a surrogate pair, which is no UTF-8.
-    return token.encode("utf-8", "surrogatepass")
 
 
 @asynccontextmanager

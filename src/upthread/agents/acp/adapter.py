@@ -16,7 +16,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -408,12 +408,8 @@ class AcpConnection(Connection):
 
     async def _wait_out_minute(self, session: UpstreamSessionId) -> None:
         words = self._words
-
-        def patience_ms() -> int:
-            pattern = words.quirk.file_of_minute
-            return wait_ms(words.home, pattern, session, now_ms=words.now_ms())
-
-        if words.quirk.file_of_minute:
+        if pattern := words.quirk.file_of_minute:
+            patience_ms = partial(wait_ms, words.home, pattern, session, now_ms=words.now_ms())
             await anyio.sleep(await anyio.to_thread.run_sync(patience_ms) / 1000)
 
     async def _confirm(self, refused: UpstreamError, session: UpstreamSessionId) -> None:

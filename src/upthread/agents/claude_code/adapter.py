@@ -358,9 +358,12 @@ class ClaudeCodeConnection(Connection):
     async def _answered(
         self, session: UpstreamSessionId, text: str, on_event: OnEvent
     ) -> PromptResult:
-        refused = await self._turned_to(session)
-        if refused is not None:
-            return failed(refused)
+        # Another session of this connection may have taken its place.
+        if self._process is None or self._session != session:
+            try:
+                await self.resume_session(session)
+            except UpstreamError as error:
+                return failed(error)
         running, process = RunningPrompt(session, self._request), self._require_process()
         self._translator.begin()
         self._reset_at_ms = None
@@ -378,16 +381,6 @@ class ClaudeCodeConnection(Connection):
 
         await self._run(running, on_event, ask=ask, cancel=cancel)
         return await self._concluded(running)
-
-    async def _turned_to(self, session: UpstreamSessionId) -> UpstreamError | None:
-        """Attach a session of this connection again that another one has taken the place of."""
-        if self._process is not None and self._session == session:
-            return None
-        try:
-            await self.resume_session(session)
-        except UpstreamError as error:
-            return error
-        return None
 
     async def _concluded(self, running: RunningPrompt) -> PromptResult:
         cut_short = self._cut_short(running, has_died=not self._has_result.is_set())

@@ -5,7 +5,6 @@ the last one of a thread counts. A sub-agent names its parent in its first line.
 0.169.
 """
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
@@ -34,6 +33,7 @@ from upthread.agent_stores.lines import (
     lines_backward,
     lines_forward,
     marked_objects,
+    read_object,
     used_at_ms,
 )
 from upthread.agent_stores.reader import (
@@ -75,15 +75,22 @@ from upthread.agents.codex.rollouts import (
     part_of,
     read_records,
     refusals,
-    replaced_by,
     summary_of,
     thread_of,
-    version_in,
 )
 from upthread.boundary.directories import FileEnds, open_directory
 from upthread.boundary.programs import users_of
 from upthread.core.agents import AGENTS
-from upthread.core.codec import AnyJson, encode_json, number_at, object_at, session_at, text_at
+from upthread.core.codec import (
+    AnyJson,
+    encode_json,
+    encode_text,
+    number_at,
+    object_at,
+    objects_at,
+    session_at,
+    text_at,
+)
 from upthread.core.events import INTERRUPTED, AgentsCall, UserTextReplayed
 from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.agent_history import StoredFailure, StoredSession, UndecidedCall
@@ -262,10 +269,10 @@ def read_histories(path: Path) -> Iterator[VendorHistory]:
         if record.kind == "session_meta":  # a fork repeats its parent's after its own
             meta = meta or record.payload
         elif record.kind == "compacted":
-            left = replaced_by(record.payload)
+            left = record.payload.get("replacement_history")
             prompts = [each for each in messages if each.speaker is Speaker.USER]
             messages = prompts if left is None else []
-            items = [summary_of(record.payload)] if left is None else left
+            items = [summary_of(record.payload)] if left is None else objects_at(left)
         for item in items:
             speaker, part = part_of(item)
             if part is not None:
@@ -339,8 +346,8 @@ def read_stored(home: Path, call: AgentsCall) -> StoredSession | None:
     told = [output_text(each.get("output")) for each in mine if text_at(each, "type") in OUTPUTS]
     if not told:
         return None
-    child = _agent_id(told[-1])
-    if child:
+    # An output of `spawn_agent` names the thread.
+    if child := session_at(read_object(encode_text(told[-1]))[0], "agent_id"):
         return read_session(home, child)
     asked = (text_at(arguments_of(each), "message") for each in mine)
     nowhere = UpstreamSessionId("")
@@ -354,15 +361,6 @@ def read_stored(home: Path, call: AgentsCall) -> StoredSession | None:
         written_at_ns=written_at_ns(path),
         failure=refusal if is_refused else None,
     )
-
-
-def _agent_id(output: str) -> UpstreamSessionId:
-    """Return the thread that an output of `spawn_agent` names, empty where it names none."""
-    try:
-        said = json.loads(output)
-    except ValueError:
-        said = None
-    return session_at(said, "agent_id")
 
 
 def undecided_calls(home: Path, mark: str, since_ns: int) -> Iterator[UndecidedCall]:
@@ -389,7 +387,8 @@ def undecided_calls(home: Path, mark: str, since_ns: int) -> Iterator[UndecidedC
 def version_of(home: Path, session: UpstreamSessionId) -> str:
     """Return the version that began a thread, empty where that is not known."""
     path = find_rollout(home, session)
-    return version_in(path) if path else ""
+    first = next(read_records(path), None) if path else None
+    return text_at(first.payload, "cli_version") if first else ""
 
 
 def writers_of(home: Path, sessions: Collection[str]) -> Mapping[str, int]:

@@ -146,8 +146,11 @@ def read_records(path: Path) -> Iterator[Record]:
     """Yield the records of a rollout in order. StoreError when the file cannot be opened."""
     for line in read_lines(path):
         value = as_of_today(line.value)
-        kind, payload = _record(value)
-        why = line.why or _why_not(line)
+        kind, payload = text_at(value, "type"), object_at(value, "payload")
+        if kind == "event_msg":
+            kind = text_at(payload, "type")
+            payload = object_at(payload, _INNER[kind]) if kind in _INNER else payload
+        why = line.why or _why_not(line, value)
         yield Record(
             kind=kind,
             payload=payload,
@@ -158,7 +161,7 @@ def read_records(path: Path) -> Iterator[Record]:
         )
 
 
-def _why_not(line: Line) -> str:
+def _why_not(line: Line, today: JsonObject) -> str:
     """Return why Codex cannot read a line that is JSON, empty if it can."""
     if line.raw.startswith(BYTE_ORDER_MARK):
         return "it begins with a byte order mark"
@@ -168,8 +171,7 @@ def _why_not(line: Line) -> str:
         except UnicodeEncodeError:
             return "it has half of a character"
     # Of a rollout of bare items the header says it once.
-    is_bare = as_of_today(line.value) is not line.value
-    is_timed = is_bare or text_at(line.value, "timestamp")
+    is_timed = today is not line.value or text_at(line.value, "timestamp")
     return "" if is_timed else "it has no time that is text"
 
 
@@ -182,12 +184,8 @@ def as_of_today(value: JsonObject) -> JsonObject:
         return value
     stamp = text_at(value, "timestamp")
     if "type" not in value and text_at(value, "id"):
-        payload: JsonObject = {
-            "cli_version": BEFORE_VERSIONS,
-            "originator": "codex_cli_rs",
-            **value,
-        }
-        return {"timestamp": stamp, "type": "session_meta", "payload": payload}
+        unsaid = {"cli_version": BEFORE_VERSIONS, "originator": "codex_cli_rs"}
+        return {"timestamp": stamp, "type": "session_meta", "payload": {**unsaid, **value}}
     if text_at(value, "type") in _ITEMS:
         return {"timestamp": stamp, "type": "response_item", "payload": value}
     return {} if "record_type" in value else value
@@ -241,26 +239,6 @@ def is_unnumbered(records: Sequence[Record]) -> bool:
     lines = [each.value for each in records if each.value]
     modes = [text_at(each, "payload", "history_mode") for each in lines[:1]]
     return _PAGINATED in modes and "ordinal" not in lines[-1]
-
-
-def _record(value: JsonObject) -> tuple[str, JsonObject]:
-    kind, payload = text_at(value, "type"), object_at(value, "payload")
-    if kind == "event_msg":
-        kind = text_at(payload, "type")
-        payload = object_at(payload.get(_INNER[kind])) if kind in _INNER else payload
-    return kind, payload
-
-
-def version_in(path: Path) -> str:
-    """Return the version that began a thread, empty where its rollout does not begin with one."""
-    first = next(read_records(path), None)
-    return text_at(first.payload, "cli_version") if first else ""
-
-
-def replaced_by(payload: JsonObject) -> list[JsonObject] | None:
-    """Return the items that a compaction leaves in the place of all before it, None for none."""
-    found = payload.get("replacement_history")
-    return None if found is None else [*objects_at(found)]
 
 
 def summary_of(payload: JsonObject) -> JsonObject:

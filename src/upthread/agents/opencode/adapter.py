@@ -314,7 +314,13 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
     async def _answered(
         self, session: UpstreamSessionId, text: str, on_event: OnEvent
     ) -> PromptResult:
-        prompt = self._new_prompt(session)
+        turn = Turn(
+            session,
+            stale=self._stale,
+            window_of=lambda message: window_of(self._providers, message),
+            now_ms=self._now_ms,
+        )
+        prompt = _Prompt(running=RunningPrompt(session, self._request), turn=turn)
 
         async def ask() -> None:
             self._server.client.allowance.renew(TURN)
@@ -347,13 +353,6 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
             known = object_at(await self._server.get("/session/status"))
             return text_at(known, session, "type") not in {"", "idle"}
         return True
-
-    def _new_prompt(self, session: UpstreamSessionId) -> _Prompt:
-        def window(message: AnyJson) -> int | None:
-            return window_of(self._providers, message)
-
-        turn = Turn(session, stale=self._stale, window_of=window, now_ms=self._now_ms)
-        return _Prompt(running=RunningPrompt(session, self._request), turn=turn)
 
     async def _prepare(self, prompt: _Prompt) -> bool:
         """Let an earlier prompt's last words pass; False when this one was ended meanwhile."""
