@@ -95,7 +95,7 @@ class RunningAgent:
         held = f"; its stdout held what is not {self.speaks}, first: {first}" if first else ""
         return said + held
 
-    async def died(self, during: str) -> UpstreamError:
+    async def died(self, asked: str, *, when: str = "during") -> UpstreamError:
         """End what is left of an agent that says nothing more, and return the error that tells it.
 
         It has EXIT_CODE_PATIENCE_S seconds to exit by itself. A limit that it went past is returned
@@ -106,17 +106,19 @@ class RunningAgent:
             await self.child.stop()
             return self.violation
         # Asked before it is ended: from then on the code is that of our own signal.
-        exit_code = await exit_code_of(self.child)
+        with anyio.move_on_after(EXIT_CODE_PATIENCE_S):
+            await self.child.wait()
+        exit_code = self.child.exit_code
         await self.child.stop()
         error = UpstreamError(
             f"{self.agent} {how_it_ended(exit_code, closed=self.closes)}"
-            f"{self.child.fault_of_home} during {during}",
+            f"{self.child.fault_of_home} {when} {asked}",
             outcome=Outcome.PROCESS_DIED,
             hint=self.last_words(),
             pid=str(self.child.pid),
         )
         # Such an agent is started once more; one that exits by itself would do so again.
-        error.was_killed = is_signal(exit_code)
+        error.was_killed = exit_code is not None and exit_code < 0
         return error
 
     def timed_out(self, asked: str, *, session: str = "") -> UpstreamError:
@@ -191,18 +193,6 @@ def is_uuid(session: str) -> bool:
         return str(UUID(session)) == session
     except ValueError:
         return False
-
-
-async def exit_code_of(child: ChildProcess) -> int | None:
-    """Return the exit code of a child that has closed its side, None where it does not exit."""
-    with anyio.move_on_after(EXIT_CODE_PATIENCE_S):
-        await child.wait()
-    return child.exit_code
-
-
-def is_signal(exit_code: int | None) -> bool:
-    """Whether an exit code says that a signal ended the child."""
-    return exit_code is not None and exit_code < 0
 
 
 def how_it_ended(exit_code: int | None, *, closed: str = RunningAgent.closes) -> str:

@@ -243,32 +243,31 @@ class Translator:
         call = shaped(update, ToolCall)
         if call is None:
             return events
-        delegation = self._delegation_of(call, session)
+        call_id, role = call.tool_call_id, _role_of(call.raw_input)
+        if role is not None and call_id not in self._delegations:
+            _remember(self._delegations, call_id, _Delegation(parent=session, role=role))
+        delegation = self._delegations.get(call_id)
         if delegation is None:
             return events
         child, is_running = _child_named(call)
         # Not for a child that this very call has named already: it goes on with it.
         if delegation.child is None:
             self._let_begin_again(child)
-        started = self._start(child, parent=session, call_id=call.tool_call_id) if child else ()
+        started = self._start(child, parent=session, call_id=call_id) if child else ()
         if call.status not in {"completed", "failed"}:
             return (*events, *started)
-        del self._delegations[call.tool_call_id]
-        stamped = tuple(_stamped(event, delegation.child) for event in events)
+        del self._delegations[call_id]
+        stamped = tuple(
+            structs.replace(event, child_upstream_session_id=delegation.child)
+            if isinstance(event, ToolCallUpdated)
+            else event
+            for event in events
+        )
         if delegation.child is None or is_running:
             return (*started, *stamped)
         self._silent[delegation.child] = self._silent.get(delegation.child, 0) + 1
         outcome = Outcome.OK if call.status == "completed" else Outcome.UNKNOWN
         return (*started, *stamped, *self._end(delegation.child, session, outcome))
-
-    def _delegation_of(
-        self, call: ToolCall, session: UpstreamSessionId | None
-    ) -> _Delegation | None:
-        role = _role_of(call.raw_input)
-        if role is not None and call.tool_call_id not in self._delegations:
-            delegation = _Delegation(parent=session, role=role)
-            _remember(self._delegations, call.tool_call_id, delegation)
-        return self._delegations.get(call.tool_call_id)
 
 
 def _remember(memory: dict[Any, Any], key: object, value: object) -> None:
@@ -295,12 +294,6 @@ def _child_named(call: ToolCall) -> tuple[UpstreamSessionId | None, bool]:
     if found is None:
         return None, False
     return UpstreamSessionId(found["id"] or found["older"]), is_running
-
-
-def _stamped(event: AgentEvent, child: UpstreamSessionId | None) -> AgentEvent:
-    if child is None or not isinstance(event, ToolCallUpdated):
-        return event
-    return structs.replace(event, child_upstream_session_id=child)
 
 
 def _said_to_child(between: _Between) -> UserTextReplayed:
