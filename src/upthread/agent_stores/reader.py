@@ -146,8 +146,14 @@ class Words:
         # The longest first: it is in the fewest lines.
         said.sort(key=len, reverse=True)
         stored = [json.dumps(each, ensure_ascii=False)[1:-1] for each in said]
-        self._in_lines = [re2.compile(encode_text(each), options=_options()) for each in stored]
-        self._in_text = [re2.compile(encode_text(each), options=_options()) for each in said]
+        options = re2.Options()
+        options.case_sensitive = False
+        options.literal = True
+        options.log_errors = False
+        self._in_lines, self._in_text = (
+            [re2.compile(encode_text(each), options=options) for each in words]
+            for words in (stored, said)
+        )
         self._is_plain = stored == said
 
     def place_in(self, text: str) -> int | None:
@@ -205,14 +211,6 @@ def _pieces(stream: BinaryIO) -> Iterator[bytes]:
         yield text
         if nul:
             return
-
-
-def _options() -> re2.Options:
-    options = re2.Options()
-    options.case_sensitive = False
-    options.literal = True
-    options.log_errors = False
-    return options
 
 
 def said_of(part: types.Part, *, speaker: str, at_ms: int | None) -> Iterator[Said]:

@@ -14,7 +14,7 @@ fail becomes an UpstreamError in full words.
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -178,14 +178,8 @@ class Peer(JsonLines):
 
     async def send_cancel(self, session: UpstreamSessionId) -> None:
         """Ask the agent to stop the running prompt; one that is gone has ended it."""
-        with suppress(ConnectionError):
-            await self.tell("session/cancel", {"sessionId": session})
-
-    async def tell(self, method: str, params: AnyJson) -> None:
-        """Tell what has no answer. Raises ConnectionError when nobody is there."""
-        if self.has_ended.is_set():
-            raise ConnectionError(_HAS_ENDED)
-        await self._send({"method": method, "params": params})
+        if not self.has_ended.is_set():
+            await self._send({"method": "session/cancel", "params": {"sessionId": session}})
 
     def _refusal(self, method: str, session: str, error: RpcError) -> RefusedByAgentError:
         refusal = self.words.refusal(error)
@@ -528,16 +522,17 @@ class AcpConnection(Connection):
 
     async def _concluded(self, running: RunningPrompt) -> PromptResult:
         has_died = isinstance(running.error, ConnectionError)
-        cut_short = self._cut_short(running, has_died=has_died)
-        if cut_short is not None:
+        failure = self._cut_short(running, has_died=has_died)
+        if failure is not None:
             self._aborted_messages |= running.message_ids
             self._settled_at = anyio.current_time() + SETTLE_S
-            return self._with_tokens(running, cut_short)
-        if has_died:
-            return self._with_tokens(running, failed(await self._peer.died("session/prompt")))
-        if running.error is not None:
-            return self._with_tokens(running, await self._failure_of(running))
-        return result_of(running.answer, running.seen, quirk=self._words.quirk)
+        elif has_died:
+            failure = failed(await self._peer.died("session/prompt"))
+        elif running.error is not None:
+            failure = await self._failure_of(running)
+        else:
+            return result_of(running.answer, running.seen, quirk=self._words.quirk)
+        return self._with_tokens(running, failure)
 
     async def _failure_of(self, running: RunningPrompt) -> PromptResult:
         refusal = self._words.refusal(running.error)

@@ -283,17 +283,15 @@ def _role_of(arguments: object) -> str | None:
 def _child_named(call: ToolCall) -> tuple[UpstreamSessionId | None, bool]:
     """Return the child session a call's output names and whether it goes on in the background."""
     found = _TASK_TEXT.search(result_text(call) or "")
-    is_running = found is not None and found["state"] == "running"
     named = (
         session_at(call.raw_output, "metadata", "sessionId")
         or session_at(call.raw_output, "childSessionId")
         or session_at(call.raw_input, "childSessionId")
     )
-    if named:
-        return named, is_running
     if found is None:
-        return None, False
-    return UpstreamSessionId(found["id"] or found["older"]), is_running
+        return named or None, False
+    told = UpstreamSessionId(found["id"] or found["older"])
+    return named or told, found["state"] == "running"
 
 
 def _said_to_child(between: _Between) -> UserTextReplayed:

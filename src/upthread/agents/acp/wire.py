@@ -75,16 +75,13 @@ def message_in(content: Any) -> Message | Unreadable:
     if not (isinstance(method, str) or is_answer):
         return Unreadable(raw=content)
     # JSON-RPC has null for the id where the request could not be read.
-    if "id" in frame and not _is_identity(identity) and not (is_answer and identity is None):
+    # To Python `true` is 1, which is the id of a request of ours.
+    is_named = isinstance(identity, int | str) and not isinstance(identity, bool)
+    if "id" in frame and not is_named and not (is_answer and identity is None):
         return Unreadable(raw=frame)
     if is_answer and "error" in frame:
         frame = {**frame, "error": _error(frame["error"])}
     return Message(content=frame, method=method, is_request=method is not None and "id" in frame)
-
-
-def _is_identity(identity: object) -> bool:
-    # To Python `true` is 1, which is the id of a request of ours.
-    return isinstance(identity, int | str) and not isinstance(identity, bool)
 
 
 def _error(error: Any) -> AnyJson:

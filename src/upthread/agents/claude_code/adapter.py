@@ -383,12 +383,11 @@ class ClaudeCodeConnection(Connection):
         return await self._concluded(running)
 
     async def _concluded(self, running: RunningPrompt) -> PromptResult:
-        cut_short = self._cut_short(running, has_died=not self._has_result.is_set())
-        if cut_short is not None:
-            return self._with_tokens(running, cut_short)
-        if not self._has_result.is_set():
-            died = await self._require_process().died("a prompt")
-            return self._with_tokens(running, failed(died))
+        failure = self._cut_short(running, has_died=not self._has_result.is_set())
+        if failure is None and not self._has_result.is_set():
+            failure = failed(await self._require_process().died("a prompt"))
+        if failure is not None:
+            return self._with_tokens(running, failure)
         answered_in = session_of(self._result)
         # What was said was to be added to the session asked for, and to no other (A4).
         if answered_in != running.session:

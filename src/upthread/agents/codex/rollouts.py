@@ -14,7 +14,7 @@ one object in a `.json` file. Both are read as if they were lines of today. A `c
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
@@ -27,7 +27,15 @@ from upthread.agents._outcomes import did_run
 from upthread.agents.codex import items
 from upthread.agents.codex.items import failure_of_turn
 from upthread.core import types
-from upthread.core.codec import AnyJson, number_at, object_at, objects_at, text_at, texts_at
+from upthread.core.codec import (
+    AnyJson,
+    encode_text,
+    number_at,
+    object_at,
+    objects_at,
+    text_at,
+    texts_at,
+)
 from upthread.core.events import (
     AgentEvent,
     ContextCompacted,
@@ -279,7 +287,7 @@ def arguments_of(item: JsonObject) -> JsonValue:
     text = text_at(item, "arguments")
     if not text:
         return item.get("input") or item.get("action")
-    value, why = read_object(text.encode("utf-8", "surrogatepass"))
+    value, why = read_object(encode_text(text))
     return text if why else value
 
 
@@ -288,7 +296,7 @@ def output_text(output: JsonValue) -> str:
 
     An older version's text of a command is an object itself, written as JSON.
     """
-    text = text_at(output, "content") if isinstance(output, Mapping) else text_of_blocks(output)
+    text = text_at(output, "content") or text_of_blocks(output)
     printed = _printed(text)
     return text_at(printed, "output") if printed else text
 
@@ -296,7 +304,7 @@ def output_text(output: JsonValue) -> str:
 def _printed(text: str) -> JsonObject:
     if not text.startswith("{"):
         return {}
-    value, _ = read_object(text.encode("utf-8", "surrogatepass"))
+    value, _ = read_object(encode_text(text))
     return value if set(value) == {"output", "metadata"} else {}
 
 
@@ -512,8 +520,6 @@ def _status(kind: str, output: str, exit_code: int | None) -> str | None:
 
 
 def _command(arguments: JsonValue) -> str:
-    if not isinstance(arguments, Mapping):
-        return ""
     words = texts_at(arguments, "command")
     return text_at(arguments, "cmd") or text_at(arguments, "command") or shlex.join(words)
 

@@ -187,7 +187,17 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
                 tasks.cancel_scope.cancel()
 
     async def _shake_hands(self) -> None:
-        version = text_at(await self._health(), "version")
+        try:
+            health = await self._server.get("/global/health")
+        except RefusedByAgentError as error:
+            # What is not there is the question, and no session: OpenCode 2 asks it elsewhere.
+            raise UpstreamError(
+                f"the server of {self._server.agent} does not speak the API of version "
+                f"{MAJOR_VERSION}: {error.message}",
+                outcome=Outcome.UNKNOWN,
+                hint="which version it is: upthread agents; OpenCode 2 is not driven yet",
+            ) from error
+        version = text_at(health, "version")
         if version.partition(".")[0] != MAJOR_VERSION:
             raise UpstreamError(
                 f"{self._server.agent} says its version is {version!r}, "
@@ -198,18 +208,6 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
         self.capabilities = structs.replace(
             self.capabilities, version=one_line_name(version, most=VERSION_CHARACTERS_MAX)
         )
-
-    async def _health(self) -> object:
-        try:
-            return await self._server.get("/global/health")
-        except RefusedByAgentError as error:
-            # What is not there is the question, and no session: OpenCode 2 asks it elsewhere.
-            raise UpstreamError(
-                f"the server of {self._server.agent} does not speak the API of version "
-                f"{MAJOR_VERSION}: {error.message}",
-                outcome=Outcome.UNKNOWN,
-                hint="which version it is: upthread agents; OpenCode 2 is not driven yet",
-            ) from error
 
     async def _drain_output(self) -> None:
         """Read what the server prints; a full pipe would stop it."""
@@ -301,7 +299,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
 
     async def _rows(self, query: Mapping[str, str]) -> list[AnyJson]:
         answer = await self._server.get("/session", query={"limit": str(LISTED_MAX), **query})
-        return objects_at({"sessions": answer}, "sessions")
+        return objects_at(answer)
 
     async def fork_session(self, session: UpstreamSessionId) -> UpstreamSessionId:
         """Return a new session with the same history. The server gives a fork no parent."""

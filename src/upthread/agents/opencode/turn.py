@@ -90,12 +90,8 @@ def announced(part: AnyJson) -> events.ToolCallAnnounced:
     )
 
 
-def updated(
-    part: AnyJson,
-    *,
-    child: UpstreamSessionId | None = None,
-) -> events.ToolCallUpdated:
-    """Return how a tool part's call stands. `child` is the session it gave its work to."""
+def updated(part: AnyJson) -> events.ToolCallUpdated:
+    """Return how a tool part's call stands."""
     return events.ToolCallUpdated(
         call_id=text_at(part, "callID"),
         status=STATUSES.get(text_at(part, "state", "status")),
@@ -103,7 +99,7 @@ def updated(
         arguments=member(part, "state", "input") or None,  # type: ignore[arg-type]  # JSON, as read
         locations=_locations(part) or None,
         text=_printed(part),
-        child_upstream_session_id=child,
+        child_upstream_session_id=child_named(part),
     )
 
 
@@ -187,8 +183,8 @@ def plan(todos: object) -> events.PlanChanged:
 
 def history(messages: object, session: UpstreamSessionId) -> Events:
     """Return a session's stored messages as events, in order (A5)."""
-    stored = objects_at({"messages": messages}, "messages")
-    return of_session(session, (event for each in stored for event in _events_of(each)))
+    told = (event for each in objects_at(messages) for event in _events_of(each))
+    return of_session(session, told)
 
 
 def _events_of(message: AnyJson) -> list[AgentEvent]:
@@ -216,7 +212,7 @@ def _reply_part(part: AnyJson) -> Events:
         text = text_at(part, "text")
         return (said(part, text, message_id=text_at(part, "messageID")),) if text else ()
     if kind == "tool":
-        return announced(part), updated(part, child=child_named(part))
+        return announced(part), updated(part)
     return () if kind in SILENT_PARTS else (unknown(kind, dict(part)),)
 
 
@@ -599,8 +595,7 @@ class Turn:
             if text_at(part, "state", "status") == "pending":
                 return announcement
         started = self.family.called(part, session)
-        changed = updated(part, child=child_named(part))
-        return (*announcement, *started, changed, *self.family.returned(part))
+        return (*announcement, *started, updated(part), *self.family.returned(part))
 
     # --- the session ---------------------------------------------------------------------------
 
