@@ -368,7 +368,8 @@ async def ask_to_hold(
             await running.fail(error)
     if answer is None:
         return None
-    kind = _kind_of(answer)
+    held = CANCELLED if answer.ends_turn else REJECTED
+    kind = ALLOWED if answer.runs else held
     was_recorded = await _recorded(whole, running, kind, answered_by=answer.answered_by)
     if answer.runs:
         # Too late to be recorded: the prompt is over, and the call would run outside of any turn.
@@ -389,12 +390,6 @@ async def _recorded(
             answered_by=answered_by,
         )
     )
-
-
-def _kind_of(answer: CallAnswer) -> str:
-    if answer.runs:
-        return ALLOWED
-    return CANCELLED if answer.ends_turn else REJECTED
 
 
 def _require_offered(answer: PermissionAnswer, asked: PermissionRequest) -> None:

@@ -149,15 +149,10 @@ class ClaudeProcess(JsonLines):
         request = {"subtype": subtype, **(more or {})}
         await self.send({"type": "control_request", "request_id": identity, "request": request})
 
-    async def answer(self, request_id: str, response: AnyJson) -> None:
-        """Answer what the agent asked."""
-        body = {"subtype": "success", "request_id": request_id, "response": response}
-        await self.send({"type": "control_response", "response": body})
-
-    async def refuse(self, request_id: str, why: str) -> None:
-        """Say that what the agent asked cannot be answered."""
-        body = {"subtype": "error", "request_id": request_id, "error": why}
-        await self.send({"type": "control_response", "response": body})
+    async def answer(self, request_id: str, body: AnyJson) -> None:
+        """Answer what the agent asked, or say that it cannot be answered."""
+        told = {"request_id": request_id, **body}
+        await self.send({"type": "control_response", "response": told})
 
 
 # --- its sessions, each in a process of its own ---------------------------------------------------
@@ -435,9 +430,10 @@ class ClaudeCodeConnection(Connection):
                 told = object_at(request, "input")
                 response = await _hold(told, running, self._request.hold_call)
             case _:
-                await process.refuse(request_id, "upthread does not do this")
+                refused = {"subtype": "error", "error": "upthread does not do this"}
+                await process.answer(request_id, refused)
                 return
-        await process.answer(request_id, response)
+        await process.answer(request_id, {"subtype": "success", "response": response})
 
 
 def _prompt(text: str) -> AnyJson:

@@ -334,7 +334,7 @@ class CodexConnection(ServerConnection[Prompt]):
                 hint="is the command Codex's? it is `codex app-server`",
             )
         self._version = found[1][:VERSION_CHARACTERS_MAX]
-        await self._server.notify("initialized")
+        await self._server.send({"method": "initialized"})
         if self._request.hold_call is not None:
             # Codex leaves out in silence what it does not trust (0.169.0): its list alone tells
             # whether our hook runs, and what a role may not do rests on that.

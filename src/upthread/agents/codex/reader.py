@@ -396,7 +396,7 @@ def writers_of(home: Path, sessions: Collection[str]) -> Mapping[str, int]:
 
     A process that upthread has started is none: its lease holds the thread.
     """
-    found = ((find_rollout(home, UpstreamSessionId(each)), each) for each in sessions)
+    found = ((find_rollout(home, each), each) for each in sessions)
     rollouts = {path: session for path, session in found if path}
     users = users_of(*rollouts)
     return {rollouts[path]: pid for path, pid, _ in users if not marks_of(pid)}
@@ -429,7 +429,19 @@ def repair(
     first = next(iter(records), None)
     begun = text_at(first.value, "timestamp") if first else ""
     directory = directory_of(records)
-    whole = partial(_readable, ordinals=ordinals, begun=begun, directory=directory)
+
+    def whole(line: JsonObject) -> _Object:
+        """Return a line with a time that is text, and its number if lines are to be numbered."""
+        value: _Object = dict(line)
+        if text_at(value, "payload", "cli_version") == BEFORE_VERSIONS:
+            unsaid = {"cwd": directory}
+            value["payload"] = {**unsaid, **object_at(line, "payload"), "cli_version": "0.39.0"}
+        if not text_at(value, "timestamp"):
+            value["timestamp"] = _time(value["timestamp"]) if value.get("timestamp") else begun
+        if ordinals is not None:
+            value["ordinal"] = next(ordinals)
+        return value
+
     return repaired_lines(path, into, read_histories, partial(_lines, whole=whole))
 
 
@@ -455,20 +467,6 @@ def _lines(line: Line, plan: Plan, *, whole: Callable[[JsonObject], _Object]) ->
             raw = encode_json({**whole(value), "payload": output})
             plan.edit(line, f"call {call_id} has no output", raw.decode(), is_new=True)
             yield raw
-
-
-def _readable(
-    line: JsonObject, *, ordinals: Iterator[int] | None, begun: str, directory: str
-) -> _Object:
-    """Return a line with a time that is text, and its number if the lines are to be numbered."""
-    value: _Object = dict(line)
-    if text_at(value, "payload", "cli_version") == BEFORE_VERSIONS:
-        value["payload"] = {"cwd": directory, **object_at(line, "payload"), "cli_version": "0.39.0"}
-    if not text_at(value, "timestamp"):
-        value["timestamp"] = _time(value["timestamp"]) if value.get("timestamp") else begun
-    if ordinals is not None:
-        value["ordinal"] = next(ordinals)
-    return value
 
 
 def _time(number: JsonValue) -> str:
