@@ -199,6 +199,16 @@ def text_in(content: JsonValue) -> str:
     return next((text for block in objects_at(content) if (text := text_at(block, "text"))), "")
 
 
+def text_of_blocks(content: object) -> str:
+    """Return a text, or those of blocks.
+
+    A line each, as a turn reports it: the same result is the same text, whichever way it comes.
+    """
+    if isinstance(content, str):
+        return content
+    return "\n".join(text for block in objects_at(content) if (text := text_at(block, "text")))
+
+
 def epoch_ms(timestamp: str) -> int | None:
     """Return a moment of ISO 8601 in epoch milliseconds, None for what is none."""
     try:

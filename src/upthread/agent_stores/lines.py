@@ -25,8 +25,15 @@ from msgspec import Struct
 from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable, epoch_ms
 from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import streamed, through_links
-from upthread.core.codec import encode_json, object_at, objects_at, read_json, text_at
-from upthread.core.types import JsonObject, JsonValue
+from upthread.core.codec import (
+    encode_json,
+    is_nested_deeper,
+    object_at,
+    objects_at,
+    read_json,
+    text_at,
+)
+from upthread.core.types import JsonObject
 from upthread.errors import StoreError
 
 SUFFIX = ".zst"
@@ -229,22 +236,11 @@ def read_object(raw: bytes) -> tuple[JsonObject, str]:
         return {}, "it is nested too deeply"
     if not isinstance(value, Mapping):
         return {}, "it is no object"
-    return (value, "") if _is_shallow(value) else ({}, f"it is nested deeper than {DEPTH_MAX}")
-
-
-def _is_shallow(value: JsonValue) -> bool:
-    level: list[JsonValue] = [value]
-    for _ in range(DEPTH_MAX):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, Mapping | list)
-            for inner in (outer.values() if isinstance(outer, Mapping) else outer)
-            if isinstance(inner, Mapping | list)
-        ]
-        if not level:
-            return True
-    return False
+    # Most have fewer brackets than that, and need no look at their values.
+    brackets = raw.count(b"{") + raw.count(b"[")
+    if brackets > DEPTH_MAX and is_nested_deeper(value, DEPTH_MAX):
+        return {}, f"it is nested deeper than {DEPTH_MAX}"
+    return value, ""
 
 
 # --- both ends of a file --------------------------------------------------------------------------
@@ -282,8 +278,8 @@ def lines_backward(ends: FileEnds) -> Iterator[bytes]:
 
 def used_at_ms(ends: FileEnds) -> int:
     """Return the time of the last entry in the ends that has one, otherwise the file's."""
-    lines = (*lines_forward(ends), *reversed([*lines_backward(ends)]))
-    return last_time_ms(reversed(lines)) or ends.written_at_ms
+    backward = (*lines_backward(ends), *reversed([*lines_forward(ends)]))
+    return last_time_ms(backward) or ends.written_at_ms
 
 
 def decoded(line: bytes) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from upthread.agent_stores.lines import (
 )
 from upthread.boundary.directories import MORE_NAMES, Directory, FileEnds, open_below, walked
 from upthread.core import types
-from upthread.core.codec import objects_at, text_at
+from upthread.core.codec import encode_text
 from upthread.core.events import AgentsCall
 from upthread.core.history.model import faults
 from upthread.core.turns.agent_history import StoredSession, UndecidedCall
@@ -44,8 +44,8 @@ from upthread.core.types import JsonValue, ToolCallPart, ToolResultPart, Upstrea
 from upthread.errors import StoreError, UsageError
 
 
-class SessionReader(Protocol):
-    """Reads one session of an agent by its id."""
+class Reader(Protocol):
+    """Reads the sessions of one agent: by its id, listed, searched, diagnosed, and as events."""
 
     def read_session(self, home: Path, session: UpstreamSessionId, /) -> StoredSession | None:
         """Return a session as events, None where it is not there. Raises OSError, StoreError."""
@@ -62,10 +62,6 @@ class SessionReader(Protocol):
     def writers_of(self, home: Path, sessions: Collection[str], /) -> Mapping[str, int]:
         """Return by session the process that has it open; left out where nobody has or can tell."""
         ...
-
-
-class Reader(SessionReader, Protocol):
-    """Reads the sessions of one agent: listed, searched, diagnosed, and as events."""
 
     def outlines(self, home: Path, look: Look, /) -> Iterator[SessionOutline]:
         """Yield each session, by a row or by both ends of its file; counts what it passes over."""
@@ -150,13 +146,19 @@ class Words:
         # The longest first: it is in the fewest lines.
         said.sort(key=len, reverse=True)
         stored = [json.dumps(each, ensure_ascii=False)[1:-1] for each in said]
-        self._in_lines = [re2.compile(_raw(each), options=_options()) for each in stored]
-        self._in_text = [re2.compile(_raw(each), options=_options()) for each in said]
+        options = re2.Options()
+        options.case_sensitive = False
+        options.literal = True
+        options.log_errors = False
+        self._in_lines, self._in_text = (
+            [re2.compile(encode_text(each), options=options) for each in words]
+            for words in (stored, said)
+        )
         self._is_plain = stored == said
 
     def place_in(self, text: str) -> int | None:
         """Return where the first of the words stands in a text that has them all, else None."""
-        raw = _raw(text)
+        raw = encode_text(text)
         places = [match.start() for each in self._in_text if (match := each.search(raw))]
         if len(places) < len(self._in_text):
             return None
@@ -211,18 +213,6 @@ def _pieces(stream: BinaryIO) -> Iterator[bytes]:
             return
 
 
-def _options() -> re2.Options:
-    options = re2.Options()
-    options.case_sensitive = False
-    options.literal = True
-    options.log_errors = False
-    return options
-
-
-def _raw(word: str) -> bytes:
-    return word.encode("utf-8", "surrogatepass")
-
-
 def said_of(part: types.Part, *, speaker: str, at_ms: int | None) -> Iterator[Said]:
     """Yield the text of a part of a message, if it has one."""
     match part:
@@ -238,16 +228,6 @@ def said_of(part: types.Part, *, speaker: str, at_ms: int | None) -> Iterator[Sa
             return
     if text:
         yield Said(speaker=speaker, text=text, at_ms=at_ms)
-
-
-def text_of_blocks(content: JsonValue) -> str:
-    """Return a text, or those of blocks.
-
-    A line each, as a turn reports it: the same result is the same text, whichever way it comes.
-    """
-    if isinstance(content, str):
-        return content
-    return "\n".join(text for block in objects_at(content) if (text := text_at(block, "text")))
 
 
 def texts_in(value: JsonValue) -> Iterator[str]:

@@ -95,7 +95,7 @@ class RunningAgent:
         held = f"; its stdout held what is not {self.speaks}, first: {first}" if first else ""
         return said + held
 
-    async def died(self, during: str) -> UpstreamError:
+    async def died(self, asked: str, *, when: str = "during") -> UpstreamError:
         """End what is left of an agent that says nothing more, and return the error that tells it.
 
         It has EXIT_CODE_PATIENCE_S seconds to exit by itself. A limit that it went past is returned
@@ -106,17 +106,19 @@ class RunningAgent:
             await self.child.stop()
             return self.violation
         # Asked before it is ended: from then on the code is that of our own signal.
-        exit_code = await exit_code_of(self.child)
+        with anyio.move_on_after(EXIT_CODE_PATIENCE_S):
+            await self.child.wait()
+        exit_code = self.child.exit_code
         await self.child.stop()
         error = UpstreamError(
             f"{self.agent} {how_it_ended(exit_code, closed=self.closes)}"
-            f"{self.child.fault_of_home} during {during}",
+            f"{self.child.fault_of_home} {when} {asked}",
             outcome=Outcome.PROCESS_DIED,
             hint=self.last_words(),
             pid=str(self.child.pid),
         )
         # Such an agent is started once more; one that exits by itself would do so again.
-        error.was_killed = is_signal(exit_code)
+        error.was_killed = exit_code is not None and exit_code < 0
         return error
 
     def timed_out(self, asked: str, *, session: str = "") -> UpstreamError:
@@ -191,18 +193,6 @@ def is_uuid(session: str) -> bool:
         return str(UUID(session)) == session
     except ValueError:
         return False
-
-
-async def exit_code_of(child: ChildProcess) -> int | None:
-    """Return the exit code of a child that has closed its side, None where it does not exit."""
-    with anyio.move_on_after(EXIT_CODE_PATIENCE_S):
-        await child.wait()
-    return child.exit_code
-
-
-def is_signal(exit_code: int | None) -> bool:
-    """Whether an exit code says that a signal ended the child."""
-    return exit_code is not None and exit_code < 0
 
 
 def how_it_ended(exit_code: int | None, *, closed: str = RunningAgent.closes) -> str:
@@ -485,17 +475,9 @@ class Adapter(ABC):
     now_ms: Callable[[], int] = staticmethod(lambda: time.time_ns() // 1_000_000)
 
     def __init__(self, *, agent: str = "", command: Sequence[str] = ()) -> None:
-        self._agent = agent or self.row.name
-        self._command = tuple(command or self.row.ways[0].command)
-
-    @property
-    def agent(self) -> str:
-        return self._agent
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """What is started, before the words that an adapter adds."""
-        return self._command
+        self.agent = agent or self.row.name
+        # What is started, before the words that an adapter adds.
+        self.command = tuple(command or self.row.ways[0].command)
 
     @abstractmethod
     def open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
@@ -520,7 +502,7 @@ class Connection(ABC):
         self._running_agent = running_agent
         self._running: RunningPrompt | None = None
         self._is_prompting = False
-        self._late_events: int = 0
+        self.late_events: int = 0
 
     @property
     def _child(self) -> ChildProcess | None:
@@ -542,10 +524,6 @@ class Connection(ABC):
 
     def environment(self) -> Environment:
         return self._child.environment() if self._child is not None else {}
-
-    @property
-    def late_events(self) -> int:
-        return self._late_events
 
     async def prompt(
         self, upstream_session_id: UpstreamSessionId, text: str, *, on_event: OnEvent
@@ -607,7 +585,7 @@ class Connection(ABC):
         """Hand events over in their order; what comes while nobody waits for it is counted."""
         for event in events:
             if running is None or not await running.deliver(event):
-                self._late_events += 1
+                self.late_events += 1
 
     # --- how a prompt ended --------------------------------------------------------------------
 
@@ -706,7 +684,7 @@ class ServerConnection(Connection, Generic[PromptT]):
             prompt.is_ended.set()
             self._prompt = None
             # However it ended: what came late and was left out must not go uncounted.
-            self._late_events += prompt.turn.late
+            self.late_events += prompt.turn.late
 
     async def _stop_until_ended(self, prompt: PromptT, stop: Action, *, again_s: float) -> None:
         """Ask for the end until it is told: what comes before a turn has begun ends nothing."""

@@ -138,10 +138,10 @@ class ChildProcess(Forkable):
 
         Who names one below /dev/null has chosen to have none.
         """
-        is_usable = not self._home or os.access(self._home, os.W_OK)
-        is_usable |= self._home.startswith(os.devnull)
-        fault = f" with HOME={self._home}, which cannot be written (set another HOME),"
-        return "" if is_usable else fault
+        home = self._home
+        if not home or home.startswith(os.devnull) or os.access(home, os.W_OK):
+            return ""
+        return f" with HOME={home}, which cannot be written (set another HOME),"
 
     def environment(self) -> Environment:
         """Return the agent's environment, which a wrapper may have changed; empty without /proc.

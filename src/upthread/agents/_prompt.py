@@ -35,7 +35,7 @@ from upthread.agents.base import (
     PermissionRequest,
     told_by,
 )
-from upthread.core.codec import AnyJson, object_at, text_at
+from upthread.core.codec import AnyJson, encode_text, object_at, text_at
 from upthread.core.events import (
     AgentEvent,
     PermissionAnswered,
@@ -368,7 +368,8 @@ async def ask_to_hold(
             await running.fail(error)
     if answer is None:
         return None
-    kind = _kind_of(answer)
+    held = CANCELLED if answer.ends_turn else REJECTED
+    kind = ALLOWED if answer.runs else held
     was_recorded = await _recorded(whole, running, kind, answered_by=answer.answered_by)
     if answer.runs:
         # Too late to be recorded: the prompt is over, and the call would run outside of any turn.
@@ -389,12 +390,6 @@ async def _recorded(
             answered_by=answered_by,
         )
     )
-
-
-def _kind_of(answer: CallAnswer) -> str:
-    if answer.runs:
-        return ALLOWED
-    return CANCELLED if answer.ends_turn else REJECTED
 
 
 def _require_offered(answer: PermissionAnswer, asked: PermissionRequest) -> None:
@@ -439,16 +434,11 @@ class CallListener:
             return None
         told = object_at(asked)
         # In constant time: whatever runs on this machine can come and try.
-        if not hmac.compare_digest(_raw(text_at(told, "token")), _raw(self.token)):
+        if not hmac.compare_digest(encode_text(text_at(told, "token")), self.token.encode()):
             return None
         held = await self.hold(told) if self.hold is not None else None
         # Empty lets it run, no answer does not: a listener that died lets nothing through.
         return {"held": f"upthread: {held.why}" if held else ""}
-
-
-def _raw(token: str) -> bytes:
-    # JSON may hold half a surrogate pair, which is no UTF-8.
-    return token.encode("utf-8", "surrogatepass")
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ the first hit does not wait for the last file.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -33,7 +33,7 @@ from upthread.core.types import Environment, UpstreamSessionId
 from upthread.errors import StoreError
 
 if TYPE_CHECKING:
-    from upthread.agent_stores.reader import Searched, SessionReader
+    from upthread.agent_stores.reader import Reader, Searched
 
 
 def stored_histories(
@@ -69,10 +69,7 @@ def read_stored(environment: Environment, call: AgentsCall) -> StoredSession | N
     `environment` says where the agents keep theirs. Nothing is changed there. Blocking. Raises
     StoreError for what is there and cannot be read.
     """
-    if call.agent not in WITH_A_STORE:
-        return None
-    with _telling_why(call.agent):
-        return reader_of(call.agent).read_stored(home_of(call.agent, environment), call)
+    return _asked(environment, call.agent, lambda reader, home: reader.read_stored(home, call))
 
 
 def undecided_calls(
@@ -96,6 +93,9 @@ def read_session(
     environment: Environment, agent: str, session: UpstreamSessionId
 ) -> StoredSession | None:
     """Return a main session from its agent's own store. Otherwise as `read_stored`."""
+    if agent == REHEARSAL:
+        with _telling_why(agent):
+            return _replayed(_home(agent, environment), session)
     return _asked(environment, agent, lambda reader, home: reader.read_session(home, session))
 
 
@@ -104,6 +104,10 @@ def stamp_of(environment: Environment, agent: str, session: UpstreamSessionId) -
 
     Empty where nothing is known of it. Otherwise as `read_stored`.
     """
+    if agent == REHEARSAL:
+        with _telling_why(agent):
+            path = _path_of_rehearsal(_home(agent, environment), session)
+            return file_stamp(path) if path else ""
     return _asked(environment, agent, lambda reader, home: reader.stamp_of(home, session)) or ""
 
 
@@ -126,14 +130,13 @@ _Found = TypeVar("_Found")
 
 
 def _asked(
-    environment: Environment, agent: str, ask: Callable[[SessionReader, Path], _Found]
+    environment: Environment, agent: str, ask: Callable[[Reader, Path], _Found]
 ) -> _Found | None:
     """Return what the reader of an agent's store says, None for an agent without a reader."""
-    if not is_read(agent):
+    if agent not in WITH_A_STORE:
         return None
-    reader: SessionReader = _Rehearsal() if agent == REHEARSAL else reader_of(agent)
     with _telling_why(agent):
-        return ask(reader, _home(agent, environment))
+        return ask(reader_of(agent), home_of(agent, environment))
 
 
 def profile_of(environment: Environment, agent: str) -> str:
@@ -200,53 +203,37 @@ def _telling_why(agent: str) -> Generator[None]:
         ) from error
 
 
-class _Rehearsal:
-    """The rehearsal agent's files, read back as it would replay them.
+# The rehearsal agent's files are read here, since that takes ACP's words, and no agent knows
+# another (ADR 93). No person has one of its sessions open, and its version is upthread's own.
 
-    Here, since it takes ACP's words, and no agent knows another (ADR 93).
-    """
 
-    def read_session(self, home: Path, session: UpstreamSessionId, /) -> StoredSession | None:
-        """Return a session as the agent's file holds it, None without one. Raises OSError."""
-        from upthread.agents.acp.wire import events_of  # noqa: PLC0415  # as `part_of` loads others
-        from upthread.agents.rehearsal.history import replay  # noqa: PLC0415
-
-        path = self._path(home, session)
-        if path is None:
-            return None
-        # Before it is read: what is touched in between then counts as not seen by the session.
-        written_at_ns = path.stat().st_mtime_ns
-        updates = replay(SessionStore(home).read(session), names_messages=True)
-        return StoredSession(
-            upstream_session_id=session,
-            events=tuple(
-                event
-                for update in updates
-                for event in events_of(str(update["sessionUpdate"]), update, session=session)
-            ),
-            written_at_ns=written_at_ns,
-        )
-
-    def stamp_of(self, home: Path, session: UpstreamSessionId, /) -> str:
-        """Return what a session's file is known by, empty without one."""
-        path = self._path(home, session)
-        return file_stamp(path) if path else ""
-
-    def version_of(self, _home: Path, _session: UpstreamSessionId, /) -> str:
-        """Return no version: it is upthread's own."""
-        return ""
-
-    def writers_of(self, _home: Path, _sessions: Collection[str], /) -> Mapping[str, int]:
-        """Return nothing: its sessions are no person's."""
-        return {}
-
-    def _path(self, home: Path, session: UpstreamSessionId) -> Path | None:
-        if not home.is_dir():
-            return None
-        try:
+def _path_of_rehearsal(home: Path, session: UpstreamSessionId) -> Path | None:
+    if home.is_dir():
+        with suppress(UnknownSessionError):
             return SessionStore(home).path(session)
-        except UnknownSessionError:
-            return None
+    return None
+
+
+def _replayed(home: Path, session: UpstreamSessionId) -> StoredSession | None:
+    """Return a session of the rehearsal agent as the agent would replay it, None without one."""
+    from upthread.agents.acp.wire import events_of  # noqa: PLC0415  # as `part_of` loads others
+    from upthread.agents.rehearsal.history import replay  # noqa: PLC0415
+
+    path = _path_of_rehearsal(home, session)
+    if path is None:
+        return None
+    # Before it is read: what is touched in between then counts as not seen by the session.
+    written_at_ns = path.stat().st_mtime_ns
+    updates = replay(SessionStore(home).read(session), names_messages=True)
+    return StoredSession(
+        upstream_session_id=session,
+        events=tuple(
+            event
+            for update in updates
+            for event in events_of(str(update["sessionUpdate"]), update, session=session)
+        ),
+        written_at_ns=written_at_ns,
+    )
 
 
 # --- many sessions, at a glance or in a search ----------------------------------------------------

@@ -17,6 +17,7 @@ from upthread.agents.opencode.reader import (
     said_in,
     sessions,
     stamp_of,
+    undecided_calls,
 )
 from upthread.core.turns.agent_history import answered_turns
 from upthread.runtime.turns.recovery import joined
@@ -278,6 +279,7 @@ def test_a_session_of_files_is_read_unless_the_database_has_it(tmp_path, age):
     assert ("made" in texts) is (age == "before 0.4")
     (history,) = (h for p in find_histories(tmp_path) for h in read_histories(p))
     assert history.unreadable[0].why.startswith("an OpenCode before 1.2 wrote it")
+    assert list(undecided_calls(tmp_path, "mark", 0)) == []
     database = OpenCodeDatabase(tmp_path / "opencode" / "opencode.db")
     database.session()
     database.connection.execute("UPDATE session SET id = 'ses_1'")

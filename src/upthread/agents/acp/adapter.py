@@ -14,9 +14,9 @@ fail becomes an UpstreamError in full words.
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,7 +34,7 @@ from upthread.agents._connection import (
     require_usable,
     start_of,
 )
-from upthread.agents._json_lines import Unreadable
+from upthread.agents._json_lines import Unreadable, unknown
 from upthread.agents._outcomes import ended_with, failed
 from upthread.agents._process import ChildProcess, started_child
 from upthread.agents._prompt import RunningPrompt, permission
@@ -67,8 +67,8 @@ from upthread.agents.base import (
     PermissionRequest,
     PromptResult,
 )
-from upthread.core.codec import AnyJson, member, object_at, text_at
-from upthread.core.events import AgentEvent, Events, TextReceived, UnknownReceived
+from upthread.core.codec import AnyJson, member, object_at, session_at, text_at
+from upthread.core.events import AgentEvent, Events, TextReceived
 from upthread.core.quotas import (
     HISTORY,
     TURN,
@@ -178,14 +178,8 @@ class Peer(JsonLines):
 
     async def send_cancel(self, session: UpstreamSessionId) -> None:
         """Ask the agent to stop the running prompt; one that is gone has ended it."""
-        with suppress(ConnectionError):
-            await self.tell("session/cancel", {"sessionId": session})
-
-    async def tell(self, method: str, params: AnyJson) -> None:
-        """Tell what has no answer. Raises ConnectionError when nobody is there."""
-        if self.has_ended.is_set():
-            raise ConnectionError(_HAS_ENDED)
-        await self._send({"method": method, "params": params})
+        if not self.has_ended.is_set():
+            await self._send({"method": "session/cancel", "params": {"sessionId": session}})
 
     def _refusal(self, method: str, session: str, error: RpcError) -> RefusedByAgentError:
         refusal = self.words.refusal(error)
@@ -305,17 +299,13 @@ class AcpConnection(Connection):
         self._peer = peer
         self._words = words
         self._place: AnyJson = {"cwd": request.working_directory, "mcpServers": []}
-        self._capabilities = Capabilities(
+        self.capabilities = Capabilities(
             agent=words.agent, version="", can_resume=False, can_load=False
         )
         self._translator = Translator()
         self._replay: list[AgentEvent] | None = None
         self._aborted_messages: set[str] = set()
         self._settled_at = 0.0
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
@@ -355,7 +345,7 @@ class AcpConnection(Connection):
         if not self._words.quirk.name:
             self._words.quirk = quirk_for(name)
         capabilities = hello.agent_capabilities
-        self._capabilities = Capabilities(
+        self.capabilities = Capabilities(
             agent=self._words.agent,
             version=one_line_name(version_said, most=VERSION_CHARACTERS_MAX),
             calls_itself=one_line_name(name),
@@ -373,9 +363,7 @@ class AcpConnection(Connection):
     def _require(self, *, can: bool, what: str) -> None:
         if not can:
             raise UpstreamError(
-                f"{self._words.agent} {self._capabilities.version} cannot {what}".replace(
-                    "  ", " "
-                ),
+                f"{self._words.agent} {self.capabilities.version} cannot {what}".replace("  ", " "),
                 outcome=Outcome.UNKNOWN,
                 hint="it did not announce that at start; see `upthread agents`",
             )
@@ -385,7 +373,7 @@ class AcpConnection(Connection):
         return self._peer.session_named(answer.get("sessionId"), "session/new")
 
     async def resume_session(self, session: UpstreamSessionId) -> None:
-        self._require(can=self._capabilities.can_resume, what="resume sessions")
+        self._require(can=self.capabilities.can_resume, what="resume sessions")
         await self._attach("session/resume", session)
 
     async def _attach(self, method: str, session: UpstreamSessionId) -> None:
@@ -414,12 +402,8 @@ class AcpConnection(Connection):
 
     async def _wait_out_minute(self, session: UpstreamSessionId) -> None:
         words = self._words
-
-        def patience_ms() -> int:
-            pattern = words.quirk.file_of_minute
-            return wait_ms(words.home, pattern, session, now_ms=words.now_ms())
-
-        if words.quirk.file_of_minute:
+        if pattern := words.quirk.file_of_minute:
+            patience_ms = partial(wait_ms, words.home, pattern, session, now_ms=words.now_ms())
             await anyio.sleep(await anyio.to_thread.run_sync(patience_ms) / 1000)
 
     async def _confirm(self, refused: UpstreamError, session: UpstreamSessionId) -> None:
@@ -451,7 +435,7 @@ class AcpConnection(Connection):
 
         None when it cannot be asked, or does not end its list in time.
         """
-        if not self._capabilities.can_list:
+        if not self.capabilities.can_list:
             return None, ""
         # What an agent lists without a directory is its own choice, so it is asked twice.
         try:
@@ -463,7 +447,7 @@ class AcpConnection(Connection):
         return is_listed, _IF_LISTED[is_listed]
 
     async def list_sessions(self) -> tuple[UpstreamSessionId, ...]:
-        self._require(can=self._capabilities.can_list, what="list sessions")
+        self._require(can=self.capabilities.can_list, what="list sessions")
         return await self._listed({})
 
     async def _listed(
@@ -501,12 +485,12 @@ class AcpConnection(Connection):
         )
 
     async def fork_session(self, session: UpstreamSessionId) -> UpstreamSessionId:
-        self._require(can=self._capabilities.can_fork, what="fork sessions")
+        self._require(can=self.capabilities.can_fork, what="fork sessions")
         answer = await self._called("session/fork", session)
         return self._peer.fork_named(answer.get("sessionId"), session, "session/fork")
 
     async def load_session(self, session: UpstreamSessionId) -> Events:
-        self._require(can=self._capabilities.can_load, what="load sessions")
+        self._require(can=self.capabilities.can_load, what="load sessions")
         replay = self._replay = []
         try:
             await self._attach("session/load", session)
@@ -532,22 +516,23 @@ class AcpConnection(Connection):
         await self._run(running, on_event, ask=ask, cancel=cancel)
         # Before the prompt returns, while its events still belong to it (A6, A8).
         is_alive = not isinstance(running.error, ConnectionError)
-        if is_alive and self._words.quirk.has_silent_children and self._capabilities.can_load:
+        if is_alive and self._words.quirk.has_silent_children and self.capabilities.can_load:
             await read_silent_children(self._translator, self.load_session, on_event)
         return await self._concluded(running)
 
     async def _concluded(self, running: RunningPrompt) -> PromptResult:
         has_died = isinstance(running.error, ConnectionError)
-        cut_short = self._cut_short(running, has_died=has_died)
-        if cut_short is not None:
+        failure = self._cut_short(running, has_died=has_died)
+        if failure is not None:
             self._aborted_messages |= running.message_ids
             self._settled_at = anyio.current_time() + SETTLE_S
-            return self._with_tokens(running, cut_short)
-        if has_died:
-            return self._with_tokens(running, failed(await self._peer.died("session/prompt")))
-        if running.error is not None:
-            return self._with_tokens(running, await self._failure_of(running))
-        return result_of(running.answer, running.seen, quirk=self._words.quirk)
+        elif has_died:
+            failure = failed(await self._peer.died("session/prompt"))
+        elif running.error is not None:
+            failure = await self._failure_of(running)
+        else:
+            return result_of(running.answer, running.seen, quirk=self._words.quirk)
+        return self._with_tokens(running, failure)
 
     async def _failure_of(self, running: RunningPrompt) -> PromptResult:
         refusal = self._words.refusal(running.error)
@@ -565,20 +550,15 @@ class AcpConnection(Connection):
 
     def _events_of(self, frame: Message | Unreadable) -> Events:
         if isinstance(frame, Unreadable):
-            unreadable = UnknownReceived(
-                upstream_session_id=None, kind="unreadable_frame", raw=frame.raw
-            )
-            return (unreadable,)
+            return (unknown("unreadable_frame", frame.raw),)
         params = frame.content.get("params")
         if frame.method == "session/update":
             if self._running is not None:
                 update = member(params, "update")
                 self._running.seen.has_system_error |= is_system_error(update)
             return self._translator.translate(params)
-        said_by = member(params, "sessionId")
-        session = UpstreamSessionId(said_by) if isinstance(said_by, str) else None
-        kind = frame.method or ""
-        return (UnknownReceived(upstream_session_id=session, kind=kind, raw=frame.content),)
+        session = session_at(params, "sessionId") or None
+        return (unknown(frame.method or "", frame.content, session),)
 
     async def _take(self, event: AgentEvent) -> None:
         if self._replay is not None:
@@ -593,7 +573,7 @@ class AcpConnection(Connection):
         if method != "session/request_permission":
             raise RpcError(CODE_METHOD_NOT_FOUND, "Method not found", {"method": method})
         if self._running is None:
-            self._late_events += 1
+            self.late_events += 1
         asked = shaped(params, PermissionParams)
         if asked is None or self._running is None:
             return _CANCELLED
@@ -644,7 +624,7 @@ class AcpAdapter(Adapter):
 
     @cached_property
     def _quirk(self) -> Quirk:
-        return quirk_for(self._agent, *self._command)
+        return quirk_for(self.agent, *self.command)
 
     @asynccontextmanager
     async def open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
@@ -654,12 +634,12 @@ class AcpAdapter(Adapter):
         if is_opencode:
             await anyio.to_thread.run_sync(require_usable, request, environment)
         words = AgentWords(
-            agent=self._agent,
+            agent=self.agent,
             quirk=self._quirk,
             now_ms=self.now_ms,
             home=_home(agent_environment(environment), self._quirk),
         )
-        start = start_of(request, self._command, environment, is_opencode=is_opencode)
+        start = start_of(request, self.command, environment, is_opencode=is_opencode)
         async with started_child(start) as child:
             connection = AcpConnection(child, request, words)
             async with connection.serving():

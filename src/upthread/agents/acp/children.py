@@ -29,7 +29,7 @@ from msgspec import Struct, structs
 
 from upthread.agents.acp.wire import ToolCall, events_of, result_text, shaped
 from upthread.agents.base import OnEvent
-from upthread.core.codec import AnyJson, member, text_at
+from upthread.core.codec import AnyJson, session_at, text_at
 from upthread.core.events import (
     CALL_ENDED,
     AgentEvent,
@@ -67,7 +67,7 @@ Load = Callable[[UpstreamSessionId], Awaitable[Events]]
 
 class _Notification(msgspec.Struct, rename="camel"):
     update: AnyJson
-    session_id: str | None = None
+    session_id: UpstreamSessionId | None = None
 
 
 class _WorkState(msgspec.Struct, rename="camel"):
@@ -78,7 +78,7 @@ class _WorkState(msgspec.Struct, rename="camel"):
 class _Announcement(msgspec.Struct, rename="camel"):
     """`subagent_update`; None where nothing changed."""
 
-    session_id: str
+    session_id: UpstreamSessionId
     title: str | None = None
     state: _WorkState | None = None
 
@@ -86,7 +86,7 @@ class _Announcement(msgspec.Struct, rename="camel"):
 class _Between(msgspec.Struct, rename="camel"):
     """`session_message`: what one session said to another, told in the streams of both."""
 
-    recipient_session_id: str
+    recipient_session_id: UpstreamSessionId
     content: list[AnyJson]
     message_id: str | None = None
 
@@ -118,8 +118,7 @@ class Translator:
         if notification is None or not isinstance(kind, str):
             raw: Any = params
             return (UnknownReceived(upstream_session_id=None, kind="session/update", raw=raw),)
-        said_by = notification.session_id
-        session = UpstreamSessionId(said_by) if said_by is not None else None
+        session = notification.session_id
         if kind in {"subagent_update", "session_message"}:
             return self._told_of_child(kind, notification.update, session)
         started, session = self._child_speaking(notification.update, session)
@@ -196,7 +195,7 @@ class Translator:
         self, announced: _Announcement, parent: UpstreamSessionId
     ) -> Iterator[AgentEvent]:
         """Yield its start, its title and its end; what has ended may begin again."""
-        child = UpstreamSessionId(announced.session_id)
+        child = announced.session_id
         state = announced.state.state if announced.state else ""
         if state == "running":
             self._let_begin_again(child)
@@ -244,32 +243,31 @@ class Translator:
         call = shaped(update, ToolCall)
         if call is None:
             return events
-        delegation = self._delegation_of(call, session)
+        call_id, role = call.tool_call_id, _role_of(call.raw_input)
+        if role is not None and call_id not in self._delegations:
+            _remember(self._delegations, call_id, _Delegation(parent=session, role=role))
+        delegation = self._delegations.get(call_id)
         if delegation is None:
             return events
         child, is_running = _child_named(call)
         # Not for a child that this very call has named already: it goes on with it.
         if delegation.child is None:
             self._let_begin_again(child)
-        started = self._start(child, parent=session, call_id=call.tool_call_id) if child else ()
+        started = self._start(child, parent=session, call_id=call_id) if child else ()
         if call.status not in {"completed", "failed"}:
             return (*events, *started)
-        del self._delegations[call.tool_call_id]
-        stamped = tuple(_stamped(event, delegation.child) for event in events)
+        del self._delegations[call_id]
+        stamped = tuple(
+            structs.replace(event, child_upstream_session_id=delegation.child)
+            if isinstance(event, ToolCallUpdated)
+            else event
+            for event in events
+        )
         if delegation.child is None or is_running:
             return (*started, *stamped)
         self._silent[delegation.child] = self._silent.get(delegation.child, 0) + 1
         outcome = Outcome.OK if call.status == "completed" else Outcome.UNKNOWN
         return (*started, *stamped, *self._end(delegation.child, session, outcome))
-
-    def _delegation_of(
-        self, call: ToolCall, session: UpstreamSessionId | None
-    ) -> _Delegation | None:
-        role = _role_of(call.raw_input)
-        if role is not None and call.tool_call_id not in self._delegations:
-            delegation = _Delegation(parent=session, role=role)
-            _remember(self._delegations, call.tool_call_id, delegation)
-        return self._delegations.get(call.tool_call_id)
 
 
 def _remember(memory: dict[Any, Any], key: object, value: object) -> None:
@@ -279,38 +277,28 @@ def _remember(memory: dict[Any, Any], key: object, value: object) -> None:
 
 
 def _role_of(arguments: object) -> str | None:
-    roles = (member(arguments, name) for name in _ROLE_ARGUMENTS)
-    return next((role for role in roles if isinstance(role, str) and role), None)
+    return next(filter(None, (text_at(arguments, name) for name in _ROLE_ARGUMENTS)), None)
 
 
 def _child_named(call: ToolCall) -> tuple[UpstreamSessionId | None, bool]:
     """Return the child session a call's output names and whether it goes on in the background."""
     found = _TASK_TEXT.search(result_text(call) or "")
-    is_running = found is not None and found["state"] == "running"
     named = (
-        member(call.raw_output, "metadata", "sessionId")
-        or member(call.raw_output, "childSessionId")
-        or member(call.raw_input, "childSessionId")
+        session_at(call.raw_output, "metadata", "sessionId")
+        or session_at(call.raw_output, "childSessionId")
+        or session_at(call.raw_input, "childSessionId")
     )
-    if isinstance(named, str) and named:
-        return UpstreamSessionId(named), is_running
     if found is None:
-        return None, False
-    return UpstreamSessionId(found["id"] or found["older"]), is_running
-
-
-def _stamped(event: AgentEvent, child: UpstreamSessionId | None) -> AgentEvent:
-    if child is None or not isinstance(event, ToolCallUpdated):
-        return event
-    return structs.replace(event, child_upstream_session_id=child)
+        return named or None, False
+    told = UpstreamSessionId(found["id"] or found["older"])
+    return named or told, found["state"] == "running"
 
 
 def _said_to_child(between: _Between) -> UserTextReplayed:
     """Return what a child was told, as its user's words."""
-    texts = (member(block, "text") for block in between.content)
     return UserTextReplayed(
-        upstream_session_id=UpstreamSessionId(between.recipient_session_id),
-        text="".join(text for text in texts if isinstance(text, str)),
+        upstream_session_id=between.recipient_session_id,
+        text="".join(text_at(block, "text") for block in between.content),
     )
 
 

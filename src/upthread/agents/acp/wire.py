@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
-from upthread.agents._json_lines import Unreadable
+from upthread.agents._json_lines import Unreadable, of_session, unknown
 from upthread.agents._outcomes import (
     DETAIL_CHARACTERS_MAX,
     NO_CREDIT_OF_LIMIT,
@@ -29,7 +29,7 @@ from upthread.agents._outcomes import (
 from upthread.agents._prompt import TurnSeen
 from upthread.agents.base import PromptResult
 from upthread.core import events
-from upthread.core.codec import AnyJson, member, number_at, object_at
+from upthread.core.codec import AnyJson, member, number_at, object_at, text_at
 from upthread.core.events import CALL_FAILED, AgentEvent, Events
 from upthread.core.quotas import RESET_S_MAX
 from upthread.core.runs.stops import REFUSAL
@@ -75,16 +75,13 @@ def message_in(content: Any) -> Message | Unreadable:
     if not (isinstance(method, str) or is_answer):
         return Unreadable(raw=content)
     # JSON-RPC has null for the id where the request could not be read.
-    if "id" in frame and not _is_identity(identity) and not (is_answer and identity is None):
+    # To Python `true` is 1, which is the id of a request of ours.
+    is_named = isinstance(identity, int | str) and not isinstance(identity, bool)
+    if "id" in frame and not is_named and not (is_answer and identity is None):
         return Unreadable(raw=frame)
     if is_answer and "error" in frame:
         frame = {**frame, "error": _error(frame["error"])}
     return Message(content=frame, method=method, is_request=method is not None and "id" in frame)
-
-
-def _is_identity(identity: object) -> bool:
-    # To Python `true` is 1, which is the id of a request of ours.
-    return isinstance(identity, int | str) and not isinstance(identity, bool)
 
 
 def _error(error: Any) -> AnyJson:
@@ -156,6 +153,10 @@ class _SessionInfo(_Update):
     title: str | None = None
 
 
+class _Compaction(_Update):
+    status: Any = None
+
+
 class PermissionOption(msgspec.Struct, rename="camel"):
     """One choice the agent offers."""
 
@@ -221,49 +222,29 @@ def events_of(kind: str, update: AnyJson, *, session: UpstreamSessionId | None) 
     """Return what one update says, as events of `session`; unknown kinds as they came."""
     if kind in SILENT_UPDATES:
         return ()
-    reader = _READERS.get(kind)
-    told = reader(update, session) if reader else None
-    if told is None:
-        return (events.UnknownReceived(upstream_session_id=session, kind=kind, raw=update),)
-    return told
+    shape, reader = _READERS.get(kind, (None, None))
+    told = shaped(update, shape) if shape else None
+    said = reader(told) if reader and told is not None else None
+    return of_session(session, (unknown(kind, update),) if said is None else said)
 
 
 _Events: TypeAlias = "Events | None"
 
 
-def _text(
-    update: object,
-    session: UpstreamSessionId | None,
-    *,
-    of: Callable[..., AgentEvent] = events.TextReceived,
-) -> _Events:
-    text, message_id = _text_of(update)
-    if text is None:
+def _text(chunk: _Chunk, *, of: Callable[..., AgentEvent] = events.TextReceived) -> _Events:
+    """Return what a chunk says, None for an image or another thing not said."""
+    text = chunk.content.text
+    if chunk.content.type != "text" or text is None:
         return None
-    return (of(upstream_session_id=session, text=text, message_id=message_id),)
+    return (of(text=text, message_id=chunk.message_id),)
 
 
-def _reasoning(update: object, session: UpstreamSessionId | None) -> _Events:
-    text, _ = _text_of(update)
-    if text is None:
-        return None
-    return (events.ReasoningReceived(upstream_session_id=session, text=text),)
+def _reasoning(*, text: str, **_named: object) -> AgentEvent:
+    return events.ReasoningReceived(text=text)
 
 
-def _text_of(update: object) -> tuple[str | None, str | None]:
-    """Text and message id of a chunk; text is None for an image or another thing not said."""
-    chunk = shaped(update, _Chunk)
-    if chunk is None or chunk.content.type != "text":
-        return None, None
-    return chunk.content.text, chunk.message_id
-
-
-def _tool_call(update: object, session: UpstreamSessionId | None) -> _Events:
-    call = shaped(update, ToolCall)
-    if call is None:
-        return None
+def _tool_call(call: ToolCall) -> Events:
     announced = events.ToolCallAnnounced(
-        upstream_session_id=session,
         call_id=call.tool_call_id,
         title=call.title or "",
         tool_kind=call.kind or "other",
@@ -276,21 +257,13 @@ def _tool_call(update: object, session: UpstreamSessionId | None) -> _Events:
     if call.status in {None, "pending"} and text is None:
         return (announced,)
     more = events.ToolCallUpdated(
-        upstream_session_id=session,
-        call_id=call.tool_call_id,
-        status=call.status,
-        text=text,
-        did_run=_did_run(call),
+        call_id=call.tool_call_id, status=call.status, text=text, did_run=_did_run(call)
     )
     return (announced, more)
 
 
-def _tool_call_update(update: object, session: UpstreamSessionId | None) -> _Events:
-    call = shaped(update, ToolCall)
-    if call is None:
-        return None
+def _tool_call_update(call: ToolCall) -> Events:
     changed = events.ToolCallUpdated(
-        upstream_session_id=session,
         call_id=call.tool_call_id,
         status=call.status,
         title=call.title,
@@ -317,8 +290,7 @@ def implied_kinds(call: ToolCall) -> tuple[str, ...]:
     """Return what a call's content shows it to be, whatever kind it says it is."""
     types = {part.type for part in call.content or ()}
     shown = tuple(kind for shown, kind in KINDS_OF_CONTENT.items() if shown in types)
-    tool = member(call.meta, "claudeCode", "toolName")
-    named = KINDS_OF_CLAUDES_TOOLS.get(tool) if isinstance(tool, str) else None
+    named = KINDS_OF_CLAUDES_TOOLS.get(text_at(call.meta, "claudeCode", "toolName"))
     return (*shown, named) if named else shown
 
 
@@ -338,48 +310,33 @@ def result_text(call: ToolCall) -> str | None:
     return inner if isinstance(inner, str) else json.dumps(output, ensure_ascii=False)
 
 
-def _plan(update: object, session: UpstreamSessionId | None) -> _Events:
-    plan = shaped(update, _Plan)
-    if plan is None:
-        return None
+def _plan(plan: _Plan) -> Events:
     entries = tuple((entry.content, entry.status) for entry in plan.entries)
-    return (events.PlanChanged(upstream_session_id=session, entries=entries),)
+    return (events.PlanChanged(entries=entries),)
 
 
-def _usage(update: object, session: UpstreamSessionId | None) -> _Events:
-    usage = shaped(update, _Usage)
-    if usage is None:
-        return None
-    reported = events.UsageReported(
-        upstream_session_id=session, tokens_used=usage.used, tokens_window=usage.size
-    )
-    return (reported,)
+def _usage(usage: _Usage) -> Events:
+    return (events.UsageReported(tokens_used=usage.used, tokens_window=usage.size),)
 
 
-def _compaction(update: object, session: UpstreamSessionId | None) -> _Events:
-    compacted = events.ContextCompacted(upstream_session_id=session)
-    return (compacted,) if member(update, "status") == "completed" else ()
+def _compaction(compaction: _Compaction) -> Events:
+    return (events.ContextCompacted(),) if compaction.status == "completed" else ()
 
 
-def _session_info(update: object, session: UpstreamSessionId | None) -> _Events:
-    told = shaped(update, _SessionInfo)
-    if told is None:
-        return None
-    return (
-        (events.TitleChanged(upstream_session_id=session, title=told.title),) if told.title else ()
-    )
+def _session_info(told: _SessionInfo) -> Events:
+    return (events.TitleChanged(title=told.title),) if told.title else ()
 
 
-_READERS: dict[str, Callable[..., _Events]] = {
-    "agent_message_chunk": _text,
-    "user_message_chunk": partial(_text, of=events.UserTextReplayed),
-    "agent_thought_chunk": _reasoning,
-    "tool_call": _tool_call,
-    "tool_call_update": _tool_call_update,
-    "plan": _plan,
-    "usage_update": _usage,
-    "compaction_update": _compaction,
-    "session_info_update": _session_info,
+_READERS: dict[str, tuple[type[_Update], Callable[..., _Events]]] = {
+    "agent_message_chunk": (_Chunk, _text),
+    "user_message_chunk": (_Chunk, partial(_text, of=events.UserTextReplayed)),
+    "agent_thought_chunk": (_Chunk, partial(_text, of=_reasoning)),
+    "tool_call": (ToolCall, _tool_call),
+    "tool_call_update": (ToolCall, _tool_call_update),
+    "plan": (_Plan, _plan),
+    "usage_update": (_Usage, _usage),
+    "compaction_update": (_Compaction, _compaction),
+    "session_info_update": (_SessionInfo, _session_info),
 }
 
 
@@ -642,15 +599,14 @@ def _by_code(code: int, data: object, said: str) -> Outcome | None:
     """Return what the protocol's code, the agent's kind or the provider's status says."""
     if code in _OUTCOME_OF_CODE and not (code == CODE_AUTH_REQUIRED and _is_of_session(said)):
         return _OUTCOME_OF_CODE[code]
-    kind, status = member(data, "errorKind"), _status_of(code, data)
+    kind, status = text_at(data, "errorKind"), _status_of(code, data)
     is_refused = kind == _INVALID_REQUEST or status == HTTPStatus.BAD_REQUEST
     refused = HTTPStatus.BAD_REQUEST if is_refused else status
     if says_unpaired_call(refused, said):
         return Outcome.CORRUPTED
     if says_no_credit(refused, said):
         return Outcome.CREDIT_EXHAUSTED
-    of_kind = _OUTCOME_OF_KIND.get(kind) if isinstance(kind, str) else None
-    return of_kind or outcome_of_status(status)
+    return _OUTCOME_OF_KIND.get(kind) or outcome_of_status(status)
 
 
 def _is_of_session(said: str) -> bool:

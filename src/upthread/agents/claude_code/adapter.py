@@ -149,15 +149,10 @@ class ClaudeProcess(JsonLines):
         request = {"subtype": subtype, **(more or {})}
         await self.send({"type": "control_request", "request_id": identity, "request": request})
 
-    async def answer(self, request_id: str, response: AnyJson) -> None:
-        """Answer what the agent asked."""
-        body = {"subtype": "success", "request_id": request_id, "response": response}
-        await self.send({"type": "control_response", "response": body})
-
-    async def refuse(self, request_id: str, why: str) -> None:
-        """Say that what the agent asked cannot be answered."""
-        body = {"subtype": "error", "request_id": request_id, "error": why}
-        await self.send({"type": "control_response", "response": body})
+    async def answer(self, request_id: str, body: AnyJson) -> None:
+        """Answer what the agent asked, or say that it cannot be answered."""
+        told = {"request_id": request_id, **body}
+        await self.send({"type": "control_response", "response": told})
 
 
 # --- its sessions, each in a process of its own ---------------------------------------------------
@@ -358,9 +353,12 @@ class ClaudeCodeConnection(Connection):
     async def _answered(
         self, session: UpstreamSessionId, text: str, on_event: OnEvent
     ) -> PromptResult:
-        refused = await self._turned_to(session)
-        if refused is not None:
-            return failed(refused)
+        # Another session of this connection may have taken its place.
+        if self._process is None or self._session != session:
+            try:
+                await self.resume_session(session)
+            except UpstreamError as error:
+                return failed(error)
         running, process = RunningPrompt(session, self._request), self._require_process()
         self._translator.begin()
         self._reset_at_ms = None
@@ -379,23 +377,12 @@ class ClaudeCodeConnection(Connection):
         await self._run(running, on_event, ask=ask, cancel=cancel)
         return await self._concluded(running)
 
-    async def _turned_to(self, session: UpstreamSessionId) -> UpstreamError | None:
-        """Attach a session of this connection again that another one has taken the place of."""
-        if self._process is not None and self._session == session:
-            return None
-        try:
-            await self.resume_session(session)
-        except UpstreamError as error:
-            return error
-        return None
-
     async def _concluded(self, running: RunningPrompt) -> PromptResult:
-        cut_short = self._cut_short(running, has_died=not self._has_result.is_set())
-        if cut_short is not None:
-            return self._with_tokens(running, cut_short)
-        if not self._has_result.is_set():
-            died = await self._require_process().died("a prompt")
-            return self._with_tokens(running, failed(died))
+        failure = self._cut_short(running, has_died=not self._has_result.is_set())
+        if failure is None and not self._has_result.is_set():
+            failure = failed(await self._require_process().died("a prompt"))
+        if failure is not None:
+            return self._with_tokens(running, failure)
         answered_in = session_of(self._result)
         # What was said was to be added to the session asked for, and to no other (A4).
         if answered_in != running.session:
@@ -437,15 +424,16 @@ class ClaudeCodeConnection(Connection):
         match request.get("subtype"):
             case "can_use_tool":
                 if running is None:
-                    self._late_events += 1
+                    self.late_events += 1
                 response = await _decide(request, running, self._request.answer_permission)
             case "hook_callback":
                 told = object_at(request, "input")
                 response = await _hold(told, running, self._request.hold_call)
             case _:
-                await process.refuse(request_id, "upthread does not do this")
+                refused = {"subtype": "error", "error": "upthread does not do this"}
+                await process.answer(request_id, refused)
                 return
-        await process.answer(request_id, response)
+        await process.answer(request_id, {"subtype": "success", "response": response})
 
 
 def _prompt(text: str) -> AnyJson:
@@ -558,9 +546,9 @@ class ClaudeCodeAdapter(Adapter):
                 tasks.cancel_scope.cancel()
 
     async def _version(self, request: OpenRequest, environment: Environment) -> str:
-        start = start_of(request, (*self._command, "--version"), environment)
+        start = start_of(request, (*self.command, "--version"), environment)
         # A command of several words may be anybody's, and run another Claude Code tomorrow.
-        command = whole_command(start) if len(self._command) == 1 else []
+        command = whole_command(start) if len(self.command) == 1 else []
         # As it was printed: what lists the agents that are installed remembers it so as well.
         known = _VERSION.match(remembered(command) or "")
         if known is not None:
@@ -578,7 +566,7 @@ class ClaudeCodeAdapter(Adapter):
             said = f"printed {line[:SHOWN_CHARACTERS]!r}" if line else "printed nothing"
             tail = child.tail_of_stderr()
             raise UpstreamError(
-                f"{self._agent} was asked for its version and {said}"
+                f"{self.agent} was asked for its version and {said}"
                 + (f" within {request.start_timeout_s:g} s: it {NOT_ANSWERED}" if is_late else ""),
                 outcome=Outcome.TIMED_OUT if is_late else Outcome.PROCESS_DIED,
                 hint=f"run `{' '.join(start.command)}` once by hand"

@@ -21,9 +21,9 @@ from sys import maxsize
 
 from msgspec import Struct
 
-from upthread.agent_stores.base import Unreadable, look, outlined
+from upthread.agent_stores.base import Unreadable, look, outlined, text_of_blocks
 from upthread.agent_stores.lines import Line, decoded, lines_from_end, read_lines, read_object
-from upthread.agent_stores.reader import FileWalk, LineFile, text_of_blocks, written_at_ns
+from upthread.agent_stores.reader import FileWalk, LineFile, written_at_ns
 from upthread.agents.claude_code.translation import SUBAGENTS, file_of
 from upthread.boundary.files import read_all, through_links
 from upthread.core import types

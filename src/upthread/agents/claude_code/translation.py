@@ -21,12 +21,22 @@ from typing import Any
 
 from msgspec import structs
 
+from upthread.agent_stores.base import text_of_blocks
 from upthread.agents._children import Children
 from upthread.agents._json_lines import Unreadable, of_session, tries_again, unknown
 from upthread.agents._outcomes import OF_ERROR_KIND, ended_with, outcome_of_refusal
 from upthread.agents.base import ALLOW_OR_REJECT, PermissionRequest, PromptResult
 from upthread.core import events
-from upthread.core.codec import AnyJson, member, number_at, object_at, objects_at, text_at, texts_at
+from upthread.core.codec import (
+    AnyJson,
+    member,
+    number_at,
+    object_at,
+    objects_at,
+    session_at,
+    text_at,
+    texts_at,
+)
 from upthread.core.events import Events, UsageReported
 from upthread.core.names import ROLE_UNKNOWN, rows_by_name
 from upthread.core.quotas import TITLE_CHARACTERS_MAX
@@ -432,7 +442,7 @@ class Translator:
         return events.ToolCallUpdated(
             call_id=call_id,
             status="failed" if block.get("is_error") else "completed",
-            text=_result_text(block),
+            text=text_of_blocks(block.get("content")),
             child_upstream_session_id=self._made_by.get(call_id),
         )
 
@@ -464,8 +474,7 @@ class Translator:
 
 def session_of(frame: AnyJson) -> UpstreamSessionId | None:
     """Return the session a frame names, None where it names none."""
-    named = text_at(frame, "session_id")
-    return UpstreamSessionId(named) if named else None
+    return session_at(frame, "session_id") or None
 
 
 def _block(block: AnyJson, *, message_id: str, is_streamed: bool) -> Events:
@@ -497,10 +506,3 @@ def _call(block: AnyJson) -> Events:
     if plan is None:
         return (announced,)
     return announced, events.PlanChanged(entries=plan)
-
-
-def _result_text(block: AnyJson) -> str:
-    whole = text_at(block, "content")
-    return whole or "\n".join(
-        text for part in objects_at(block, "content") if (text := text_at(part, "text"))
-    )

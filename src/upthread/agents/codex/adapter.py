@@ -334,7 +334,7 @@ class CodexConnection(ServerConnection[Prompt]):
                 hint="is the command Codex's? it is `codex app-server`",
             )
         self._version = found[1][:VERSION_CHARACTERS_MAX]
-        await self._server.notify("initialized")
+        await self._server.send({"method": "initialized"})
         if self._request.hold_call is not None:
             # Codex leaves out in silence what it does not trust (0.169.0): its list alone tells
             # whether our hook runs, and what a role may not do rests on that.
@@ -445,7 +445,7 @@ class CodexConnection(ServerConnection[Prompt]):
         if "id" in told and method:
             self._answer(told, params)
         elif prompt is None or prompt.is_ended.is_set():
-            self._late_events += method in SPOKEN
+            self.late_events += method in SPOKEN
         elif isinstance(message, Unreadable) or not method:
             raw = message.raw if isinstance(message, Unreadable) else message
             await self._deliver((unknown("unreadable_frame", raw),), prompt.running)
@@ -633,11 +633,11 @@ class CodexAdapter(Adapter):
     async def open(self, request: OpenRequest) -> AsyncGenerator[CodexConnection]:
         async with listening() as calls:
             is_asking = request.hold_call is not None
-            command = (*self._command, *(hook_words() if is_asking else ()))
+            command = (*self.command, *(hook_words() if is_asking else ()))
             asking = calls.environment if is_asking else {}
             start = start_of(request, command, {**request.environment, **asking})
             async with started_child(start) as child:
-                server = CodexServer(child, agent=self._agent, timeout_s=request.start_timeout_s)
+                server = CodexServer(child, agent=self.agent, timeout_s=request.start_timeout_s)
                 connection = CodexConnection(server, request, calls=calls)
                 async with connection.serving():
                     yield connection

@@ -8,6 +8,7 @@ is completed. Shapes are those of the server's own description (`codex app-serve
 import re
 from typing import Any
 
+from upthread.agent_stores.base import text_of_blocks
 from upthread.agents._json_lines import unknown
 from upthread.agents._outcomes import (
     did_run,
@@ -152,8 +153,7 @@ def _result(item: AnyJson) -> str | None:
     if isinstance(output, str):
         return output
     parts = [*objects_at(item, "result", "content"), *objects_at(item, "contentItems")]
-    texts = [text for part in parts if (text := text_at(part, "text"))]
-    return "\n".join(texts) or text_at(item, "error", "message") or None
+    return text_of_blocks(parts) or text_at(item, "error", "message") or None
 
 
 # --- what is said ------------------------------------------------------------------------------
@@ -178,10 +178,7 @@ def said(item: AnyJson, text: str) -> Events:
 
 def user_text(item: AnyJson) -> Events:
     """Return what the user said."""
-    text = "\n".join(
-        part for each in objects_at(item, "content") if (part := text_at(each, "text"))
-    )
-    message_id = text_at(item, "id") or None
+    text, message_id = text_of_blocks(item.get("content")), text_at(item, "id") or None
     return (events.UserTextReplayed(text=text, message_id=message_id),)
 
 

@@ -5,7 +5,6 @@ the last one of a thread counts. A sub-agent names its parent in its first line.
 0.169.
 """
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
@@ -34,6 +33,7 @@ from upthread.agent_stores.lines import (
     lines_backward,
     lines_forward,
     marked_objects,
+    read_object,
     used_at_ms,
 )
 from upthread.agent_stores.reader import (
@@ -75,15 +75,22 @@ from upthread.agents.codex.rollouts import (
     part_of,
     read_records,
     refusals,
-    replaced_by,
     summary_of,
     thread_of,
-    version_in,
 )
 from upthread.boundary.directories import FileEnds, open_directory
 from upthread.boundary.programs import users_of
 from upthread.core.agents import AGENTS
-from upthread.core.codec import AnyJson, encode_json, number_at, object_at, session_at, text_at
+from upthread.core.codec import (
+    AnyJson,
+    encode_json,
+    encode_text,
+    number_at,
+    object_at,
+    objects_at,
+    session_at,
+    text_at,
+)
 from upthread.core.events import INTERRUPTED, AgentsCall, UserTextReplayed
 from upthread.core.history.model import HistoryMessage
 from upthread.core.turns.agent_history import StoredFailure, StoredSession, UndecidedCall
@@ -262,10 +269,10 @@ def read_histories(path: Path) -> Iterator[VendorHistory]:
         if record.kind == "session_meta":  # a fork repeats its parent's after its own
             meta = meta or record.payload
         elif record.kind == "compacted":
-            left = replaced_by(record.payload)
+            left = record.payload.get("replacement_history")
             prompts = [each for each in messages if each.speaker is Speaker.USER]
             messages = prompts if left is None else []
-            items = [summary_of(record.payload)] if left is None else left
+            items = [summary_of(record.payload)] if left is None else objects_at(left)
         for item in items:
             speaker, part = part_of(item)
             if part is not None:
@@ -339,8 +346,8 @@ def read_stored(home: Path, call: AgentsCall) -> StoredSession | None:
     told = [output_text(each.get("output")) for each in mine if text_at(each, "type") in OUTPUTS]
     if not told:
         return None
-    child = _agent_id(told[-1])
-    if child:
+    # An output of `spawn_agent` names the thread.
+    if child := session_at(read_object(encode_text(told[-1]))[0], "agent_id"):
         return read_session(home, child)
     asked = (text_at(arguments_of(each), "message") for each in mine)
     nowhere = UpstreamSessionId("")
@@ -354,15 +361,6 @@ def read_stored(home: Path, call: AgentsCall) -> StoredSession | None:
         written_at_ns=written_at_ns(path),
         failure=refusal if is_refused else None,
     )
-
-
-def _agent_id(output: str) -> UpstreamSessionId:
-    """Return the thread that an output of `spawn_agent` names, empty where it names none."""
-    try:
-        said = json.loads(output)
-    except ValueError:
-        said = None
-    return session_at(said, "agent_id")
 
 
 def undecided_calls(home: Path, mark: str, since_ns: int) -> Iterator[UndecidedCall]:
@@ -389,7 +387,8 @@ def undecided_calls(home: Path, mark: str, since_ns: int) -> Iterator[UndecidedC
 def version_of(home: Path, session: UpstreamSessionId) -> str:
     """Return the version that began a thread, empty where that is not known."""
     path = find_rollout(home, session)
-    return version_in(path) if path else ""
+    first = next(read_records(path), None) if path else None
+    return text_at(first.payload, "cli_version") if first else ""
 
 
 def writers_of(home: Path, sessions: Collection[str]) -> Mapping[str, int]:
@@ -397,7 +396,7 @@ def writers_of(home: Path, sessions: Collection[str]) -> Mapping[str, int]:
 
     A process that upthread has started is none: its lease holds the thread.
     """
-    found = ((find_rollout(home, UpstreamSessionId(each)), each) for each in sessions)
+    found = ((find_rollout(home, each), each) for each in sessions)
     rollouts = {path: session for path, session in found if path}
     users = users_of(*rollouts)
     return {rollouts[path]: pid for path, pid, _ in users if not marks_of(pid)}
@@ -430,7 +429,19 @@ def repair(
     first = next(iter(records), None)
     begun = text_at(first.value, "timestamp") if first else ""
     directory = directory_of(records)
-    whole = partial(_readable, ordinals=ordinals, begun=begun, directory=directory)
+
+    def whole(line: JsonObject) -> _Object:
+        """Return a line with a time that is text, and its number if lines are to be numbered."""
+        value: _Object = dict(line)
+        if text_at(value, "payload", "cli_version") == BEFORE_VERSIONS:
+            unsaid = {"cwd": directory}
+            value["payload"] = {**unsaid, **object_at(line, "payload"), "cli_version": "0.39.0"}
+        if not text_at(value, "timestamp"):
+            value["timestamp"] = _time(value["timestamp"]) if value.get("timestamp") else begun
+        if ordinals is not None:
+            value["ordinal"] = next(ordinals)
+        return value
+
     return repaired_lines(path, into, read_histories, partial(_lines, whole=whole))
 
 
@@ -456,20 +467,6 @@ def _lines(line: Line, plan: Plan, *, whole: Callable[[JsonObject], _Object]) ->
             raw = encode_json({**whole(value), "payload": output})
             plan.edit(line, f"call {call_id} has no output", raw.decode(), is_new=True)
             yield raw
-
-
-def _readable(
-    line: JsonObject, *, ordinals: Iterator[int] | None, begun: str, directory: str
-) -> _Object:
-    """Return a line with a time that is text, and its number if the lines are to be numbered."""
-    value: _Object = dict(line)
-    if text_at(value, "payload", "cli_version") == BEFORE_VERSIONS:
-        value["payload"] = {"cwd": directory, **object_at(line, "payload"), "cli_version": "0.39.0"}
-    if not text_at(value, "timestamp"):
-        value["timestamp"] = _time(value["timestamp"]) if value.get("timestamp") else begun
-    if ordinals is not None:
-        value["ordinal"] = next(ordinals)
-    return value
 
 
 def _time(number: JsonValue) -> str:

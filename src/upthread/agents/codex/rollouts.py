@@ -14,20 +14,28 @@ one object in a `.json` file. Both are read as if they were lines of today. A `c
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from msgspec import Struct, structs
 
-from upthread.agent_stores.base import Unreadable, look, text_in
+from upthread.agent_stores.base import Unreadable, look, text_in, text_of_blocks
 from upthread.agent_stores.lines import BYTE_ORDER_MARK, SUFFIX, Line, read_lines, read_object
-from upthread.agent_stores.reader import FileWalk, LineFile, text_of_blocks, written_at_ns
+from upthread.agent_stores.reader import FileWalk, LineFile, written_at_ns
 from upthread.agents._outcomes import did_run
 from upthread.agents.codex import items
 from upthread.agents.codex.items import failure_of_turn
 from upthread.core import types
-from upthread.core.codec import AnyJson, number_at, object_at, objects_at, text_at, texts_at
+from upthread.core.codec import (
+    AnyJson,
+    encode_text,
+    number_at,
+    object_at,
+    objects_at,
+    text_at,
+    texts_at,
+)
 from upthread.core.events import (
     AgentEvent,
     ContextCompacted,
@@ -146,8 +154,11 @@ def read_records(path: Path) -> Iterator[Record]:
     """Yield the records of a rollout in order. StoreError when the file cannot be opened."""
     for line in read_lines(path):
         value = as_of_today(line.value)
-        kind, payload = _record(value)
-        why = line.why or _why_not(line)
+        kind, payload = text_at(value, "type"), object_at(value, "payload")
+        if kind == "event_msg":
+            kind = text_at(payload, "type")
+            payload = object_at(payload, _INNER[kind]) if kind in _INNER else payload
+        why = line.why or _why_not(line, value)
         yield Record(
             kind=kind,
             payload=payload,
@@ -158,7 +169,7 @@ def read_records(path: Path) -> Iterator[Record]:
         )
 
 
-def _why_not(line: Line) -> str:
+def _why_not(line: Line, today: JsonObject) -> str:
     """Return why Codex cannot read a line that is JSON, empty if it can."""
     if line.raw.startswith(BYTE_ORDER_MARK):
         return "it begins with a byte order mark"
@@ -168,8 +179,7 @@ def _why_not(line: Line) -> str:
         except UnicodeEncodeError:
             return "it has half of a character"
     # Of a rollout of bare items the header says it once.
-    is_bare = as_of_today(line.value) is not line.value
-    is_timed = is_bare or text_at(line.value, "timestamp")
+    is_timed = today is not line.value or text_at(line.value, "timestamp")
     return "" if is_timed else "it has no time that is text"
 
 
@@ -182,12 +192,8 @@ def as_of_today(value: JsonObject) -> JsonObject:
         return value
     stamp = text_at(value, "timestamp")
     if "type" not in value and text_at(value, "id"):
-        payload: JsonObject = {
-            "cli_version": BEFORE_VERSIONS,
-            "originator": "codex_cli_rs",
-            **value,
-        }
-        return {"timestamp": stamp, "type": "session_meta", "payload": payload}
+        unsaid = {"cli_version": BEFORE_VERSIONS, "originator": "codex_cli_rs"}
+        return {"timestamp": stamp, "type": "session_meta", "payload": {**unsaid, **value}}
     if text_at(value, "type") in _ITEMS:
         return {"timestamp": stamp, "type": "response_item", "payload": value}
     return {} if "record_type" in value else value
@@ -243,26 +249,6 @@ def is_unnumbered(records: Sequence[Record]) -> bool:
     return _PAGINATED in modes and "ordinal" not in lines[-1]
 
 
-def _record(value: JsonObject) -> tuple[str, JsonObject]:
-    kind, payload = text_at(value, "type"), object_at(value, "payload")
-    if kind == "event_msg":
-        kind = text_at(payload, "type")
-        payload = object_at(payload.get(_INNER[kind])) if kind in _INNER else payload
-    return kind, payload
-
-
-def version_in(path: Path) -> str:
-    """Return the version that began a thread, empty where its rollout does not begin with one."""
-    first = next(read_records(path), None)
-    return text_at(first.payload, "cli_version") if first else ""
-
-
-def replaced_by(payload: JsonObject) -> list[JsonObject] | None:
-    """Return the items that a compaction leaves in the place of all before it, None for none."""
-    found = payload.get("replacement_history")
-    return None if found is None else [*objects_at(found)]
-
-
 def summary_of(payload: JsonObject) -> JsonObject:
     """Return the item that an older version's compaction puts after the prompts before it."""
     content = [{"type": "input_text", "text": text_at(payload, "message")}]
@@ -301,7 +287,7 @@ def arguments_of(item: JsonObject) -> JsonValue:
     text = text_at(item, "arguments")
     if not text:
         return item.get("input") or item.get("action")
-    value, why = read_object(text.encode("utf-8", "surrogatepass"))
+    value, why = read_object(encode_text(text))
     return text if why else value
 
 
@@ -310,7 +296,7 @@ def output_text(output: JsonValue) -> str:
 
     An older version's text of a command is an object itself, written as JSON.
     """
-    text = text_at(output, "content") if isinstance(output, Mapping) else text_of_blocks(output)
+    text = text_at(output, "content") or text_of_blocks(output)
     printed = _printed(text)
     return text_at(printed, "output") if printed else text
 
@@ -318,7 +304,7 @@ def output_text(output: JsonValue) -> str:
 def _printed(text: str) -> JsonObject:
     if not text.startswith("{"):
         return {}
-    value, _ = read_object(text.encode("utf-8", "surrogatepass"))
+    value, _ = read_object(encode_text(text))
     return value if set(value) == {"output", "metadata"} else {}
 
 
@@ -436,8 +422,7 @@ def _spoken(item: AnyJson) -> Events:
 
 
 def _words(item: AnyJson) -> str:
-    said = "\n".join(text_at(each, "text") for each in objects_at(item, "content"))
-    return said or "\n\n".join(texts_at(item, "summary_text"))
+    return text_of_blocks(item.get("content")) or "\n\n".join(texts_at(item, "summary_text"))
 
 
 def _packed(text: str) -> str:
@@ -535,8 +520,6 @@ def _status(kind: str, output: str, exit_code: int | None) -> str | None:
 
 
 def _command(arguments: JsonValue) -> str:
-    if not isinstance(arguments, Mapping):
-        return ""
     words = texts_at(arguments, "command")
     return text_at(arguments, "cmd") or text_at(arguments, "command") or shlex.join(words)
 

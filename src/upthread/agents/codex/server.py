@@ -377,10 +377,6 @@ class CodexServer(JsonLines):
             raise self.refused(method, said, outcome=outcome, session=session or "", hint=hint)
         return object_at(answer, "result")
 
-    async def notify(self, method: str) -> None:
-        """Tell the server something that has no answer."""
-        await self.send({"method": method})
-
     async def answer(self, request_id: object, result: AnyJson) -> None:
         """Answer what the server asked."""
         await self.send({"id": request_id, "result": result})

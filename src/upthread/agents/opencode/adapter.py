@@ -152,7 +152,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
         self._settled_at = 0.0
         self._providers: object = None
         self._has_providers = anyio.Event()
-        self._capabilities = Capabilities(
+        self.capabilities = Capabilities(
             agent=server.agent,
             version="",
             can_resume=True,
@@ -161,10 +161,6 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
             can_fork=True,
             can_hold=calls is not None,
         )
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
 
     def _call_request(self, told: AnyJson) -> PermissionRequest:
         return call_request(told)
@@ -191,21 +187,8 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
                 tasks.cancel_scope.cancel()
 
     async def _shake_hands(self) -> None:
-        version = text_at(await self._health(), "version")
-        if version.partition(".")[0] != MAJOR_VERSION:
-            raise UpstreamError(
-                f"{self._server.agent} says its version is {version!r}, "
-                f"and upthread speaks the API of version {MAJOR_VERSION}",
-                outcome=Outcome.UNKNOWN,
-                hint='drive it over ACP: --agent acp:"opencode acp"',
-            )
-        self._capabilities = structs.replace(
-            self._capabilities, version=one_line_name(version, most=VERSION_CHARACTERS_MAX)
-        )
-
-    async def _health(self) -> object:
         try:
-            return await self._server.get("/global/health")
+            health = await self._server.get("/global/health")
         except RefusedByAgentError as error:
             # What is not there is the question, and no session: OpenCode 2 asks it elsewhere.
             raise UpstreamError(
@@ -214,6 +197,17 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
                 outcome=Outcome.UNKNOWN,
                 hint="which version it is: upthread agents; OpenCode 2 is not driven yet",
             ) from error
+        version = text_at(health, "version")
+        if version.partition(".")[0] != MAJOR_VERSION:
+            raise UpstreamError(
+                f"{self._server.agent} says its version is {version!r}, "
+                f"and upthread speaks the API of version {MAJOR_VERSION}",
+                outcome=Outcome.UNKNOWN,
+                hint='drive it over ACP: --agent acp:"opencode acp"',
+            )
+        self.capabilities = structs.replace(
+            self.capabilities, version=one_line_name(version, most=VERSION_CHARACTERS_MAX)
+        )
 
     async def _drain_output(self) -> None:
         """Read what the server prints; a full pipe would stop it."""
@@ -305,7 +299,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
 
     async def _rows(self, query: Mapping[str, str]) -> list[AnyJson]:
         answer = await self._server.get("/session", query={"limit": str(LISTED_MAX), **query})
-        return objects_at({"sessions": answer}, "sessions")
+        return objects_at(answer)
 
     async def fork_session(self, session: UpstreamSessionId) -> UpstreamSessionId:
         """Return a new session with the same history. The server gives a fork no parent."""
@@ -318,7 +312,13 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
     async def _answered(
         self, session: UpstreamSessionId, text: str, on_event: OnEvent
     ) -> PromptResult:
-        prompt = self._new_prompt(session)
+        turn = Turn(
+            session,
+            stale=self._stale,
+            window_of=lambda message: window_of(self._providers, message),
+            now_ms=self._now_ms,
+        )
+        prompt = _Prompt(running=RunningPrompt(session, self._request), turn=turn)
 
         async def ask() -> None:
             self._server.client.allowance.renew(TURN)
@@ -351,13 +351,6 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
             known = object_at(await self._server.get("/session/status"))
             return text_at(known, session, "type") not in {"", "idle"}
         return True
-
-    def _new_prompt(self, session: UpstreamSessionId) -> _Prompt:
-        def window(message: AnyJson) -> int | None:
-            return window_of(self._providers, message)
-
-        turn = Turn(session, stale=self._stale, window_of=window, now_ms=self._now_ms)
-        return _Prompt(running=RunningPrompt(session, self._request), turn=turn)
 
     async def _prepare(self, prompt: _Prompt) -> bool:
         """Let an earlier prompt's last words pass; False when this one was ended meanwhile."""
@@ -456,7 +449,7 @@ class OpenCodeConnection(ServerConnection[_Prompt]):
         prompt = self._prompt
         if prompt is None or prompt.is_ended.is_set():
             # What was said after a prompt's end is counted; its messages are not the next one's.
-            self._late_events += kind in SPOKEN
+            self.late_events += kind in SPOKEN
             if kind == "message.updated":
                 self._stale.add(text_at(properties, "info", "id"))
             return
@@ -527,7 +520,7 @@ class OpenCodeAdapter(Adapter):
             is_asking = request.hold_call is not None
             gate = with_gate(agent_environment(given)) if is_asking else None
             environment = {**given, **calls.environment, **gate} if gate else given
-            async with started_server(self._agent, self._command, request, environment) as server:
+            async with started_server(self.agent, self.command, request, environment) as server:
                 connection = OpenCodeConnection(
                     server, request, calls=calls if gate else None, now_ms=self.now_ms
                 )

@@ -188,7 +188,8 @@ class Files(Database):
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         super().__init__(connected(":memory:", flags), path)
         for table, columns in _OF_1.items():
-            self.connection.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
+            names = ", ".join(columns | {"time_updated"})
+            self.connection.execute(f"CREATE TABLE {table} ({names})")
         self.missing_of_1 = {}
         self._elsewhere = elsewhere
 

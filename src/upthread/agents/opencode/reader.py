@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import TypeVar
 
@@ -543,11 +544,9 @@ def _closed(part: dict[str, JsonValue]) -> Iterator[str]:
 
 def _own_id(part: dict[str, JsonValue], session: str, used: set[tuple[str, str]]) -> Iterator[str]:
     call_id = text_at(part, "callID")
-    number = 2
-    own = call_id
     # Ids are the model's, and only as different as it makes them (1.18.33).
-    while (session, own) in used:
-        own, number = f"{call_id}_{number}", number + 1
+    names = chain((call_id,), (f"{call_id}_{number}" for number in count(2)))
+    own = next(name for name in names if (session, name) not in used)
     used.add((session, own))
     if own != call_id:
         part["callID"] = own

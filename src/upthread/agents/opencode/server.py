@@ -20,22 +20,15 @@ import anyio
 import h11
 from anyio.abc import SocketStream
 
-from upthread.agents._connection import (
-    RunningAgent,
-    exit_code_of,
-    how_it_ended,
-    is_signal,
-    start_of,
-)
+from upthread.agents._connection import RunningAgent, start_of
 from upthread.agents._json_lines import Unreadable, read_json, unknown
 from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
-from upthread.agents._process import ChildProcess, started_child
+from upthread.agents._process import started_child
 from upthread.agents._prompt import REJECT, RunningPrompt, permission
 from upthread.agents.base import AnswerPermission, OpenRequest, PermissionRequest
 from upthread.agents.opencode.turn import tool_kind
 from upthread.core.codec import AnyJson, object_at, session_at, text_at, texts_at
 from upthread.core.quotas import ANSWER, FRAME, Allowance
-from upthread.core.runs.stops import NOT_ANSWERED
 from upthread.core.types import QUESTION_DISMISSED, Environment, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
@@ -238,12 +231,7 @@ class OpenCodeServer(RunningAgent):
     """A running server. Made by `started_server` only."""
 
     closes: ClassVar = "connections"
-
-    def __init__(
-        self, child: ChildProcess, client: OpenCodeClient, *, agent: str, timeout_s: float
-    ) -> None:
-        super().__init__(child, agent=agent, timeout_s=timeout_s)
-        self.client = client
+    client: OpenCodeClient
 
     async def get(
         self,
@@ -302,38 +290,28 @@ async def started_server(
     )
     timeout_s = request.start_timeout_s
     async with started_child(start) as child:
-        port = await _listening(child, agent, timeout_s)
-        client = OpenCodeClient(
+        server = OpenCodeServer(child, agent=agent, timeout_s=timeout_s)
+        port = await _listening(server)
+        server.client = OpenCodeClient(
             port, password, directory=request.working_directory, timeout_s=timeout_s
         )
-        yield OpenCodeServer(child, client, agent=agent, timeout_s=timeout_s)
+        yield server
 
 
-async def _listening(child: ChildProcess, agent: str, timeout_s: float) -> int:
+async def _listening(server: OpenCodeServer) -> int:
     """Return the port the server says it listens on."""
     said: list[bytes] = []
-    outcome, how = Outcome.TIMED_OUT, f"{NOT_ANSWERED} where it listens within {timeout_s:g} s"
-    was_killed = False
-    with anyio.move_on_after(timeout_s):
-        while (line := await child.read_line()) is not None:
+    error: UpstreamError | None = None
+    with anyio.move_on_after(server.timeout_s):
+        while (line := await server.child.read_line()) is not None:
             found = _LISTENING.search(line)
             if found is not None:
                 return int(found[1])
             said = [*said, line][:FIRST_LINES_KEPT_MAX]
-        exit_code = await exit_code_of(child)
-        ended, was_killed = (
-            how_it_ended(exit_code, closed=OpenCodeServer.closes),
-            is_signal(exit_code),
-        )
-        outcome, how = Outcome.PROCESS_DIED, f"{ended}{child.fault_of_home} before it listened"
-    hint = RunningAgent(child, agent=agent, timeout_s=timeout_s).last_words()
+        error = await server.died("it listened", when="before")
+    error = error or server.timed_out("where it listens")
     out = b" / ".join(said).decode("utf-8", "replace")
-    error = UpstreamError(
-        f"{agent} {how}",
-        outcome=outcome,
-        hint=hint + (f"; its stdout began with: {out}" if out else ""),
-    )
-    error.was_killed = was_killed
+    error.hint += f"; its stdout began with: {out}" if out else ""
     raise error
 
 
@@ -357,8 +335,7 @@ async def answer_asked(
 ) -> None:
     """Answer one `permission.asked`. `directory` is the one its session works in."""
     reply = await permission(request_of(asked), running, answer_permission)
-    path = f"/permission/{quote(text_at(asked, 'id'), safe='')}/reply"
-    await _post(client, path, directory, {"reply": reply or REJECT})
+    await _post(client, "/permission/{}/reply", asked, directory, {"reply": reply or REJECT})
 
 
 async def dismiss_question(
@@ -367,16 +344,18 @@ async def dismiss_question(
     """Dismiss one `question.asked`."""
     session = session_at(asked, "sessionID")
     await running.deliver(unknown(QUESTION_DISMISSED, dict(asked), session))
-    path = f"/question/{quote(text_at(asked, 'id'), safe='')}/reject"
-    await _post(client, path, directory, None)
+    await _post(client, "/question/{}/reject", asked, directory, None)
 
 
-async def _post(client: OpenCodeClient, path: str, directory: str, body: object) -> None:
+async def _post(
+    client: OpenCodeClient, path: str, asked: AnyJson, directory: str, body: object
+) -> None:
     # Refused is what the turn has withdrawn meanwhile, and a server that answers no more is the
     # prompt's own end to tell: by its stream of events or by the deadline.
     with suppress(ApiError, ServerGoneError, TimeoutError):
         # It is known only in the directory that its session works in (1.18.33).
-        await client.post(path, body, {"directory": directory} if directory else None)
+        place = {"directory": directory} if directory else None
+        await client.post(path.format(quote(text_at(asked, "id"), safe="")), body, place)
 
 
 def call_request(told: AnyJson) -> PermissionRequest:

@@ -90,12 +90,8 @@ def announced(part: AnyJson) -> events.ToolCallAnnounced:
     )
 
 
-def updated(
-    part: AnyJson,
-    *,
-    child: UpstreamSessionId | None = None,
-) -> events.ToolCallUpdated:
-    """Return how a tool part's call stands. `child` is the session it gave its work to."""
+def updated(part: AnyJson) -> events.ToolCallUpdated:
+    """Return how a tool part's call stands."""
     return events.ToolCallUpdated(
         call_id=text_at(part, "callID"),
         status=STATUSES.get(text_at(part, "state", "status")),
@@ -103,7 +99,7 @@ def updated(
         arguments=member(part, "state", "input") or None,  # type: ignore[arg-type]  # JSON, as read
         locations=_locations(part) or None,
         text=_printed(part),
-        child_upstream_session_id=child,
+        child_upstream_session_id=child_named(part),
     )
 
 
@@ -135,31 +131,10 @@ def child_named(part: AnyJson) -> UpstreamSessionId | None:
     """Return the session a `task` call gave its work to, None for another call or none yet."""
     if text_at(part, "tool") != "task":
         return None
-    named = text_at(part, "state", "metadata", "sessionId")
-    if named:
-        return UpstreamSessionId(named)
+    if named := session_at(part, "state", "metadata", "sessionId"):
+        return named
     found = _TASK_TEXT.search(text_at(part, "state", "output"))
     return UpstreamSessionId(found["id"] or found["older"]) if found else None
-
-
-def goes_on_in_background(part: AnyJson) -> bool:
-    """Whether a `task` call ended and the child it started did not."""
-    found = _TASK_TEXT.search(text_at(part, "state", "output"))
-    return found is not None and found["state"] == "running"
-
-
-def end_of_background(part: AnyJson) -> tuple[UpstreamSessionId, bool] | None:
-    """Return the child that OpenCode says has ended in the background, and whether it went well.
-
-    It tells so where a user would speak; None for what a user says.
-    """
-    if part.get("synthetic") is not True:
-        return None
-    # At the very beginning alone: further on the same words may be quoted.
-    found = _TASK_TEXT.match(text_at(part, "text"))
-    if found is None or not found["id"] or found["state"] not in {"completed", "error"}:
-        return None
-    return UpstreamSessionId(found["id"]), found["state"] == "completed"
 
 
 def said(part: AnyJson, text: str, *, message_id: str) -> AgentEvent:
@@ -208,8 +183,8 @@ def plan(todos: object) -> events.PlanChanged:
 
 def history(messages: object, session: UpstreamSessionId) -> Events:
     """Return a session's stored messages as events, in order (A5)."""
-    stored = objects_at({"messages": messages}, "messages")
-    return of_session(session, (event for each in stored for event in _events_of(each)))
+    told = (event for each in objects_at(messages) for event in _events_of(each))
+    return of_session(session, told)
 
 
 def _events_of(message: AnyJson) -> list[AgentEvent]:
@@ -237,7 +212,7 @@ def _reply_part(part: AnyJson) -> Events:
         text = text_at(part, "text")
         return (said(part, text, message_id=text_at(part, "messageID")),) if text else ()
     if kind == "tool":
-        return announced(part), updated(part, child=child_named(part))
+        return announced(part), updated(part)
     return () if kind in SILENT_PARTS else (unknown(kind, dict(part)),)
 
 
@@ -392,7 +367,8 @@ class Family(Children):
         if child is None or child not in self.working or status not in {"completed", "error"}:
             return ()
         # Its call is answered at once, and it works on (1.18.33, where that is switched on).
-        if goes_on_in_background(part):
+        found = _TASK_TEXT.search(text_at(part, "state", "output"))
+        if found is not None and found["state"] == "running":
             self.in_background.add(child)
             return ()
         return self.end(child, Outcome.OK if status == "completed" else Outcome.UNKNOWN)
@@ -400,12 +376,17 @@ class Family(Children):
     def told_of_end(self, part: AnyJson, *, otherwise: Outcome) -> Events:
         """Return the end of a child in the background that a session has been told of.
 
-        `otherwise` is what it came to where it did not end well.
+        OpenCode tells it where a user would speak. `otherwise` is what the child came to where it
+        did not end well.
         """
-        child, went_well = end_of_background(part) or (None, False)
-        if child is None or child not in self.in_background:
+        # At the very beginning alone: further on the same words may be quoted.
+        found = _TASK_TEXT.match(text_at(part, "text"))
+        if part.get("synthetic") is not True or found is None:
             return ()
-        return self.end(child, Outcome.OK if went_well else otherwise)
+        child = UpstreamSessionId(found["id"] or "")
+        if child not in self.in_background or found["state"] not in {"completed", "error"}:
+            return ()
+        return self.end(child, Outcome.OK if found["state"] == "completed" else otherwise)
 
     def end_background(self, outcome: Outcome, *, only_silent: bool) -> Events:
         """Return the ends of children in the background whose end nobody is told of any more."""
@@ -614,8 +595,7 @@ class Turn:
             if text_at(part, "state", "status") == "pending":
                 return announcement
         started = self.family.called(part, session)
-        changed = updated(part, child=child_named(part))
-        return (*announcement, *started, changed, *self.family.returned(part))
+        return (*announcement, *started, updated(part), *self.family.returned(part))
 
     # --- the session ---------------------------------------------------------------------------
 
