@@ -130,7 +130,8 @@ class _Spans(Struct):
             f"invoke_workflow {WORKFLOW}",
             SpanParent(trace_id(run_id)),
             span_id(run_id),
-            between=(started, self.ends.get(run_id, started)),
+            started_at_ms=started,
+            ended_at_ms=self.ends.get(run_id, started),
             told={
                 "gen_ai.operation.name": "invoke_workflow",
                 "gen_ai.workflow.name": WORKFLOW,
@@ -178,7 +179,8 @@ class _Spans(Struct):
             f"invoke_agent {branch.conversation.key.role}",
             place,
             span_id(turn.turn_id),
-            between=(turn.opened_at_ms, turn.last_at_ms),
+            started_at_ms=turn.opened_at_ms,
+            ended_at_ms=turn.last_at_ms,
             told={
                 **self._agent(branch, attached.upstream_session_id if attached else None),
                 "upthread.turn_id": turn.turn_id,
@@ -206,7 +208,8 @@ class _Spans(Struct):
             f"invoke_agent {branch.conversation.key.role}",
             place,
             span_id(branch.conversation.conversation_id),
-            between=(started, ended),
+            started_at_ms=started,
+            ended_at_ms=ended,
             told={**self._agent(branch, session), **self._said(items)},
         )
 
@@ -250,14 +253,15 @@ class _Spans(Struct):
         # A title has the command in it, which is as much content as its arguments are.
         if self.with_content and isinstance(call.asked, types.ToolCallPart):
             told["upthread.tool.title"] = call.title
-            told["gen_ai.tool.call.arguments"] = _json(call.asked.arguments)
+            told["gen_ai.tool.call.arguments"] = json.dumps(plain(call.asked.arguments))
         if self.with_content and isinstance(call.result, types.ToolResultPart):
             told["gen_ai.tool.call.result"] = call.result.text
         return self._span(
             f"execute_tool {call.tool_kind}",
             place,
             own,
-            between=(call.at_ms, call.ended_at_ms or call.at_ms),
+            started_at_ms=call.at_ms,
+            ended_at_ms=call.ended_at_ms or call.at_ms,
             told=told,
         )
 
@@ -285,11 +289,11 @@ class _Spans(Struct):
         place: SpanParent,
         own: str,
         *,
-        between: tuple[int, int],
+        started_at_ms: int,
+        ended_at_ms: int,
         told: Mapping[str, Value],
         message: str = "",
     ) -> Span:
-        started_at_ms, ended_at_ms = between
         return Span(
             trace=place.trace,
             span_id=own,
@@ -333,10 +337,6 @@ def _digest(identity: str, size: int) -> str:
 
 def _message(role: str, text: str) -> Shape:
     return {"role": role, "parts": [{"type": "text", "content": text}]}
-
-
-def _json(value: types.JsonValue) -> str:
-    return json.dumps(plain(value))
 
 
 def _attributes(told: Mapping[str, Known]) -> list[Shape]:

@@ -210,7 +210,16 @@ class _Search(Struct, kw_only=True):
         self.is_full = not self.is_all and self.told == HITS_MAX
         if not self.is_full:
             self.told += 1
-            _tell(self.call, hit)
+            output = self.call.output
+            output.json({"type": "hit", **to_builtins(hit)})
+            name = hit.address or (f"{hit.agent}/{hit.role}" if hit.role else hit.agent)
+            place = f"  {one_line(hit.directory)}" if hit.directory else ""
+            output.row((one_line(name), "cyan"), (f"  {when(hit.at_ms)}{place}", "dim"))
+            at = f", message {hit.message}" if hit.message else ""
+            output.line(f"  {hit.speaker}{at}: {one_line(hit.text)}")
+            for words in (hit.unarchive_command, hit.resume_command):
+                if words:
+                    output.command("    ", quoted(*words))
 
     def _hits_of(self, session: Searched) -> Iterator[Hit]:
         outline: SessionOutline | None = None
@@ -238,19 +247,6 @@ class _Search(Struct, kw_only=True):
                 resume_command=opening.resume_command,
                 unarchive_command=opening.unarchive_command,
             )
-
-
-def _tell(call: Call, hit: Hit) -> None:
-    output = call.output
-    output.json({"type": "hit", **to_builtins(hit)})
-    name = hit.address or (f"{hit.agent}/{hit.role}" if hit.role else hit.agent)
-    place = f"  {one_line(hit.directory)}" if hit.directory else ""
-    output.row((one_line(name), "cyan"), (f"  {when(hit.at_ms)}{place}", "dim"))
-    at = f", message {hit.message}" if hit.message else ""
-    output.line(f"  {hit.speaker}{at}: {one_line(hit.text)}")
-    for words in (hit.unarchive_command, hit.resume_command):
-        if words:
-            output.command("    ", quoted(*words))
 
 
 # --- our own record ------------------------------------------------------------------------------
