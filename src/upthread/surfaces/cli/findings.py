@@ -20,7 +20,7 @@ from upthread.core.agents import AGENTS
 from upthread.core.history.model import CURES, Fault, faults
 from upthread.core.types import RecordMode
 from upthread.errors import StoreError
-from upthread.runtime.continuity_probe import CHECKS, Probed
+from upthread.runtime.continuity_probe import CHECKS
 from upthread.runtime.record.erasure import Selection, summed
 from upthread.store.address import database_files, key_path
 from upthread.surfaces.cli.call import Call
@@ -209,11 +209,6 @@ def probe(call: Call, agent: str, *, rate_limit_prompt: str | None) -> None:
         lambda project: project.probe(agent, rate_limit_prompt=rate_limit_prompt),
         needs=Needs(tables=STARTING),
     )
-    _show(call, agent, probed)
-
-
-def _show(call: Call, agent: str, probed: Probed) -> None:
-    output = call.output
     capabilities = structs.asdict(probed.capabilities)
     quirks = [each for each in probed.findings if each.verdict == "quirk"]
     findings = [{**structs.asdict(each), "good_is": CHECKS[each.check]} for each in probed.findings]

@@ -264,7 +264,12 @@ def own_hits(project: Project, words: Words, forgotten: set[str]) -> Iterator[Hi
     `forgotten` is given the sessions of which something was erased: all of them, at the end.
     """
     store = project.store
-    for conversation in _newest_first(project):
+    used = [
+        (newest.recorded_at_ms, each)
+        for each in conversations_in(store, project.project_id)
+        for newest in store.messages(each.conversation_id, newest=1)
+    ]
+    for _, conversation in sorted(used, key=itemgetter(0), reverse=True):
         by_session: dict[str, Link] | None = None
         for message in _backwards(store, conversation, words):
             if by_session is None:  # most conversations have none of the words
@@ -275,16 +280,6 @@ def own_hits(project: Project, words: Words, forgotten: set[str]) -> Iterator[Hi
                 forgotten.add(session)
             link = by_session.get(session) if session else None
             yield from _own_hits_of(message, conversation, link, words)
-
-
-def _newest_first(project: Project) -> list[Conversation]:
-    store = project.store
-    used = [
-        (newest.recorded_at_ms, each)
-        for each in conversations_in(store, project.project_id)
-        for newest in store.messages(each.conversation_id, newest=1)
-    ]
-    return [each for _, each in sorted(used, key=itemgetter(0), reverse=True)]
 
 
 def _backwards(store: Store, conversation: Conversation, words: Words) -> Iterator[Message]:
