@@ -56,7 +56,7 @@ def overview(call: Call, *, is_all: bool) -> int:
     redact, output = around.redactor.redact, call.output
     record = _record(call, around)
     roles = [
-        (role.link.upstream_session_id, role)
+        (str(role.link.upstream_session_id), role)
         for view in record.views
         for role in view.roles
         if role.link
@@ -247,7 +247,15 @@ class Lines(Struct):
                 self.output.command(lead, quoted(*words))
 
     def _write_session(self, outline: SessionOutline, name: str) -> None:
-        known = self._known(outline)
+        told = [ago(outline.used_at_ms, now_ms=self.now_ms)]
+        if outline.tokens is not None:
+            held = Tokens(count=outline.tokens, is_estimate=False)
+            idle_s = (self.now_ms - outline.used_at_ms) / 1000
+            cache = cache_state(outline.agent, idle_s=idle_s)
+            told.append(
+                f"{held.in_words} tokens" + ("" if cache == "unknown" else f", cache {cache}")
+            )
+        known = " · ".join(told)
         columns = max(self.output.columns or COLUMNS, COLUMNS)
         room = columns - len(name) - len(known) - len("  “”    ")
         title = one_line(outline.title(self.redact), characters_max=max(room, TITLE_CHARACTERS_MIN))
@@ -326,19 +334,6 @@ class Lines(Struct):
             self.output.line(
                 f"not all were read: {look.sessions} sessions in the time there is", "yellow"
             )
-
-    # --- words ---------------------------------------------------------------------------------
-
-    def _known(self, outline: SessionOutline) -> str:
-        told = [ago(outline.used_at_ms, now_ms=self.now_ms)]
-        if outline.tokens is not None:
-            held = Tokens(count=outline.tokens, is_estimate=False)
-            idle_s = (self.now_ms - outline.used_at_ms) / 1000
-            cache = cache_state(outline.agent, idle_s=idle_s)
-            told.append(
-                f"{held.in_words} tokens" + ("" if cache == "unknown" else f", cache {cache}")
-            )
-        return " · ".join(told)
 
     # --- for programs ---------------------------------------------------------------------------
 

@@ -101,17 +101,8 @@ class _Segment(Struct):
             self._step("system", turn.opened_at_ms, f"{found.done}: {found.because}", told)
         for item in turn.items:
             self.add_item(item)
-        if (usage := turn.usage) is not None:
-            self.usage = together(self.usage, usage)
-            step = self.last_agent_step or self._step(
-                "agent", turn.last_at_ms, "", members(turn, "turn_id")
-            )
-            step["metrics"] = {
-                **_tokens(usage),
-                "extra": {"cache_written_tokens": usage.cache_written, "of": "the turn"},
-            }
-            if usage.requests:
-                step["llm_call_count"] = usage.requests
+        if turn.usage is not None:
+            self._count(turn.usage, turn)
         stop, ended = turn.stop, turn.view.ended
         told = members(turn, "turn_id outcome")
         if ended is not None and ended.report is not None:
@@ -241,6 +232,18 @@ class _Segment(Struct):
         self.told_of.add(str(child.conversation.conversation_id))
         for document in _segments(child, self.workstream):
             self.children[str(document["trajectory_id"])] = document
+
+    def _count(self, usage: Usage, turn: TurnNode) -> None:
+        self.usage = together(self.usage, usage)
+        step = self.last_agent_step or self._step(
+            "agent", turn.last_at_ms, "", members(turn, "turn_id")
+        )
+        step["metrics"] = {
+            **_tokens(usage),
+            "extra": {"cache_written_tokens": usage.cache_written, "of": "the turn"},
+        }
+        if usage.requests:
+            step["llm_call_count"] = usage.requests
 
 
 def _appended(shape: Shape, name: str, value: Shape) -> None:
