@@ -90,7 +90,20 @@ def document(timeline: Timeline, *, with_content: bool = False) -> Shape:
     resource = _attributes(RESOURCE)
     scope = {"name": "upthread", "version": upthread.__version__}
     made = _Spans(timeline, with_content=with_content, is_whole=True).all()
-    spans = [_as_json(each) for each in made]
+    spans = [
+        {
+            "traceId": span.trace,
+            "spanId": span.span_id,
+            "name": span.name,
+            "kind": KIND_INTERNAL,
+            "startTimeUnixNano": str(span.started_at_ms * MS_NS),
+            "endTimeUnixNano": str(span.ended_at_ms * MS_NS),
+            "attributes": _attributes(span.told),
+            "status": {} if span.fault is None else {"code": STATUS_ERROR, "message": span.fault},
+            **({"parentSpanId": span.parent} if span.parent else {}),
+        }
+        for span in made
+    ]
     scoped = {"scope": scope, "spans": spans}
     return {"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": [scoped]}]}
 
@@ -304,20 +317,6 @@ class _Spans(Struct):
             told={key: value for key, value in told.items() if value is not None},
             fault=message if told.get("error.type") else None,
         )
-
-
-def _as_json(span: Span) -> Shape:
-    told: Shape = {
-        "traceId": span.trace,
-        "spanId": span.span_id,
-        "name": span.name,
-        "kind": KIND_INTERNAL,
-        "startTimeUnixNano": str(span.started_at_ms * MS_NS),
-        "endTimeUnixNano": str(span.ended_at_ms * MS_NS),
-        "attributes": _attributes(span.told),
-        "status": {} if span.fault is None else {"code": STATUS_ERROR, "message": span.fault},
-    }
-    return {**told, "parentSpanId": span.parent} if span.parent else told
 
 
 def trace_id(identity: str) -> str:
