@@ -70,7 +70,7 @@ def change(home: Path) -> Change:
     what = f"starts {one_line(python)}"
     if before is not None:
         named = _PYTHON.search(before)
-        was = "".join(shlex.split(os.fsdecode(named[1]))[:1]) if named else ""
+        was = "".join(shlex.split(named[1].decode("utf-8", "surrogateescape"))[:1]) if named else ""
         what += f", no longer {one_line(was)}" if was != python else ""
     return Change(path=path, before=before, after=_text(home.absolute(), python), what=what)
 
