@@ -13,7 +13,6 @@ from typing import Literal
 from urllib.parse import quote, urlencode
 
 import uvicorn
-from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -60,16 +59,13 @@ class Guard:
         # "lifespan" is the server's own, no request: without it the application would not start.
         if scope["type"] != "lifespan":
             asked = HTTPConnection(scope)
-            if not self._is_from_here(asked.headers):
+            hosts = asked.headers.getlist("host")
+            is_ours = len(hosts) == 1 and self._hosts.issuperset(hosts)
+            if not is_ours or not self._origins.issuperset(asked.headers.getlist("origin")):
                 answer = _answer(403)
             elif not self._is_known(asked):
                 answer = self._unknown(asked)
         await answer(scope, receive, send)
-
-    def _is_from_here(self, headers: Headers) -> bool:
-        hosts = headers.getlist("host")
-        is_ours = len(hosts) == 1 and self._hosts.issuperset(hosts)
-        return is_ours and self._origins.issuperset(headers.getlist("origin"))
 
     def _is_known(self, asked: HTTPConnection) -> bool:
         tokens = asked.headers.getlist("authorization")

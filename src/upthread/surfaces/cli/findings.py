@@ -20,7 +20,7 @@ from upthread.core.agents import AGENTS
 from upthread.core.history.model import CURES, Fault, faults
 from upthread.core.types import RecordMode
 from upthread.errors import StoreError
-from upthread.runtime.continuity_probe import CHECKS, Probed
+from upthread.runtime.continuity_probe import CHECKS
 from upthread.runtime.record.erasure import Selection, summed
 from upthread.store.address import database_files, key_path
 from upthread.surfaces.cli.call import Call
@@ -172,31 +172,22 @@ async def hook_states(settings: Settings) -> tuple[HookState, ...]:
     home = Path(settings.home)
     set_up = await anyio.to_thread.run_sync(lambda: Installed(home).agents())
     fault = await anyio.to_thread.run_sync(launcher.probe, home) if set_up else ""
-    return tuple(
-        [
-            await _set_up(agent, settings, fault) if agent in set_up else _state(agent)
-            for agent in TARGETS
-        ]
-    )
-
-
-async def _set_up(agent: str, settings: Settings, fault: str) -> HookState:
-    """Return how the hooks are that a launcher calls which has this fault, or none."""
-    asked = TARGETS[agent].trust
-    trust = await asked(settings.working_directory) if asked else Trust()
-    return structs.replace(
-        _state(agent),
-        is_set_up=True,
-        is_alive=not fault,
-        is_trusted=trust.is_given,
-        fault=fault or trust.fault,
-        cure=command("upthread", "setup", agent) if fault else trust.cure,
-    )
-
-
-def _state(agent: str) -> HookState:
-    is_installed = find_agent(AGENTS[TARGETS[agent].name]) is not None
-    return HookState(agent=agent, is_installed=is_installed)
+    states: list[HookState] = []
+    for agent, target in TARGETS.items():
+        is_installed = find_agent(AGENTS[target.name]) is not None
+        state = HookState(agent=agent, is_installed=is_installed)
+        if agent in set_up:
+            trust = await target.trust(settings.working_directory) if target.trust else Trust()
+            state = structs.replace(
+                state,
+                is_set_up=True,
+                is_alive=not fault,
+                is_trusted=trust.is_given,
+                fault=fault or trust.fault,
+                cure=command("upthread", "setup", agent) if fault else trust.cure,
+            )
+        states.append(state)
+    return tuple(states)
 
 
 # --- probe --------------------------------------------------------------------------------------
@@ -218,11 +209,6 @@ def probe(call: Call, agent: str, *, rate_limit_prompt: str | None) -> None:
         lambda project: project.probe(agent, rate_limit_prompt=rate_limit_prompt),
         needs=Needs(tables=STARTING),
     )
-    _show(call, agent, probed)
-
-
-def _show(call: Call, agent: str, probed: Probed) -> None:
-    output = call.output
     capabilities = structs.asdict(probed.capabilities)
     quirks = [each for each in probed.findings if each.verdict == "quirk"]
     findings = [{**structs.asdict(each), "good_is": CHECKS[each.check]} for each in probed.findings]
@@ -326,22 +312,18 @@ def _files(project: Project) -> Iterator[HeldFile]:
     ):
         # Most may be there and need not be: a log of SQLite's is, only while the file is in use.
         if path.is_file():
-            yield _held(path)
+            found = path.stat()
+            yield HeldFile(
+                path=str(path),
+                size_bytes=found.st_size,
+                mode=f"{stat.S_IMODE(found.st_mode):04o}",
+                read_by=_read_by(found.st_mode, path.parent.stat().st_mode),
+            )
 
 
 def _below(place: Path) -> Iterator[Path]:
     for directory, _, names in os.walk(place):
         yield from (Path(directory, name) for name in sorted(names))
-
-
-def _held(path: Path) -> HeldFile:
-    found, around = path.stat(), path.parent.stat()
-    return HeldFile(
-        path=str(path),
-        size_bytes=found.st_size,
-        mode=f"{stat.S_IMODE(found.st_mode):04o}",
-        read_by=_read_by(found.st_mode, around.st_mode),
-    )
 
 
 def _read_by(mode: int, around: int) -> str:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import click
+from click import Context, Option, Parameter
 
 from upthread.core.agents import AGENTS, WITH_A_STORE
 from upthread.errors import UsageError
@@ -39,7 +40,7 @@ and names may come from a repository or from an agent (ADR 65)."""
 class Verb(click.Command):
     """One verb. Options of every verb may stand among its own."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Read the words after the verb."""
         typed = before_dashes(args)
         # Checked first: a person who asks for help may have typed something wrong.
@@ -47,7 +48,7 @@ class Verb(click.Command):
             return super().parse_args(ctx, ["--help"])
         return super().parse_args(ctx, _texts_last(ctx, typed, args[len(typed) :]))
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: Context) -> Any:
         """Run the verb, and return its exit code."""
         call = ctx.find_object(Call)
         assert call is not None
@@ -71,13 +72,13 @@ def before_dashes(words: Sequence[str]) -> Sequence[str]:
     return words[: words.index("--")] if "--" in words else words
 
 
-def _texts_last(ctx: click.Context, typed: Sequence[str], literal: Sequence[str]) -> list[str]:
+def _texts_last(ctx: Context, typed: Sequence[str], literal: Sequence[str]) -> list[str]:
     """Return the words with texts such as "- first this, then that" moved behind `--`.
 
     Raises BadOptionUsage for an option whose value would be the next option: click would take
     `forget --role --dry-run` for the role `--dry-run`.
     """
-    options = [each for each in ctx.command.get_params(ctx) if isinstance(each, click.Option)]
+    options = [each for each in ctx.command.get_params(ctx) if isinstance(each, Option)]
     names = {name for each in options for name in (*each.opts, *each.secondary_opts)}
     with_value = {name for each in options if not each.is_flag for name in each.opts}
     kept: list[str] = []
@@ -96,12 +97,12 @@ def _texts_last(ctx: click.Context, typed: Sequence[str], literal: Sequence[str]
 # --- options of every verb ---------------------------------------------------------------------
 
 
-def _show_help(ctx: click.Context, _option: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001  # by click
+def _show_help(ctx: Context, _option: Parameter, is_asked: bool) -> None:  # noqa: FBT001  # by click
     if is_asked and not ctx.resilient_parsing:
         show(ctx, ctx.get_help())
 
 
-def show(ctx: click.Context, text: str) -> None:
+def show(ctx: Context, text: str) -> None:
     """Print a text in place of running a verb."""
     call = ctx.find_object(Call)
     assert call is not None
@@ -109,7 +110,7 @@ def show(ctx: click.Context, text: str) -> None:
     ctx.exit()
 
 
-def _enter(_ctx: click.Context, _option: click.Parameter, directories: Sequence[str]) -> None:
+def _enter(_ctx: Context, _option: Parameter, directories: Sequence[str]) -> None:
     # One after the other, as git does: the second is relative to the first.
     for directory in directories:
         try:
@@ -121,49 +122,41 @@ def _enter(_ctx: click.Context, _option: click.Parameter, directories: Sequence[
             ) from error
 
 
-def _print_json(ctx: click.Context, _option: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001  # by click
+def _print_json(ctx: Context, _option: Parameter, is_asked: bool) -> None:  # noqa: FBT001  # by click
     if is_asked and (call := ctx.find_object(Call)):
         call.output = Output(is_json=True)
 
 
-def _keep(ctx: click.Context, option: click.Parameter, value: str | bool | None) -> None:  # noqa: FBT001  # by click
+def _keep(ctx: Context, option: Parameter, value: str | bool | None) -> None:  # noqa: FBT001  # by click
     if value is not None and option.name:
         if isinstance(value, str) and value.startswith("-"):  # before a verb: not read by us
             raise click.BadParameter(f"{value!r} looks like an option.", ctx, option)
         setattr(ctx.find_object(Call), option.name, value)
 
 
-HELP_OPTION = click.Option(
-    HELP,
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_help,
-    help="Show this and end.",
-)
 COMMON = (
-    click.Option(
+    Option(
         ["--json"],
         is_flag=True,
         expose_value=False,
         callback=_print_json,
         help="Print JSON, for programs.",
     ),
-    click.Option(
+    Option(
         ["--db", "database"],
         metavar="URL",
         expose_value=False,
         callback=_keep,
         help="Another database: a file path, or postgres://…",
     ),
-    click.Option(
+    Option(
         ["--project"],
         metavar="ID",
         expose_value=False,
         callback=_keep,
         help="Which project of a shared database this is.",
     ),
-    click.Option(
+    Option(
         ["-C", "--directory"],
         metavar="DIR",
         multiple=True,
@@ -171,7 +164,14 @@ COMMON = (
         callback=_enter,
         help="Work as if started in DIR.",
     ),
-    HELP_OPTION,
+    Option(
+        HELP,
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_show_help,
+        help="Show this and end.",
+    ),
 )
 """What may stand before a verb and after it."""
 
@@ -179,7 +179,7 @@ COMMON = (
 # --- completion in the shell -------------------------------------------------------------------
 
 
-def _known(ctx: click.Context) -> list[tuple[str, list[str]]]:
+def _known(ctx: Context) -> list[tuple[str, list[str]]]:
     """Return each workstream of the project that the line is about, with its addresses."""
     from upthread.client.project import Project
 
@@ -198,18 +198,18 @@ def _offered(names: Iterable[str], incomplete: str) -> list[str]:
     return list(plain)[:OFFERED_MAX]
 
 
-def workstreams(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+def workstreams(ctx: Context, _: Parameter, incomplete: str) -> list[str]:
     """Return the workstreams that begin like this."""
     return _offered((name for name, _ in _known(ctx)), incomplete)
 
 
-def addresses(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+def addresses(ctx: Context, _: Parameter, incomplete: str) -> list[str]:
     """Return the addresses that begin like this, and their workstreams."""
     known = _known(ctx)
     return _offered((name for pair in known for name in (pair[0], *pair[1])), incomplete)
 
 
-def _offering(*names: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+def _offering(*names: str) -> Callable[[Context, Parameter, str], list[str]]:
     return lambda _ctx, _option, incomplete: _offered(names, incomplete)
 
 

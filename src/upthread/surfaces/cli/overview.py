@@ -17,7 +17,7 @@ from upthread.client.project_opener import Surroundings
 from upthread.core.decision.words import Tokens, cache_state
 from upthread.core.states import State
 from upthread.errors import StoreError
-from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
+from upthread.runtime.record.workstream_views import WorkstreamView
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.sessions import (
@@ -55,7 +55,12 @@ def overview(call: Call, *, is_all: bool) -> int:
     now_ms = time.time_ns() // 1_000_000
     redact, output = around.redactor.redact, call.output
     record = _record(call, around)
-    views, roles = record.views, record.roles.items()
+    roles = [
+        (str(role.link.upstream_session_id), role)
+        for view in record.views
+        for role in view.roles
+        if role.link
+    ]
     held = {session: role.conversation.address for session, role in roles}
     most = None if is_all else SHOWN_MAX
     lines = Lines(output, redact, now_ms=now_ms, most=most, held=held)
@@ -65,7 +70,7 @@ def overview(call: Call, *, is_all: bool) -> int:
     )
     if record.fault:
         output.remark(f"upthread's own record is not told: {record.fault}", "yellow")
-    lines.write_record(views)
+    lines.write_record(record.views)
     seen = look()
     totals = Totals(_told_of(call, seen), around.is_here, now_ms=now_ms, held=held)
     # Of our own sessions that have a turn now, the process that drives it.
@@ -101,16 +106,6 @@ class _Record(NamedTuple):
     views: tuple[WorkstreamView, ...] = ()
     shapes: Sequence[Shape] = ()
     fault: str = ""
-
-    @property
-    def roles(self) -> Mapping[str, RoleView]:
-        """By the sessions that conversations hold, the roles of those conversations."""
-        return {
-            role.link.upstream_session_id: role
-            for view in self.views
-            for role in view.roles
-            if role.link
-        }
 
 
 def _record(call: Call, around: Surroundings) -> _Record:
@@ -252,7 +247,15 @@ class Lines(Struct):
                 self.output.command(lead, quoted(*words))
 
     def _write_session(self, outline: SessionOutline, name: str) -> None:
-        known = self._known(outline)
+        told = [ago(outline.used_at_ms, now_ms=self.now_ms)]
+        if outline.tokens is not None:
+            held = Tokens(count=outline.tokens, is_estimate=False)
+            idle_s = (self.now_ms - outline.used_at_ms) / 1000
+            cache = cache_state(outline.agent, idle_s=idle_s)
+            told.append(
+                f"{held.in_words} tokens" + ("" if cache == "unknown" else f", cache {cache}")
+            )
+        known = " · ".join(told)
         columns = max(self.output.columns or COLUMNS, COLUMNS)
         room = columns - len(name) - len(known) - len("  “”    ")
         title = one_line(outline.title(self.redact), characters_max=max(room, TITLE_CHARACTERS_MIN))
@@ -295,7 +298,9 @@ class Lines(Struct):
         for directory, numbers in newest[: self.most]:
             place = one_line(self.redact(directory)) or "no directory"
             last = ago(numbers.used_at_ms, now_ms=self.now_ms)
-            self.output.row((f"  {place}", "cyan"), f"  {_numbers(numbers)}, {last}")
+            told = [counted(numbers.sessions, "session")] if numbers.sessions else []
+            told += [counted(numbers.sub_agents, "sub-agent")] if numbers.sub_agents else []
+            self.output.row((f"  {place}", "cyan"), f"  {', '.join((*told, last))}")
 
     # --- what may be lost ----------------------------------------------------------------------
 
@@ -329,19 +334,6 @@ class Lines(Struct):
             self.output.line(
                 f"not all were read: {look.sessions} sessions in the time there is", "yellow"
             )
-
-    # --- words ---------------------------------------------------------------------------------
-
-    def _known(self, outline: SessionOutline) -> str:
-        told = [ago(outline.used_at_ms, now_ms=self.now_ms)]
-        if outline.tokens is not None:
-            held = Tokens(count=outline.tokens, is_estimate=False)
-            idle_s = (self.now_ms - outline.used_at_ms) / 1000
-            cache = cache_state(outline.agent, idle_s=idle_s)
-            told.append(
-                f"{held.in_words} tokens" + ("" if cache == "unknown" else f", cache {cache}")
-            )
-        return " · ".join(told)
 
     # --- for programs ---------------------------------------------------------------------------
 
@@ -410,9 +402,3 @@ def _both(numbers: Numbers) -> str:
     """Return `35 + 5 sub-agents`, `35` without any."""
     sub_agents = f" + {counted(numbers.sub_agents, 'sub-agent')}" if numbers.sub_agents else ""
     return f"{numbers.sessions}{sub_agents}"
-
-
-def _numbers(numbers: Numbers) -> str:
-    told = [counted(numbers.sessions, "session")] if numbers.sessions else []
-    told += [counted(numbers.sub_agents, "sub-agent")] if numbers.sub_agents else []
-    return ", ".join(told) or "none"

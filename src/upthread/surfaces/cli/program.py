@@ -12,6 +12,7 @@ from contextlib import redirect_stderr, suppress
 from importlib import import_module
 
 import click
+from click import Command, Context, Parameter
 from click.exceptions import Exit
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
@@ -97,17 +98,17 @@ PAGES = {
 class Program(click.Group):
     """The command line. It imports a verb when the verb is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Context) -> list[str]:
         """Return the names of the verbs."""
         return list(VERBS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> Verb | None:
+    def get_command(self, ctx: Context, cmd_name: str) -> Verb | None:
         """Return a verb, or None for another name."""
         return load_verb(cmd_name) if cmd_name in VERBS else None
 
     def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+        self, ctx: Context, args: list[str]
+    ) -> tuple[str | None, Command | None, list[str]]:
         """Find the verb that a line names. Raises UsageError with the verb that is like it."""
         name, *after = args
         if name not in {*VERBS, *ALIASES} and not ctx.resilient_parsing:
@@ -117,7 +118,7 @@ class Program(click.Group):
             )
         return super().resolve_command(ctx, [*ALIASES.get(name, (name,)), *after])
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs that are listed, or every verb for `upthread help --all`."""
         sections = {"Verbs": LISTED}
         if ctx.meta.get("is_all"):
@@ -130,11 +131,11 @@ class Program(click.Group):
             formatter.write_paragraph()
             formatter.write_text(f"Every verb: {NAME} help --all")
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
         """Return the verbs and options that begin like this, and import no verb."""
         verbs = (each for each in VERBS.items() if each[0].startswith(incomplete))
         items = [CompletionItem(name, help=summary) for name, summary in verbs]
-        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
+        return [*items, *Command.shell_complete(self, ctx, incomplete)]
 
 
 def load_verb(name: str) -> Verb:
@@ -144,12 +145,12 @@ def load_verb(name: str) -> Verb:
     return found
 
 
-def _show_version(ctx: click.Context, _option: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001  # by click
+def _show_version(ctx: Context, _option: Parameter, is_asked: bool) -> None:  # noqa: FBT001  # by click
     if is_asked and not ctx.resilient_parsing:
         show(ctx, f"{NAME} {__version__}")
 
 
-def _show_script(ctx: click.Context, _option: click.Parameter, shell: str | None) -> None:
+def _show_script(ctx: Context, _option: Parameter, shell: str | None) -> None:
     """Print what a shell reads at its start, so that it asks us."""
     found = get_completion_class(shell) if shell and not ctx.resilient_parsing else None
     if found:
@@ -183,7 +184,7 @@ def _show_script(ctx: click.Context, _option: click.Parameter, shell: str | None
     help="Print a script that makes a shell complete words.",
 )
 @click.pass_context
-def PROGRAM(ctx: click.Context, *, is_all: bool) -> int:  # noqa: N802  # the one program there is
+def PROGRAM(ctx: Context, *, is_all: bool) -> int:  # noqa: N802  # the one program there is
     """Your agents pick up where they left off, and tell you when they can't."""
     if ctx.invoked_subcommand:
         if is_all:

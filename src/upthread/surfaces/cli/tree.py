@@ -110,20 +110,19 @@ def _branch_shape(branch: Branch) -> Shape:
         **members(branch.standing, "state"),
         "call_id": branch.call_id,
         "chain": shapes.chain(branch.chain),
-        "turns": [_turn_shape(turn, branch) for turn in branch.turns],
+        "turns": [
+            {
+                **members(turn, "turn_id number run_id opened_at_ms"),
+                **members(turn.decision, "decision"),
+                "reasons": turn.decision.reasons if turn.decision else (),
+                **members(turn.view.attached, "upstream_session_id"),
+                "outcome": turn.outcome,
+                "tokens_spent": turn.spent.count if turn.spent else None,
+                "tokens_spent_are_estimated": bool(turn.spent and turn.spent.is_estimate),
+                "calls": len(turn.calls),
+                "children": [_branch_shape(child) for child in _children_in(turn.items, branch)],
+            }
+            for turn in branch.turns
+        ],
         "children": [_branch_shape(child) for child in _children_outside_turns(branch)],
-    }
-
-
-def _turn_shape(turn: TurnNode, branch: Branch) -> Shape:
-    return {
-        **members(turn, "turn_id number run_id opened_at_ms"),
-        **members(turn.decision, "decision"),
-        "reasons": turn.decision.reasons if turn.decision else (),
-        **members(turn.view.attached, "upstream_session_id"),
-        "outcome": turn.outcome,
-        "tokens_spent": turn.spent.count if turn.spent else None,
-        "tokens_spent_are_estimated": bool(turn.spent and turn.spent.is_estimate),
-        "calls": len(turn.calls),
-        "children": [_branch_shape(child) for child in _children_in(turn.items, branch)],
     }

@@ -92,17 +92,17 @@ class _Segment(Struct):
         """Add a turn: what was decided, what was told and said, and how it ended."""
         self.last_agent_step = None
         for found in turn.decisions:
-            reasons, changes = list(found.reasons), list(found.changes)
             told: Shape = {
                 **members(turn, "turn_id run_id"),
                 "decision": found.decision,
-                "reasons": reasons,
-                "changes": changes,
+                "reasons": list(found.reasons),
+                "changes": list(found.changes),
             }
             self._step("system", turn.opened_at_ms, f"{found.done}: {found.because}", told)
         for item in turn.items:
             self.add_item(item)
-        self._count(turn.usage, turn)
+        if turn.usage is not None:
+            self._count(turn.usage, turn)
         stop, ended = turn.stop, turn.view.ended
         told = members(turn, "turn_id outcome")
         if ended is not None and ended.report is not None:
@@ -178,13 +178,11 @@ class _Segment(Struct):
     def _agent_step(self, at_ms: int, seq: int) -> Shape:
         """Return the step of a call: that of the words before it, or of the calls beside it."""
         last = self.last_agent_step
-        is_newest = last is not None and last is self.steps[-1]
-        if last is not None and is_newest:
+        if last is not None and last is self.steps[-1]:
             # Results without their calls, or the calls of another answer, are a step of their own.
-            if "tool_calls" not in last and "observation" not in last:
+            is_of_words = "tool_calls" not in last and "observation" not in last
+            if is_of_words or ("tool_calls" in last and self.called_in == seq):
                 self.called_in = seq
-                return last
-            if "tool_calls" in last and self.called_in == seq:
                 return last
         self.called_in = seq
         return self._step("agent", at_ms, "", {"message": seq})
@@ -235,9 +233,7 @@ class _Segment(Struct):
         for document in _segments(child, self.workstream):
             self.children[str(document["trajectory_id"])] = document
 
-    def _count(self, usage: Usage | None, turn: TurnNode) -> None:
-        if usage is None:
-            return
+    def _count(self, usage: Usage, turn: TurnNode) -> None:
         self.usage = together(self.usage, usage)
         step = self.last_agent_step or self._step(
             "agent", turn.last_at_ms, "", members(turn, "turn_id")

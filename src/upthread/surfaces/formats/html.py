@@ -46,7 +46,18 @@ def policy() -> str:
 def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:
     """Yield the page of a workstream."""
     html = Html(asked.redactor)
-    yield _head(html, timeline)
+    # Neither is a text to be redacted: nothing there is anybody's, and nothing in `style` escaped.
+    sheet, allowed = Markup(f"<style>{style()}</style>"), Markup(escape(policy()))
+    yield html(
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{}'
+        '<meta name="referrer" content="no-referrer">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark"><title>{}</title>{}</head>'
+        '<body><a href="#record" class="skip">Skip to the record</a>',
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{allowed}">'),
+        f"{timeline.name} · upthread",
+        sheet,
+    )
     yield html('<header><p class="kicker">upthread</p>{}</header>', _header(html, timeline))
     yield html('<nav aria-label="Places"><ul>{}</ul></nav>', _places(html, timeline))
     yield html('<main id="record" tabindex="-1">')
@@ -58,21 +69,6 @@ def pieces(timeline: Timeline, asked: Asked) -> Iterator[str]:
             yield piece + "\n"
     made = f"Written by upthread at {moment(asked.now_ms)}. {NOT_WHOLE}"
     yield html("</main><footer><p>{:text}</p></footer></body></html>\n", made)
-
-
-def _head(html: Html, timeline: Timeline) -> Markup:
-    # Neither is a text to be redacted: nothing there is anybody's, and nothing in `style` escaped.
-    sheet, allowed = Markup(f"<style>{style()}</style>"), Markup(escape(policy()))
-    return html(
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{}'
-        '<meta name="referrer" content="no-referrer">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark"><title>{}</title>{}</head>'
-        '<body><a href="#record" class="skip">Skip to the record</a>',
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{allowed}">'),
-        f"{timeline.name} · upthread",
-        sheet,
-    )
 
 
 def _header(html: Html, timeline: Timeline) -> Iterator[Markup]:
@@ -189,7 +185,17 @@ def _steps(html: Html, audited: RunNode) -> Iterator[Markup]:
     for event in audited.events:
         match event:
             case events.StepEnded():
-                yield _step(html, event)
+                stop = stop_in_words(event.outcome, event.report_error)
+                judged = text_at(event.report, "verdict", "result")
+                said = judged or text_at(event.report, "status") or stop.said
+                yield html(
+                    '<li class="{}"><a href="#{}">{}</a><br>{}{}</li>',
+                    {"approved": "good", "done": "good", "rejected": "bad"}.get(said, "doubt"),
+                    anchor(event.turn_id),
+                    event.role,
+                    spaced(said),
+                    f": {stop.detail}" if stop.detail else None,
+                )
             case events.RunParked(reason=reason, detail=detail, role=role):
                 stop = stop_in_words(reason, detail)
                 whose = f"{role}: " if role else ""
@@ -202,20 +208,6 @@ def _steps(html: Html, audited: RunNode) -> Iterator[Markup]:
                 yield html('<li class="{}"><strong>{}</strong></li>', mood, spaced(status))
             case _:
                 pass
-
-
-def _step(html: Html, event: events.StepEnded) -> Markup:
-    stop = stop_in_words(event.outcome, event.report_error)
-    judged = text_at(event.report, "verdict", "result")
-    said = judged or text_at(event.report, "status") or stop.said
-    return html(
-        '<li class="{}"><a href="#{}">{}</a><br>{}{}</li>',
-        {"approved": "good", "done": "good", "rejected": "bad"}.get(said, "doubt"),
-        anchor(event.turn_id),
-        event.role,
-        spaced(said),
-        f": {stop.detail}" if stop.detail else None,
-    )
 
 
 def _questions(html: Html, audited: RunNode) -> Iterator[Markup]:

@@ -9,7 +9,7 @@ from upthread.core.commands import RecordAct
 from upthread.core.events import RunEvent, TurnEvent, kind_of
 from upthread.core.turns.recorder import ALARM
 from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
-from upthread.runtime.record.timeline import Branch, RunNode, Timeline, TurnNode
+from upthread.runtime.record.timeline import Branch, Timeline, TurnNode
 from upthread.surfaces.cli.shapes import run_status, standing
 from upthread.surfaces.cli.terminal.output import SCHEMA, Shape, members, plain
 from upthread.surfaces.formats import Asked
@@ -38,7 +38,19 @@ def whole(record: Timeline) -> Shape:
         "standing": standing(view.standing),
         "integrity": {"is_intact": not faults, "faults": faults},
         "conversations": map(_conversation, record.conversations),
-        "runs": [_run(each) for each in record.runs],
+        "runs": [
+            {
+                "run_id": each.run.run_id,
+                "number": each.number,
+                "opened_at_ms": each.run.opened_at_ms,
+                "status": run_status(each.view),
+                **members(each.standing, "state"),
+                "iteration": each.view.iteration,
+                "events": [_event(event) for event in each.events],
+                "acts": [_act(act) for act in each.acts],
+            }
+            for each in record.runs
+        ],
     }
 
 
@@ -149,19 +161,6 @@ def noted(messages: Iterable[Message], kind: str) -> list[object]:
         for part in message.parts
         if isinstance(part, UnknownPart) and part.kind == kind
     ]
-
-
-def _run(audited: RunNode) -> Shape:
-    return {
-        "run_id": audited.run.run_id,
-        "number": audited.number,
-        "opened_at_ms": audited.run.opened_at_ms,
-        "status": run_status(audited.view),
-        **members(audited.standing, "state"),
-        "iteration": audited.view.iteration,
-        "events": [_event(event) for event in audited.events],
-        "acts": [_act(each) for each in audited.acts],
-    }
 
 
 def _act(act: RecordAct) -> Shape:

@@ -253,7 +253,8 @@ def _run_lines(audited: RunNode) -> Iterator[str]:
     """Yield the section of one run."""
     run = audited.run
     yield ""
-    yield f"## Run {audited.number}: {_became(audited)}"
+    status = audited.standing.state if audited.standing else spaced(run_status(audited.view))
+    yield f"## Run {audited.number}: {status}"
     yield ""
     if audited.standing:
         yield f"It is {_standing(audited.standing)}."
@@ -275,10 +276,6 @@ def _standing(standing: Standing) -> str:
     if standing.detail:
         said += f", {code(standing.detail)}"
     return said + (f"; since {moment(standing.since_ms)}" if standing.since_ms is not None else "")
-
-
-def _became(audited: RunNode) -> str:
-    return audited.standing.state if audited.standing else spaced(run_status(audited.view))
 
 
 def stopped(reason: str, detail: str) -> str:

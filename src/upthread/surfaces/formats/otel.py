@@ -90,7 +90,20 @@ def document(timeline: Timeline, *, with_content: bool = False) -> Shape:
     resource = _attributes(RESOURCE)
     scope = {"name": "upthread", "version": upthread.__version__}
     made = _Spans(timeline, with_content=with_content, is_whole=True).all()
-    spans = [_as_json(each) for each in made]
+    spans = [
+        {
+            "traceId": span.trace,
+            "spanId": span.span_id,
+            "name": span.name,
+            "kind": KIND_INTERNAL,
+            "startTimeUnixNano": str(span.started_at_ms * MS_NS),
+            "endTimeUnixNano": str(span.ended_at_ms * MS_NS),
+            "attributes": _attributes(span.told),
+            "status": {} if span.fault is None else {"code": STATUS_ERROR, "message": span.fault},
+            **({"parentSpanId": span.parent} if span.parent else {}),
+        }
+        for span in made
+    ]
     scoped = {"scope": scope, "spans": spans}
     return {"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": [scoped]}]}
 
@@ -130,7 +143,8 @@ class _Spans(Struct):
             f"invoke_workflow {WORKFLOW}",
             SpanParent(trace_id(run_id)),
             span_id(run_id),
-            between=(started, self.ends.get(run_id, started)),
+            started_at_ms=started,
+            ended_at_ms=self.ends.get(run_id, started),
             told={
                 "gen_ai.operation.name": "invoke_workflow",
                 "gen_ai.workflow.name": WORKFLOW,
@@ -178,7 +192,8 @@ class _Spans(Struct):
             f"invoke_agent {branch.conversation.key.role}",
             place,
             span_id(turn.turn_id),
-            between=(turn.opened_at_ms, turn.last_at_ms),
+            started_at_ms=turn.opened_at_ms,
+            ended_at_ms=turn.last_at_ms,
             told={
                 **self._agent(branch, attached.upstream_session_id if attached else None),
                 "upthread.turn_id": turn.turn_id,
@@ -206,7 +221,8 @@ class _Spans(Struct):
             f"invoke_agent {branch.conversation.key.role}",
             place,
             span_id(branch.conversation.conversation_id),
-            between=(started, ended),
+            started_at_ms=started,
+            ended_at_ms=ended,
             told={**self._agent(branch, session), **self._said(items)},
         )
 
@@ -250,14 +266,15 @@ class _Spans(Struct):
         # A title has the command in it, which is as much content as its arguments are.
         if self.with_content and isinstance(call.asked, types.ToolCallPart):
             told["upthread.tool.title"] = call.title
-            told["gen_ai.tool.call.arguments"] = _json(call.asked.arguments)
+            told["gen_ai.tool.call.arguments"] = json.dumps(plain(call.asked.arguments))
         if self.with_content and isinstance(call.result, types.ToolResultPart):
             told["gen_ai.tool.call.result"] = call.result.text
         return self._span(
             f"execute_tool {call.tool_kind}",
             place,
             own,
-            between=(call.at_ms, call.ended_at_ms or call.at_ms),
+            started_at_ms=call.at_ms,
+            ended_at_ms=call.ended_at_ms or call.at_ms,
             told=told,
         )
 
@@ -285,11 +302,11 @@ class _Spans(Struct):
         place: SpanParent,
         own: str,
         *,
-        between: tuple[int, int],
+        started_at_ms: int,
+        ended_at_ms: int,
         told: Mapping[str, Value],
         message: str = "",
     ) -> Span:
-        started_at_ms, ended_at_ms = between
         return Span(
             trace=place.trace,
             span_id=own,
@@ -300,20 +317,6 @@ class _Spans(Struct):
             told={key: value for key, value in told.items() if value is not None},
             fault=message if told.get("error.type") else None,
         )
-
-
-def _as_json(span: Span) -> Shape:
-    told: Shape = {
-        "traceId": span.trace,
-        "spanId": span.span_id,
-        "name": span.name,
-        "kind": KIND_INTERNAL,
-        "startTimeUnixNano": str(span.started_at_ms * MS_NS),
-        "endTimeUnixNano": str(span.ended_at_ms * MS_NS),
-        "attributes": _attributes(span.told),
-        "status": {} if span.fault is None else {"code": STATUS_ERROR, "message": span.fault},
-    }
-    return {**told, "parentSpanId": span.parent} if span.parent else told
 
 
 def trace_id(identity: str) -> str:
@@ -333,10 +336,6 @@ def _digest(identity: str, size: int) -> str:
 
 def _message(role: str, text: str) -> Shape:
     return {"role": role, "parts": [{"type": "text", "content": text}]}
-
-
-def _json(value: types.JsonValue) -> str:
-    return json.dumps(plain(value))
 
 
 def _attributes(told: Mapping[str, Known]) -> list[Shape]:

@@ -1,6 +1,7 @@
 """What the OpenCode plug-in asks: one object in, one out. The plug-in is `opencode.js`."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
@@ -61,41 +62,47 @@ class Request(Struct, frozen=True):
         )
 
 
+EVENTS = frozenset({"before", "named", "started", "ended", "prompt", "guard", "replaced"})
+
+
 def understand(request: Told) -> Callable[[AgentCalls], Told]:
     """Return what a request has done in the record."""
     asked = msgspec.convert(request, Request, strict=False)
-    if asked.event not in STEPS:
+    if asked.event not in EVENTS:
         raise UsageError("the plug-in is of another version", hint="upthread setup opencode")
-    return lambda calls: STEPS[asked.event](calls, asked)
+    return partial(_step, asked=asked)
 
 
-def _before(calls: AgentCalls, asked: Request) -> Told:
-    answer = calls.before(asked.call)
-    told = {
-        "line": answer.line,
-        "prompt": answer.prompt,
-        "task_id": answer.session,
-        "is_traced": answer.is_role or bool(asked.named),
-    }
-    return {**told, "refused": answer.refusal} if answer.refusal else told
-
-
-def _named(calls: AgentCalls, asked: Request) -> Told:
-    return {"line": calls.named(asked.call, asked.child).line, "is_traced": True}
-
-
-def _started(calls: AgentCalls, asked: Request) -> Told:
-    calls.started(asked.call, asked.child, is_background=asked.is_background)
-    return {}
-
-
-def _ended(calls: AgentCalls, asked: Request) -> Told:
-    outcome = Outcome(asked.outcome) if asked.outcome in set(Outcome) else Outcome.UNKNOWN
-    # What OpenCode writes of a task that was cancelled is not the sub-agent's.
-    said = "" if outcome is Outcome.CANCELLED else asked.reply
-    told = ended_with(asked.child, outcome, said)
-    calls.ended(asked.call, structs.replace(told, tokens_window=asked.window or None))
-    return {}
+def _step(calls: AgentCalls, asked: Request) -> Told:
+    told: Told = {}
+    match asked.event:
+        case "before":
+            answer = calls.before(asked.call)
+            told = {
+                "line": answer.line,
+                "prompt": answer.prompt,
+                "task_id": answer.session,
+                "is_traced": answer.is_role or bool(asked.named),
+            }
+            told = {**told, "refused": answer.refusal} if answer.refusal else told
+        case "named":  # the model has filled in `task_id` itself, as OpenCode's results offer it
+            told = {"line": calls.named(asked.call, asked.child).line, "is_traced": True}
+        case "started":
+            calls.started(asked.call, asked.child, is_background=asked.is_background)
+        case "ended":
+            outcome = Outcome(asked.outcome) if asked.outcome in set(Outcome) else Outcome.UNKNOWN
+            # What OpenCode writes of a task that was cancelled is not the sub-agent's.
+            said = "" if outcome is Outcome.CANCELLED else asked.reply
+            ended = ended_with(asked.child, outcome, said)
+            calls.ended(asked.call, structs.replace(ended, tokens_window=asked.window or None))
+        case "prompt":
+            calls.taken_back(asked.session, asked.call.pid)
+            calls.hear_prompt(AGENT, asked.session, asked.prompt)
+        case "guard":
+            told = _guarded(calls, asked)
+        case _:  # "replaced": the child has begun in another session by now, so nothing mends it
+            told = {"line": f"upthread: {REPLACED}"}
+    return told
 
 
 def _guarded(calls: AgentCalls, asked: Request) -> Told:
@@ -107,21 +114,3 @@ def _guarded(calls: AgentCalls, asked: Request) -> Told:
     request = call_request({**told, "tool": asked.tool, "arguments": asked.arguments})
     held = calls.held(AGENT, asked.session, request)
     return {"held": f"upthread: {held}", "line": f"upthread: {held}"} if held else {}
-
-
-def _prompted(calls: AgentCalls, asked: Request) -> Told:
-    calls.taken_back(asked.session, asked.call.pid)
-    calls.hear_prompt(AGENT, asked.session, asked.prompt)
-    return {}
-
-
-STEPS: Mapping[str, Callable[[AgentCalls, Request], Told]] = {
-    "before": _before,
-    "named": _named,  # the model has filled in `task_id` itself, as OpenCode's results offer it
-    "started": _started,
-    "ended": _ended,
-    "prompt": _prompted,
-    "guard": _guarded,
-    # The child has begun in another session by now: that cannot be mended.
-    "replaced": lambda _calls, _asked: {"line": f"upthread: {REPLACED}"},
-}

@@ -146,13 +146,15 @@ class Delegations(Struct):
             del self.known[oldest]
         return await self.wait(handle, call)
 
-    async def answer(self, handle: str, call: _Call, answers: Mapping[str, str]) -> Delegated:
+    async def answer(
+        self, handle: str, call: _Call, answers: Mapping[str, str] | None
+    ) -> Delegated:
         """Tell a role what the client has brought as answers, in the session it asked in.
 
-        Raises NotFoundError. One that does not wait for answers stands as it stands.
+        Raises NotFoundError. One that does not wait for answers, or got none, stands as it stands.
         """
         stands = await self.wait(handle, call)
-        if stands.status != WAITING:
+        if answers is None or stands.status != WAITING:
             return stands
         told = [
             f"- {name}: {question}\n  {answers.get(name, 'no answer')}"
@@ -313,10 +315,8 @@ async def with_answers(
             form.message, form.requested_schema, context.request_id
         )
         answers = _answers(told)
-        if answers is None:
-            return stands
         stands = await delegations.answer(stands.handle, call_of(context.request_context), answers)
-        if stands.status != WAITING:
+        if answers is None or stands.status != WAITING:
             break
     return stands
 
@@ -326,10 +326,8 @@ async def resumed(context: AnyContext, delegations: Delegations) -> Delegated | 
     handle = context.request_state
     if handle is None:
         return None
-    answers = _brought(context)
-    if answers is None:
-        return await delegations.wait(handle, call_of(context.request_context))
-    return await delegations.answer(handle, call_of(context.request_context), answers)
+    call = call_of(context.request_context)
+    return await delegations.answer(handle, call, _brought(context))
 
 
 def call_of(context: ServerRequestContext[Any, Any], request_id: object = None) -> _Call:

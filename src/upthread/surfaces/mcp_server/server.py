@@ -177,20 +177,10 @@ def _add_looking(server: MCPServer[Any], current: CurrentProject) -> None:
 
 def _plain(shape: Mapping[str, object]) -> Shape:
     """Return a shape as MCP can say it: halves of characters, which UTF-8 has not, as escapes."""
-    return {name: _sayable(plain(value)) for name, value in shape.items()}
-
-
-def _sayable(value: object) -> object:
-    match value:
-        case str():
-            return value.encode("utf-8", "backslashreplace").decode()
-        case list():
-            return [_sayable(each) for each in cast("list[object]", value)]
-        case dict():
-            members = cast("dict[str, object]", value)
-            return {str(_sayable(name)): _sayable(each) for name, each in members.items()}
-        case _:
-            return value
+    text = json.dumps(plain(shape), ensure_ascii=False)
+    # Escaped as JSON escapes a backslash, so that the escape is what is read back.
+    told: Shape = json.loads(_HALF.sub(lambda half: f"\\\\u{ord(half[0]):x}", text))
+    return told
 
 
 # --- transports ---------------------------------------------------------------------------------

@@ -12,15 +12,7 @@ from upthread.core.decision.words import UNDECIDED, price_in_words
 from upthread.core.states import Standing
 from upthread.core.turns.effects import EffectState
 from upthread.core.turns.recorder import ALARM, ALARMS
-from upthread.runtime.record.timeline import (
-    Branch,
-    Decided,
-    Item,
-    Said,
-    ToolCall,
-    TurnNode,
-    decided,
-)
+from upthread.runtime.record.timeline import Branch, Item, Said, ToolCall, TurnNode, decided
 from upthread.surfaces.cli.terminal.phrases import counted, moment, spaced
 from upthread.surfaces.page.edits import Edit, diff_of, edits_in
 from upthread.surfaces.page.markup import Html, Markup
@@ -188,7 +180,17 @@ def turn_pieces(html: Html, turn: TurnNode, branch: Branch) -> Iterator[Markup]:
     yield html('<details class="turn" id="{}"{:open}>', anchor(turn.turn_id), is_open)
     yield _summary(html, turn)
     for found in turn.decisions:
-        yield _decision(html, turn, found)
+        price = price_in_words(found.price)
+        followed = "; ".join(_followed(turn)) if found is turn.decision else ""
+        changes = [html("<li>{}</li>", each) for each in found.changes]
+        yield html(
+            '<div class="decided"><p><strong>{}</strong>: {}</p>{}{}{}</div>',
+            found.done,
+            found.because,
+            html('<ul class="changes">{}</ul>', changes) if changes else None,
+            html("<p>Expected: {}</p>", price) if price else None,
+            html("<p>What followed: {}</p>", followed) if followed else None,
+        )
     for item in turn.items:
         yield from _item_pieces(html, item, branch)
     for each in turn.quarantined:
@@ -233,20 +235,6 @@ def spent_in_words(turn: TurnNode) -> str:
     if turn.spent is None or (turn.spent.is_estimate and not turn.spent.count):
         return "tokens not told"
     return f"{turn.spent.in_words} tokens"
-
-
-def _decision(html: Html, turn: TurnNode, found: Decided) -> Markup:
-    price = price_in_words(found.price)
-    followed = "; ".join(_followed(turn)) if found is turn.decision else ""
-    changes = [html("<li>{}</li>", each) for each in found.changes]
-    return html(
-        '<div class="decided"><p><strong>{}</strong>: {}</p>{}{}{}</div>',
-        found.done,
-        found.because,
-        html('<ul class="changes">{}</ul>', changes) if changes else None,
-        html("<p>Expected: {}</p>", price) if price else None,
-        html("<p>What followed: {}</p>", followed) if followed else None,
-    )
 
 
 def _followed(turn: TurnNode) -> Iterator[str]:

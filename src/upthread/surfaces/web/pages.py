@@ -1,6 +1,7 @@
 """The pages: all workstreams, one of them as it moves, earlier turns of it, and what was found."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from typing import ClassVar, NamedTuple
 from urllib.parse import urlencode
@@ -151,9 +152,7 @@ def workstream(html: SiteHtml, timeline: Timeline, roles: Sequence[Role]) -> Ite
     for run in timeline.runs:
         yield run_piece(html, run)
 
-    def earlier(branch: Branch, first: int) -> Markup:
-        return _earlier(html, timeline.name, branch, first)
-
+    earlier = partial(_earlier, html, timeline.name)
     for branch in timeline.branches:
         yield from branch_pieces(html, branch, newest=Newest(TURNS_SHOWN, earlier))
     yield from sums_pieces(html, timeline)

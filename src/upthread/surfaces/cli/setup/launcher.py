@@ -44,7 +44,7 @@ LIBRARIES = (
 PROBE = "probe"
 PROBE_TIME_MAX_S = 10.0
 
-_NAMED = re.compile(rb"^(python|package)=(.*)$", re.MULTILINE)
+_PYTHON = re.compile(rb"^python=(.+)$", re.MULTILINE)
 
 
 def path_of(home: Path) -> Path:
@@ -67,10 +67,11 @@ def change(home: Path) -> Change:
     path = path_of(home)
     before = read_file(path)
     python = sys.executable
-    was = _named(before or b"").get("python", "")
     what = f"starts {one_line(python)}"
-    if before is not None and was != python:
-        what += f", no longer {one_line(was)}"
+    if before is not None:
+        named = _PYTHON.search(before)
+        was = "".join(shlex.split(named[1].decode("utf-8", "surrogateescape"))[:1]) if named else ""
+        what += f", no longer {one_line(was)}" if was != python else ""
     return Change(path=path, before=before, after=_text(home.absolute(), python), what=what)
 
 
@@ -174,15 +175,6 @@ def libraries() -> list[str]:
         for place in places
     )
     return list(dict.fromkeys(map(str, folders)))
-
-
-def _named(content: bytes) -> dict[str, str]:
-    """Return the paths a launcher names."""
-    found: dict[str, str] = {}
-    for name, value in _NAMED.findall(content):
-        words = shlex.split(value.decode("utf-8", "surrogateescape"))
-        found[name.decode()] = words[0] if words else ""
-    return found
 
 
 # --- hook entries -------------------------------------------------------------------------------

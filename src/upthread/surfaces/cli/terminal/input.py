@@ -205,10 +205,7 @@ def _read(path: str) -> bytes:
     The person's own may be a pipe (--spec <(command)): its length is known only after reading.
     """
     place = files.place_within(untrusted_around(str(Path.cwd())), path)
-    if place is None:
-        with Path(path).open("rb") as file:
-            return file.read(BYTES_MAX + 1)
-    with os.fdopen(files.within(*place), "rb") as file:
+    with Path(path).open("rb") if place is None else os.fdopen(files.within(*place), "rb") as file:
         return file.read(BYTES_MAX + 1)
 
 

@@ -10,10 +10,10 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import click
@@ -67,27 +67,20 @@ def main(call: Call, *, keep: Path | None) -> None:
             told.append(line)
             output.line(line, style)
 
-    with _place(keep) as directory:
-        say("A rehearsal: the agent has rules in place of a model. All else is real.", "dim")
-        say("")
-        shown = _play(directory / "kill", say)
-    output.json({"told": told, **shown})
-    for what, words in NEXT.items():
-        output.command(f"{what:<50}", words)
-
-
-@contextmanager
-def _place(keep: Path | None) -> Generator[Path]:
-    """Give a new directory, and remove it afterwards unless somebody keeps it."""
     # Never into a directory that exists: it is removed or filled as a whole.
     if keep is not None and keep.exists():
         raise UsageError(f"{keep} exists", hint="name a new directory")
-    directory = keep.resolve() if keep else Path(tempfile.mkdtemp(prefix="upthread-demo-"))
-    try:
-        yield directory
-    finally:
-        if keep is None:
-            shutil.rmtree(directory, ignore_errors=True)
+    with (
+        nullcontext(str(keep.resolve()))
+        if keep
+        else TemporaryDirectory(prefix="upthread-demo-", ignore_cleanup_errors=True)
+    ) as directory:
+        say("A rehearsal: the agent has rules in place of a model. All else is real.", "dim")
+        say("")
+        shown = _play(Path(directory, "kill"), say)
+    output.json({"told": told, **shown})
+    for what, words in NEXT.items():
+        output.command(f"{what:<50}", words)
 
 
 def set_up(directory: Path) -> tuple[Path, Mapping[str, str]]:
@@ -213,8 +206,13 @@ def _tell(
     with child:
         try:
             assert child.stdout is not None
-            for line in _json_lines(child.stdout):
-                lines.append(line)
+            for line in child.stdout:
+                try:
+                    lines.append(json.loads(line))
+                except json.JSONDecodeError as error:
+                    raise UpthreadError(
+                        f"a step printed something that is not JSON: {line!r}"
+                    ) from error
                 # Read on after the kill: what was in the pipe by then is part of what happened.
                 if kill_after_calls and sum(map(_is_call, lines)) >= kill_after_calls:
                     was_killed = True
@@ -223,11 +221,3 @@ def _tell(
         finally:
             child.kill()  # a step that hangs must not outlive the demo
     return _Finished(pid=child.pid, lines=tuple(lines), was_killed=was_killed)
-
-
-def _json_lines(stream: Iterable[str]) -> Iterator[Line]:
-    for line in stream:
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UpthreadError(f"a step printed something that is not JSON: {line!r}") from error

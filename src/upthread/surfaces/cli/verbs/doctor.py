@@ -8,7 +8,7 @@ where our own record is damaged.
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import anyio
 import anyio.to_thread
@@ -29,12 +29,11 @@ from upthread.agents.registry import (
 from upthread.agents.stored import stored_histories
 from upthread.client.database_files import diagnose
 from upthread.client.project import Project
-from upthread.config import Settings
 from upthread.core.agents import WITH_A_STORE, name_of, one_of
 from upthread.core.events import TurnEnded
 from upthread.core.history.model import faults, history_of, results_without_calls
 from upthread.core.names import did_you_mean
-from upthread.core.types import Conversation, Outcome, ProjectId
+from upthread.core.types import Conversation, Outcome
 from upthread.errors import StoreError, UsageError
 from upthread.runtime.record.turn_views import turn_events
 from upthread.store.base import Store
@@ -246,9 +245,7 @@ def _some_of(faults: Sequence[str], most: int) -> str:
 
 
 async def _own(project: Project) -> tuple[Holdings | None, list[Finding | None]]:
-    found = await anyio.to_thread.run_sync(
-        lambda: list(_own_findings(project.store, project.project_id))
-    )
+    found = await anyio.to_thread.run_sync(lambda: list(_own_findings(project)))
     try:
         return await holdings(project), found
     except StoreError as error:
@@ -274,17 +271,17 @@ async def _of_hooks(project: Project) -> tuple[tuple[HookState, ...], list[Findi
     return states, [*found, *refused]
 
 
-def _own_findings(store: Store, project_id: ProjectId) -> Iterator[Finding | None]:
+def _own_findings(project: Project) -> Iterator[Finding | None]:
     """Yield what is damaged in the whole store, and a finding or None for each conversation."""
-    for proof in store.proofs():
+    for proof in project.store.proofs():
         state = None if proof.head is None else proof.head.state
         talk = state.conversation if isinstance(state, ConversationState) else None
         name = proof.name if talk is None else conversation_name(talk)
         try:
             if proof.damage is not None:
                 yield _unreadable(name, proof.damage)
-            elif talk is not None and talk.key.project_id == project_id:
-                yield _own_finding(store, talk)
+            elif talk is not None and talk.key.project_id == project.project_id:
+                yield _own_finding(project.store, talk)
         except StoreError as error:
             yield _unreadable(name, error)
 
@@ -348,11 +345,27 @@ class ListedAgent(Struct, frozen=True, kw_only=True):
 def list_agents(call: Call) -> int:
     """List the agents that upthread knows, and those that the configuration adds."""
     settings = call.trusted_settings()
-    found, states = anyio.run(_looked_up, settings)
+    states = {TARGETS[each.agent].name: each for each in anyio.run(hook_states, settings)}
+    found = {each.agent: each for each in anyio.run(installed_agents)}
     listed = [
-        _known(name, found, states) for name in AGENTS_AND_REHEARSAL if name not in settings.agents
+        _known(name, found.get(name), states.get(name))
+        for name in AGENTS_AND_REHEARSAL
+        if name not in settings.agents
     ]
-    listed += [_configured(name, each.command, states) for name, each in settings.agents.items()]
+    for name, each in settings.agents.items():
+        path = find_program(each.command[0]) if each.command else None
+        configured = ListedAgent(
+            agent=name,
+            is_installed=path is not None,
+            path=path,
+            # A configured command always speaks ACP.
+            driven_by="acp",
+            command=each.command,
+            how_to_install="its command is in the configuration, and not on PATH",
+            is_configured=True,
+            hooks=states.get(name),
+        )
+        listed.append(configured)
     output = call.output
     output.json({"default_agent": settings.agent, "agents": listed})
     head = ("AGENT", "HERE", "VERSION", "DRIVEN BY", "CAN", "COMMAND")
@@ -372,19 +385,8 @@ def list_agents(call: Call) -> int:
     return 0
 
 
-async def _looked_up(
-    settings: Settings,
-) -> tuple[Mapping[str, InstalledAgent], Mapping[str, HookState]]:
-    """Return which agents are here, and how the hooks of each are; by its own name, both."""
-    states = await hook_states(settings)
-    found = {each.agent: each for each in await installed_agents()}
-    return found, {TARGETS[each.agent].name: each for each in states}
-
-
-def _known(
-    name: str, found: Mapping[str, InstalledAgent], states: Mapping[str, HookState]
-) -> ListedAgent:
-    entry, installed = AGENTS_AND_REHEARSAL[name], found.get(name)
+def _known(name: str, installed: InstalledAgent | None, hooks: HookState | None) -> ListedAgent:
+    entry = AGENTS_AND_REHEARSAL[name]
     way = installed.way if installed else entry.ways[0]
     is_own = name == REHEARSAL
     version = __version__ if is_own else installed.version if installed else None
@@ -399,24 +401,7 @@ def _known(
         tested_with=way.version or None,
         can=_OWN_CAN if is_own else way.can,
         notice=version_warning(name, way, version or "") or None,
-        hooks=states.get(name),
-    )
-
-
-def _configured(
-    name: str, command: tuple[str, ...], states: Mapping[str, HookState]
-) -> ListedAgent:
-    path = find_program(command[0]) if command else None
-    return ListedAgent(
-        agent=name,
-        is_installed=path is not None,
-        path=path,
-        # A configured command always speaks ACP.
-        driven_by="acp",
-        command=command,
-        how_to_install="its command is in the configuration, and not on PATH",
-        is_configured=True,
-        hooks=states.get(name),
+        hooks=hooks,
     )
 
 

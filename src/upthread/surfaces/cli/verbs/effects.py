@@ -34,7 +34,17 @@ def main(call: Call, *, workstream: str, said: str | None, effect: str | None) -
     if said is None:
         _show(call, workstream)
         return
-    _settle(call, workstream, said, effect)
+    in_words = {
+        Settlement.DONE: "was done, you say: it is held back where a turn is gone on with",
+        Settlement.NOT_DONE: "was not done, you say: nothing stands in its way any more",
+        Settlement.AGAIN: "may be done again",
+    }
+    settled = call.with_project(
+        lambda project: project.settle_effect(workstream, Settlement(said), effect)
+    )
+    call.output.json({**shapes.effect(settled), "settled": said})
+    title = one_line(settled.effect.title)[:LINE_CHARACTERS_MAX]
+    call.output.line(f"{settled.effect_id} {title}: {in_words[Settlement(said)]}")
 
 
 def _show(call: Call, workstream: str) -> None:
@@ -67,18 +77,3 @@ def _show(call: Call, workstream: str) -> None:
     output.line("look whether each was done; until you say something, nobody does it again:")
     for said in Settlement:
         output.command("  ", quoted("upthread", "effects", workstream, said, found[0].effect_id))
-
-
-def _settle(call: Call, workstream: str, said: str, effect_id: str | None) -> None:
-    in_words = {
-        Settlement.DONE: "was done, you say: it is held back where a turn is gone on with",
-        Settlement.NOT_DONE: "was not done, you say: nothing stands in its way any more",
-        Settlement.AGAIN: "may be done again",
-    }
-
-    settled = call.with_project(
-        lambda project: project.settle_effect(workstream, Settlement(said), effect_id)
-    )
-    call.output.json({**shapes.effect(settled), "settled": said})
-    title = one_line(settled.effect.title)[:LINE_CHARACTERS_MAX]
-    call.output.line(f"{settled.effect_id} {title}: {in_words[Settlement(said)]}")

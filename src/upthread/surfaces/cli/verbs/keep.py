@@ -4,7 +4,7 @@ A copied session is redacted, encrypted, shown, searched and forgotten like ever
 agent's own file is only read.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
 import click
@@ -22,14 +22,13 @@ from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consent import STARTING, Needs
 from upthread.surfaces.cli.sessions import (
-    Redact,
     can_be_adopted,
     free_address,
     outline_shape,
     outlines_here,
 )
 from upthread.surfaces.cli.terminal.input import can_ask
-from upthread.surfaces.cli.terminal.output import Shape, members
+from upthread.surfaces.cli.terminal.output import members
 from upthread.surfaces.cli.terminal.phrases import command as quoted
 from upthread.surfaces.cli.terminal.phrases import conversation_name, one_line, since
 from upthread.surfaces.cli.terminal.state_lines import open_link
@@ -132,7 +131,13 @@ def _keep(
             return len(held), chosen
 
         # Newer messages too, because the agent may delete them before the conversation continues.
-        grown = [done async for done in _caught_up(project, held)]
+        grown: list[Candidate] = []  # those that had new messages, or that failed
+        for candidate in held:
+            try:
+                if await project.catch_up(candidate.outline.session_id):
+                    grown.append(candidate)
+            except UpthreadError as error:  # one must not cost the rest
+                grown.append(structs.replace(candidate, fault=error.message))
         kept = [await _done_to(each, project.keep, is_named=address is not None) for each in chosen]
         return len(held) - len(grown), [*grown, *kept]
 
@@ -146,16 +151,6 @@ def _keep(
     if not kept and not held:
         call.output.remark("there is nothing to keep: no session here is deleted soon", "dim")
     return code
-
-
-async def _caught_up(project: Project, held: Sequence[Candidate]) -> AsyncIterator[Candidate]:
-    """Record new messages of recorded sessions; yields those that had some, or that failed."""
-    for candidate in held:
-        try:
-            if await project.catch_up(candidate.outline.session_id):
-                yield candidate
-        except UpthreadError as error:  # one must not cost the rest
-            yield structs.replace(candidate, fault=error.message)
 
 
 # --- a conversation that continues ----------------------------------------------------------------
@@ -314,7 +309,15 @@ def _tell(
     `held` is how many of those meant were on record already.
     """
     output = call.output
-    sessions = [_shape(each, around.redactor.redact) for each in done]
+    redact = around.redactor.redact
+    sessions = [
+        {
+            "address": each.address,
+            **outline_shape(each.outline, redact),
+            "fault": redact(each.fault) or None,
+        }
+        for each in done
+    ]
     output.json({"is_done": is_done, "on_record_already": held, "sessions": sessions})
     for each in done:
         address, outline = one_line(each.address), each.outline
@@ -329,11 +332,3 @@ def _tell(
         said = "on record already; what was forgotten of them stays so"
         output.remark(f"{held} of them {said}: upthread ls", "dim")
     return NOT_ALL if any(each.fault for each in done) else 0
-
-
-def _shape(candidate: Candidate, redact: Redact) -> Shape:
-    return {
-        "address": candidate.address,
-        **outline_shape(candidate.outline, redact),
-        "fault": redact(candidate.fault) or None,
-    }

@@ -36,7 +36,13 @@ WATCH_S = 1.0
 def main(call: Call, *, workstream: str | None, is_watching: bool, shows_workers: bool) -> None:
     """List the workstreams, or the roles of one."""
     if shows_workers:
-        _list_workers(call)
+        found = workers_of(call.settings().database)
+        call.output.json({"workers": [_worker_shape(each) for each in found]})
+        if found:
+            head = ("HOST", "PID", "STATE", "RUNS", "VERSION", "AGENTS")
+            write_table(call.output, head, [_worker_row(each) for each in found])
+        else:
+            call.output.remark("no worker is here; start one with: upthread worker")
         return
 
     async def use(project: Project) -> None:
@@ -88,17 +94,6 @@ def _workstream_row(view: WorkstreamView) -> Row:
     known, standing = view.workstream, view.standing
     when, by = since(standing.since_ms), standing.agent or NEVER
     return (known.workstream, known.base_name, view.state, when, by, asked, turns, roles)
-
-
-def _list_workers(call: Call) -> None:
-    found = workers_of(call.settings().database)
-    output = call.output
-    output.json({"workers": [_worker_shape(each) for each in found]})
-    if found:
-        head = ("HOST", "PID", "STATE", "RUNS", "VERSION", "AGENTS")
-        write_table(output, head, [_worker_row(each) for each in found])
-    else:
-        output.remark("no worker is here; start one with: upthread worker")
 
 
 def _worker_shape(known: KnownWorker) -> Shape:

@@ -15,7 +15,7 @@ from upthread.errors import UsageError
 from upthread.store.kinds import KINDS, PARTS
 from upthread.surfaces.cli import options
 from upthread.surfaces.cli.call import Call, require_person
-from upthread.surfaces.cli.terminal.output import Output, Shape, StatusLine
+from upthread.surfaces.cli.terminal.output import Output, StatusLine
 from upthread.surfaces.cli.terminal.phrases import counted
 
 TOLD_EVERY_S = 5.0
@@ -42,7 +42,13 @@ _SHOWN = (
 def main(call: Call, *, source: str | None, target: str | None, is_all: bool) -> None:
     """Create or upgrade the schema of a PostgreSQL database, or move a record to another one."""
     if source is None and target is None:
-        _migrate(call)
+        made = migrate_store(call.settings().database)
+        call.output.json(made._asdict())
+        if made.schema_before == made.schema_after:
+            call.output.line(f"{made.database}: schema {made.schema_after}, nothing to do")
+        else:
+            was = f"schema {made.schema_before} → {made.schema_after}"
+            call.output.line(f"{made.database}: {was}", "green")
         return
     if not call.is_dry_run:
         require_person("nobody moves the record", "migrate", "--help")
@@ -70,16 +76,6 @@ def main(call: Call, *, source: str | None, target: str | None, is_all: bool) ->
     finally:
         progress.status.hide()
     _tell(call.output, done, is_done=True)
-
-
-def _migrate(call: Call) -> None:
-    done = migrate_store(call.settings().database)
-    call.output.json(done._asdict())
-    if done.schema_before == done.schema_after:
-        call.output.line(f"{done.database}: schema {done.schema_after}, nothing to do")
-    else:
-        was = f"schema {done.schema_before} → {done.schema_after}"
-        call.output.line(f"{done.database}: {was}", "green")
 
 
 class _Progress:
@@ -125,7 +121,24 @@ def _show(output: Output, plan: MovePlan) -> None:
 
 
 def _tell(output: Output, plan: MovePlan, *, is_done: bool) -> None:
-    output.json(_shape(plan, is_done=is_done))
+    output.json(
+        {
+            "from": plan.source,
+            "to": plan.target,
+            "is_moved": is_done,
+            "projects": [
+                {
+                    "project_id": each.project_id,
+                    "paths": [identity.path for identity in each.identities],
+                    "entries": {kind: each.entries[kind] for kind in KINDS},
+                    "entries_there_before": each.there,
+                }
+                for each in plan.projects
+            ],
+            "projects_left": plan.others,
+            "redaction_key": plan.key,
+        }
+    )
     if not is_done:
         return
     rows = sum(each.entries.total() for each in plan.projects)
@@ -137,22 +150,3 @@ def _tell(output: Output, plan: MovePlan, *, is_done: bool) -> None:
     )
     output.line(f"now say where it is: export UPTHREAD_DB={plan.target}")
     output.line(f"{plan.source} was only read: nothing keeps the two the same from here on")
-
-
-def _shape(plan: MovePlan, *, is_done: bool) -> Shape:
-    return {
-        "from": plan.source,
-        "to": plan.target,
-        "is_moved": is_done,
-        "projects": [
-            {
-                "project_id": each.project_id,
-                "paths": [identity.path for identity in each.identities],
-                "entries": {kind: each.entries[kind] for kind in KINDS},
-                "entries_there_before": each.there,
-            }
-            for each in plan.projects
-        ],
-        "projects_left": plan.others,
-        "redaction_key": plan.key,
-    }

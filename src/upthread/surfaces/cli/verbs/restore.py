@@ -25,7 +25,10 @@ from upthread.surfaces.cli.terminal.phrases import command, conversation_name, c
 def main(call: Call, *, source: str | None, is_settling: bool) -> None:
     """Replace the database by a backup. The present file is kept aside."""
     if is_settling:
-        _settle(call)
+        require_person("nobody settles what a restore left in doubt", "restore", "--settle")
+        call.with_project(lambda up: up.once.settle_restore())
+        call.output.json({"is_settled": True})
+        call.output.line("keys of `once` that are not on record are new from now on", "green")
         return
     if source is None:
         raise UsageError("there is no backup named", hint="upthread restore FILE")
@@ -44,13 +47,6 @@ def main(call: Call, *, source: str | None, is_settling: bool) -> None:
     if call.is_yes:
         _show(call.output, done)
     _told(call.output, done, is_done=True)
-
-
-def _settle(call: Call) -> None:
-    require_person("nobody settles what a restore left in doubt", "restore", "--settle")
-    call.with_project(lambda up: up.once.settle_restore())
-    call.output.json({"is_settled": True})
-    call.output.line("keys of `once` that are not on record are new from now on", "green")
 
 
 def _show(output: Output, found: Restored) -> None:

@@ -96,6 +96,13 @@ def main(
     screen = Screen(output, shows_reply=False)
     listener = screen.listener()
 
+    def tell_event(event: RunEvent) -> None:
+        if is_waiting and isinstance(event, RunParked) and event.reset_at_ms is not None:
+            screen.tell_limit(limit_notice(workstream, run_command(workstream), event))
+        if isinstance(event, RunStarted):
+            number = f" · {counted(event.iteration, 'iteration')}" if event.iteration > 1 else ""
+            output.line(f"{workstream}: a run begins{number}", "bold")
+
     async def use(project: Project, agent: str | None) -> Ran:
         # Checked before the run starts, because without workers no process would continue it.
         if is_detached and not is_postgres(project.settings.database):
@@ -112,7 +119,7 @@ def main(
             is_worktree=is_worktree,
             continuity=continuity,
             listener=listener,
-            on_event=_event_printer(workstream, output, screen, is_waiting=is_waiting),
+            on_event=tell_event,
             on_result=_result_teller(project, output, screen),
         )
         view = await project.run(workstream, given, chosen)
@@ -155,19 +162,6 @@ def _specification(text: str | None, path: str | None) -> str | None:
 
 
 # --- while it goes -----------------------------------------------------------------------------
-
-
-def _event_printer(
-    workstream: str, output: Output, screen: Screen, *, is_waiting: bool
-) -> Callable[[RunEvent], None]:
-    def tell_event(event: RunEvent) -> None:
-        if is_waiting and isinstance(event, RunParked) and event.reset_at_ms is not None:
-            screen.tell_limit(limit_notice(workstream, run_command(workstream), event))
-        if isinstance(event, RunStarted):
-            number = f" · {counted(event.iteration, 'iteration')}" if event.iteration > 1 else ""
-            output.line(f"{workstream}: a run begins{number}", "bold")
-
-    return tell_event
 
 
 def _result_teller(

@@ -57,7 +57,16 @@ def main(call: Call, *, workstream: str | None, prices: str | None) -> None:
     total = savings_of(delegations, paid)
     output = call.output
     if output.is_json:
-        output.json(_shape(workstream, delegations, paid))
+        groups = {
+            f"by_{name}": [
+                {name: shared, **total_shape(savings_of(each, paid))}
+                for shared, each in grouped(delegations, attrgetter(name)).items()
+            ]
+            for name in _GROUPS
+        }
+        told = [_delegation_shape(one, paid) for one in delegations]
+        sums = {"workstream": workstream, "total": total_shape(total)}
+        output.json({**sums, **groups, "delegations": told})
         return
     if not delegations:
         output.note("nothing was delegated here yet")
@@ -199,23 +208,6 @@ def _write_group(
 
 
 # --- for programs ------------------------------------------------------------------------------
-
-
-def _shape(
-    workstream: str | None, delegations: Sequence[Delegation], prices: Prices | None
-) -> Shape:
-    return {
-        "workstream": workstream,
-        "total": total_shape(savings_of(delegations, prices)),
-        **{
-            f"by_{name}": [
-                {name: shared, **total_shape(savings_of(each, prices))}
-                for shared, each in grouped(delegations, attrgetter(name)).items()
-            ]
-            for name in _GROUPS
-        },
-        "delegations": [_delegation_shape(one, prices) for one in delegations],
-    }
 
 
 def total_shape(total: Savings) -> Shape:

@@ -210,7 +210,16 @@ class _Search(Struct, kw_only=True):
         self.is_full = not self.is_all and self.told == HITS_MAX
         if not self.is_full:
             self.told += 1
-            _tell(self.call, hit)
+            output = self.call.output
+            output.json({"type": "hit", **to_builtins(hit)})
+            name = hit.address or (f"{hit.agent}/{hit.role}" if hit.role else hit.agent)
+            place = f"  {one_line(hit.directory)}" if hit.directory else ""
+            output.row((one_line(name), "cyan"), (f"  {when(hit.at_ms)}{place}", "dim"))
+            at = f", message {hit.message}" if hit.message else ""
+            output.line(f"  {hit.speaker}{at}: {one_line(hit.text)}")
+            for words in (hit.unarchive_command, hit.resume_command):
+                if words:
+                    output.command("    ", quoted(*words))
 
     def _hits_of(self, session: Searched) -> Iterator[Hit]:
         outline: SessionOutline | None = None
@@ -240,19 +249,6 @@ class _Search(Struct, kw_only=True):
             )
 
 
-def _tell(call: Call, hit: Hit) -> None:
-    output = call.output
-    output.json({"type": "hit", **to_builtins(hit)})
-    name = hit.address or (f"{hit.agent}/{hit.role}" if hit.role else hit.agent)
-    place = f"  {one_line(hit.directory)}" if hit.directory else ""
-    output.row((one_line(name), "cyan"), (f"  {when(hit.at_ms)}{place}", "dim"))
-    at = f", message {hit.message}" if hit.message else ""
-    output.line(f"  {hit.speaker}{at}: {one_line(hit.text)}")
-    for words in (hit.unarchive_command, hit.resume_command):
-        if words:
-            output.command("    ", quoted(*words))
-
-
 # --- our own record ------------------------------------------------------------------------------
 # Hits in our own record, and which of the agents' sessions were forgotten here.
 #
@@ -268,7 +264,12 @@ def own_hits(project: Project, words: Words, forgotten: set[str]) -> Iterator[Hi
     `forgotten` is given the sessions of which something was erased: all of them, at the end.
     """
     store = project.store
-    for conversation in _newest_first(project):
+    used = [
+        (newest.recorded_at_ms, each)
+        for each in conversations_in(store, project.project_id)
+        for newest in store.messages(each.conversation_id, newest=1)
+    ]
+    for _, conversation in sorted(used, key=itemgetter(0), reverse=True):
         by_session: dict[str, Link] | None = None
         for message in _backwards(store, conversation, words):
             if by_session is None:  # most conversations have none of the words
@@ -279,16 +280,6 @@ def own_hits(project: Project, words: Words, forgotten: set[str]) -> Iterator[Hi
                 forgotten.add(session)
             link = by_session.get(session) if session else None
             yield from _own_hits_of(message, conversation, link, words)
-
-
-def _newest_first(project: Project) -> list[Conversation]:
-    store = project.store
-    used = [
-        (newest.recorded_at_ms, each)
-        for each in conversations_in(store, project.project_id)
-        for newest in store.messages(each.conversation_id, newest=1)
-    ]
-    return [each for _, each in sorted(used, key=itemgetter(0), reverse=True)]
 
 
 def _backwards(store: Store, conversation: Conversation, words: Words) -> Iterator[Message]:

@@ -13,7 +13,6 @@ from upthread.client.project import Project
 from upthread.core.decision.handshake import in_words, reasons_in_words
 from upthread.core.decision.words import became_in_words, lacking_in_words
 from upthread.core.roles.limits import in_words as limits_in_words
-from upthread.core.states import OwnInterface
 from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.types import Conversation
 from upthread.errors import NotFoundError, UsageError
@@ -231,11 +230,6 @@ async def _show_conversation(output: Output, project: Project, view: RoleView) -
     write_standing(output, view.standing, lines)
     write_cut_off(output, view, indent=" " * 15)
     write_doubts(output, view.conversation.key.workstream, view.in_doubt)
-    _write_own_interface(output, opened)
-
-
-def _write_own_interface(output: Output, opened: OwnInterface) -> None:
-    """Write the command that opens a session in its agent's own interface, or why none does."""
     command = opening_command(opened)
     if opened.command is not None and command:
         output.command(f"  {'open it with':<13}", command)

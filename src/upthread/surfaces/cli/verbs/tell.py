@@ -1,7 +1,5 @@
 """`upthread tell`: one turn with one role, shown as it happens."""
 
-from typing import NamedTuple
-
 import click
 
 from upthread.client.project import Project
@@ -16,14 +14,6 @@ from upthread.surfaces.cli.terminal.input import read_file, read_prompt
 from upthread.surfaces.cli.terminal.phrases import command, spent_line
 from upthread.surfaces.cli.terminal.screen import Screen
 from upthread.surfaces.cli.terminal.state_lines import write_doubts
-
-
-class Told(NamedTuple):
-    """The result of a turn, the tokens of its conversation, and the actions in doubt."""
-
-    result: TurnResult
-    total: Tokens
-    in_doubt: tuple[RecordedEffect, ...]
 
 
 @options.verb
@@ -76,7 +66,9 @@ def main(
     briefing = "" if source is None else read_file(source, "the briefing", "--briefing")
     listener = screen.listener()
 
-    async def use(project: Project, agent: str | None) -> Told:
+    async def use(
+        project: Project, agent: str | None
+    ) -> tuple[TurnResult, Tokens, tuple[RecordedEffect, ...]]:
         chosen = TellOptions(
             agent=agent,
             when_busy="sibling" if is_sibling else "wait" if is_waiting else "refuse",
@@ -92,7 +84,7 @@ def main(
             result = await project.tell(address, prompt, chosen)
         total = await project.spent(result.conversation)
         workstream = result.conversation.key.workstream
-        return Told(result, total, await project.effects_in_doubt(workstream))
+        return result, total, await project.effects_in_doubt(workstream)
 
     needs = Needs(tables=TURN, address=address, notice=listener.notice)
     with screen.ended_by_signals():

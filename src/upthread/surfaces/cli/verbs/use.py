@@ -38,7 +38,19 @@ STANDINGS_MAX = 10
 def main(call: Call, *, workstream: str | None, is_clearing: bool, is_snippet: bool) -> None:
     """Name the workstream of this working tree, or show it with its state."""
     if is_snippet:
-        _print_snippet(call)
+        home = home_directory(os.environ).absolute()
+        # The launcher outlives this environment; without set-up there is none to name.
+        if launcher.path_of(home).is_file():
+            setting = claude_code.status_line(home)
+        else:
+            program = str(resources.files("upthread").joinpath("surfaces/status_line.py"))
+            words = shlex.join(programs.own_file(program, str(home), *launcher.libraries()))
+            setting = {"type": "command", "command": words}
+        shown = {claude_code.STATUS_LINE: setting}
+        if call.output.is_json:
+            call.output.json({"snippet": shown})
+        else:
+            call.output.document(json.dumps(shown, indent=2) + "\n")
         return
     if workstream is None and not is_clearing:
         _show_state(call)
@@ -72,22 +84,6 @@ def _show_state(call: Call) -> None:
             call.output.command("    go on with ", view.standing.command)
     if len(shown) > STANDINGS_MAX:
         call.output.line(f"  and {len(shown) - STANDINGS_MAX} more: upthread ls", "dim")
-
-
-def _print_snippet(call: Call) -> None:
-    home = home_directory(os.environ).absolute()
-    # The launcher outlives this environment; without set-up there is none to name.
-    if launcher.path_of(home).is_file():
-        setting = claude_code.status_line(home)
-    else:
-        program = str(resources.files("upthread").joinpath("surfaces/status_line.py"))
-        words = shlex.join(programs.own_file(program, str(home), *launcher.libraries()))
-        setting = {"type": "command", "command": words}
-    shown = {claude_code.STATUS_LINE: setting}
-    if call.output.is_json:
-        call.output.json({"snippet": shown})
-    else:
-        call.output.document(json.dumps(shown, indent=2) + "\n")
 
 
 def _show(call: Call, found: InUse) -> None:
