@@ -146,12 +146,8 @@ def _line(entry: Json) -> bytes:
 
 
 def _write_and_close(descriptor: int, content: bytes) -> None:
-    try:
-        rest = memoryview(content)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-    finally:
-        os.close(descriptor)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
 
 
 # --- settings: what the environment asks of the agent, read once ----------------------------------
@@ -241,11 +237,7 @@ class EventLog:
         }
         line = {"event": event, "session_id": session_id, "pid": os.getpid(), **cut}
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self._path, flags, 0o600)
-        try:
-            os.write(descriptor, json.dumps(line).encode("ascii") + b"\n")
-        finally:
-            os.close(descriptor)
+        _write_and_close(os.open(self._path, flags, 0o600), _line(line))
 
 
 def size_of(text: str) -> int:

@@ -93,7 +93,6 @@ async def a_childs_words_are_the_childs(trial: Trial) -> None:
 
 
 async def a_parent_says_nothing_that_its_child_said(trial: Trial) -> None:
-    assert trial.agent.child_words is not None
     session, _, events = await trial.prompted(trial.agent.child)
     said = "".join(
         event.text
@@ -104,7 +103,6 @@ async def a_parent_says_nothing_that_its_child_said(trial: Trial) -> None:
 
 
 async def late_words_are_counted_not_delivered(trial: Trial) -> None:
-    assert trial.agent.late is not None
     events = Recorded()
     async with trial.opened() as connection:
         session = await connection.new_session()
@@ -116,8 +114,6 @@ async def late_words_are_counted_not_delivered(trial: Trial) -> None:
 
 
 async def late_words_stay_out_of_the_next_prompt(trial: Trial) -> None:
-    assert trial.agent.late is not None
-    assert trial.agent.late_words is not None
     # Its plain reply may tell what it was asked before.
     following = trial.agent.pieces[0] if trial.agent.pieces else trial.agent.plain
     events = Recorded()
@@ -154,13 +150,11 @@ async def what_it_used_is_what_it_said(trial: Trial) -> None:
 
 
 async def a_second_prompt_at_once_is_refused(trial: Trial) -> None:
-    hang = trial.agent.hang
-    assert hang is not None
     async with trial.opened() as connection:
         session = await connection.new_session()
 
         async def run() -> None:
-            await connection.prompt(session, hang, on_event=Recorded())
+            await connection.prompt(session, trial.agent.hang, on_event=Recorded())
 
         async with task_group() as tasks:
             tasks.start_soon(run)
@@ -183,7 +177,6 @@ async def an_error_of_who_answers_comes_through(trial: Trial) -> None:
     async def fail(_request: PermissionRequest) -> PermissionAnswer:
         raise OwnError
 
-    assert trial.agent.permission is not None
     async with trial.opened(structs.replace(trial.request, answer_permission=fail)) as connection:
         session = await connection.new_session()
         prompt = connection.prompt(session, trial.agent.permission, on_event=Recorded())
@@ -224,7 +217,6 @@ async def _cancelled(
 
 
 async def cancel_ends_the_turn(trial: Trial) -> None:
-    assert trial.agent.hang is not None
     async with trial.opened() as connection:
         within_s = trial.request.cancel_timeout_s
         session, result = await _cancelled(connection, trial.agent.hang, within_s)
@@ -233,7 +225,6 @@ async def cancel_ends_the_turn(trial: Trial) -> None:
 
 
 async def a_deaf_agent_is_ended(trial: Trial) -> None:
-    assert trial.agent.deaf is not None
     request = structs.replace(trial.request, cancel_timeout_s=0.5)
     async with trial.opened(request) as connection:
         within_s = request.cancel_timeout_s
@@ -242,7 +233,6 @@ async def a_deaf_agent_is_ended(trial: Trial) -> None:
 
 
 async def a_deadline_ends_the_turn_not_the_session(trial: Trial) -> None:
-    assert trial.agent.hang is not None
     request = structs.replace(trial.request, prompt_timeout_s=DEADLINE_S)
     async with trial.opened(request) as connection:
         session = await connection.new_session()
@@ -343,7 +333,6 @@ async def _answered_before_it_runs(
         told.append(request)
         return answer
 
-    assert trial.agent.permission is not None
     events = Recorded()
     async with trial.opened(structs.replace(trial.request, hold_call=hold)) as connection:
         require(connection, "hold")

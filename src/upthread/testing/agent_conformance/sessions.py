@@ -92,7 +92,6 @@ async def a_cancelled_caller_ends_it(trial: Trial) -> None:
 
 
 async def leaving_in_the_middle_of_a_turn_ends_it(trial: Trial) -> None:
-    assert trial.agent.hang is not None
     async with trial.opened() as connection:
         session = await connection.new_session()
         process = await _process_of(connection)
@@ -179,7 +178,9 @@ async def an_unknown_session_is_missing_never_new(trial: Trial) -> None:
 
 
 async def an_opaque_error_is_confirmed_by_listing(trial: Trial) -> None:
-    async with trial.opened(more=trial.agent.opaque) as connection:
+    environment = {**trial.request.environment, **trial.agent.opaque}
+    request = structs.replace(trial.request, environment=environment)
+    async with trial.opened(request) as connection:
         require(connection, "list")
         await connection.new_session()
         await _missing(trial, connection)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import anyio
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from upthread.agents.base import (
     START_TIMEOUT_S,
@@ -39,7 +39,7 @@ class OwnError(Exception):
 
 
 class AgentUnderTest(Struct, frozen=True, kw_only=True):
-    """An agent and how it is provoked. None or empty: it cannot be.
+    """An agent and how it is provoked. Empty or None: it cannot be.
 
     `environment` gives the variables for a trial in a directory; they must keep what the agent
     stores below it. `bad_starts` are adapters that fail at start, by what they do wrong; `opaque`
@@ -64,18 +64,18 @@ class AgentUnderTest(Struct, frozen=True, kw_only=True):
     outcomes: Mapping[Outcome, str] = {}
     pieces: tuple[str, str] | None = None
     odd_text: tuple[str, str] | None = None
-    hang: str | None = None
-    deaf: str | None = None
-    late: str | None = None
-    late_words: str | None = None
-    unstamped: str | None = None
-    unknown_update: str | None = None
-    garbage: str | None = None
-    permission: str | None = None
-    leaves: str | None = None
-    child: str | None = None
-    child_words: str | None = None
-    resets: str | None = None
+    hang: str = ""
+    deaf: str = ""
+    late: str = ""
+    late_words: str = ""
+    unstamped: str = ""
+    unknown_update: str = ""
+    garbage: str = ""
+    permission: str = ""
+    leaves: str = ""
+    child: str = ""
+    child_words: str = ""
+    resets: str = ""
     usage: tuple[str, int | None, int | None] | None = None
     large: tuple[str, str] | None = None
 
@@ -132,18 +132,14 @@ class Trial:
         return PermissionAnswer(option_id=option, answered_by=answered_by)
 
     @asynccontextmanager
-    async def opened(
-        self, request: OpenRequest | None = None, *, more: Mapping[str, str] | None = None
-    ) -> AsyncGenerator[AgentConnection]:
-        """Open the agent as declared, or with another request, or with more variables."""
-        chosen = request or self.request
-        chosen = structs.replace(chosen, environment={**chosen.environment, **(more or {})})
-        async with self.agent.adapter.open(chosen) as connection:
+    async def opened(self, request: OpenRequest | None = None) -> AsyncGenerator[AgentConnection]:
+        """Open the agent as declared, or with another request."""
+        async with self.agent.adapter.open(request or self.request) as connection:
             yield connection
 
-    async def prompted(self, prompt: str | None, request: OpenRequest | None = None) -> Prompted:
+    async def prompted(self, prompt: str, request: OpenRequest | None = None) -> Prompted:
         """Prompt a new session, and leave its agent."""
-        assert prompt is not None, "the agent can be provoked so"
+        assert prompt, "the agent can be provoked so"
         events = Recorded()
         async with self.opened(request) as connection:
             session = await connection.new_session()
@@ -171,7 +167,6 @@ class Trial:
     @property
     def has_left(self) -> bool:
         """Whether the file is there that `permission` makes."""
-        assert self.agent.leaves is not None
         return (self.work / self.agent.leaves).exists()
 
 

@@ -158,7 +158,7 @@ class Engine:
             body=exchange.body,
             session_id=session_id,
             is_side_request=side is not None,
-            status=_status(answer),
+            status=answer.status,
             response=as_json(answer),
             violations=violations,
         )
@@ -245,7 +245,11 @@ def _formed(answer: Answer, protocol: ModelProtocol, exchange: Exchange) -> Outg
     headers = _headers(exchange.n)
     match answer:
         case Failure():
-            return _failed(answer, protocol, exchange.n)
+            if answer.retry_after_s is not None:
+                headers["retry-after"] = f"{answer.retry_after_s:g}"
+            body = json.dumps(protocol.write_failure(answer)).encode()
+            status, delay_s = answer.status, answer.delay_s
+            return Outgoing(status=status, body=body, headers=headers, delay_s=delay_s)
         case Silence():
             return Outgoing(body=None, headers=headers)
         case Reply(delay_s=delay_s, pace_s=pace_s) if exchange.body.get("stream") is True:
@@ -256,27 +260,9 @@ def _formed(answer: Answer, protocol: ModelProtocol, exchange: Exchange) -> Outg
             return Outgoing(body=written, headers=headers, delay_s=answer.delay_s)
 
 
-def _failed(failure: Failure, protocol: ModelProtocol, n: int) -> Outgoing:
-    headers = _headers(n)
-    if failure.retry_after_s is not None:
-        headers["retry-after"] = f"{failure.retry_after_s:g}"
-    body = json.dumps(protocol.write_failure(failure)).encode()
-    return Outgoing(status=failure.status, body=body, headers=headers, delay_s=failure.delay_s)
-
-
 def _headers(n: int) -> dict[str, str]:
     """Both providers name the request: `x-request-id` is OpenAI's, `request-id` Anthropic's."""
     return {"x-request-id": f"req_{n}", "request-id": f"req_{n}"}
-
-
-def _status(answer: Answer) -> int | None:
-    match answer:
-        case Failure():
-            return answer.status
-        case Silence():
-            return None
-        case Reply():
-            return 200
 
 
 def _models(headers: Mapping[str, str]) -> JsonObject:

@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, TypeAlias, cast
+from typing import ClassVar, Literal, TypeAlias, cast
 
 from msgspec import Struct, to_builtins
 
@@ -82,6 +82,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     pace_s: float = 0.0
     tokens_in: int | None = None
     tokens_cached: int = 0
+    status: ClassVar = 200
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -96,6 +97,8 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 class Silence(Struct, frozen=True, kw_only=True):
     """No byte is sent until the client goes or the server stops."""
+
+    status: ClassVar = None
 
 
 Answer: TypeAlias = Reply | Failure | Silence

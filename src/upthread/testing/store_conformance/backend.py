@@ -155,18 +155,9 @@ def matrix(verdicts: Mapping[tuple[str, str], str]) -> str:
     promises = {promise for promise, _ in verdicts}
     names = sorted(promises, key=lambda name: (int(name[1:].partition("_")[0]), name))
     width = max(map(len, names), default=0)
-    columns = [max(len(subject), 8) for subject in subjects]
-    head = " ".join([" " * width, *(f"{a:>{w}}" for a, w in zip(subjects, columns, strict=True))])
-    rows = (
-        " ".join(
-            [
-                f"{name:<{width}}",
-                *(
-                    f"{verdicts.get((name, subject), '-'):>{column}}"
-                    for subject, column in zip(subjects, columns, strict=True)
-                ),
-            ]
-        )
-        for name in names
+    rows = [["", *subjects]]
+    rows += [[name, *(verdicts.get((name, each), "-") for each in subjects)] for name in names]
+    columns = [max(len(each), 8) for each in subjects]
+    return "\n".join(
+        " ".join([f"{name:<{width}}", *map(str.rjust, cells, columns)]) for name, *cells in rows
     )
-    return "\n".join([head, *rows])

@@ -1,7 +1,7 @@
 """What is promised of reading a store whole, and of a copy: S29."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from upthread.core import commands, types
@@ -16,7 +16,7 @@ from upthread.store.reads import Span
 from upthread.store.streams import Entry, Head, new_head
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promise
-from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, RUN, TURN
+from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, RUN, TURN
 
 CHILD = types.ConversationId("con_child")
 FORGOTTEN = types.ConversationId("con_forgotten")
@@ -146,7 +146,7 @@ def copied(source: LogStore, target: LogStore, project_id: types.ProjectId) -> N
             after = page[-1].seq
 
 
-_GIVEN: Mapping[str, object] = {
+_GIVEN: dict[str, object] = {
     "project_id": PROJECT,
     "workstream": samples.WORKSTREAM,
     "key": "deploy",
@@ -164,16 +164,10 @@ _GIVEN: Mapping[str, object] = {
 def answer_of(store: Store, name: str) -> object:
     """Return what a read of the port says of the first conversation and run."""
     read: Callable[..., object] = getattr(store, name)
-    given: list[object] = []
-    named: dict[str, object] = {}
-    for each in inspect.signature(read).parameters.values():
-        if each.name in _GIVEN:
-            value = samples.KEY if "ConversationKey" in str(each.annotation) else _GIVEN[each.name]
-            if each.kind is each.KEYWORD_ONLY:
-                named[each.name] = value
-            else:
-                given.append(value)
-    return read(*given, **named)
+    given = _GIVEN | {"key": KEY} if name == "resolve" else _GIVEN
+    asked = inspect.signature(read)
+    bound = asked.bind(**{each: given[each] for each in asked.parameters if each in given})
+    return read(*bound.args, **bound.kwargs)
 
 
 def answers(store: Store) -> dict[str, object]:

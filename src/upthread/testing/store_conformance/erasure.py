@@ -31,7 +31,7 @@ from upthread.core.types import (
 from upthread.runtime.record.turn_views import run_events, turn_events
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promise
-from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, RUN, TURN
+from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, RUN, TURN, home, said
 
 MARK = "a word that nobody else says"
 OTHER = ConversationId("con_other")
@@ -49,11 +49,11 @@ def _told() -> Sequence[Write]:
     call = ToolCallPart(call_id="c1", title=MARK, tool_kind="read", arguments={"path": MARK})
     result = ToolResultPart(call_id="c1", status="completed", text=MARK * 1_000)
     return [
-        *samples.home(),
+        *home(),
         *_receipt("told", CONVERSATION),
-        samples.said(1, TextPart(text=MARK)),
-        samples.said(2, TextPart(text=MARK), call, speaker=Speaker.ASSISTANT),
-        samples.said(3, result, speaker=Speaker.TOOL),
+        said(1, TextPart(text=MARK)),
+        said(2, TextPart(text=MARK), call, speaker=Speaker.ASSISTANT),
+        said(3, result, speaker=Speaker.TOOL),
         samples.stray(0, {"text": MARK}),
         samples.examined(0, ExaminedFile(path=MARK, how="read", state="missing")),
         samples.edit(1, {"note": MARK}),
@@ -145,7 +145,7 @@ def nothing_of_another_conversation_is_erased(trial: Trial) -> None:
     opened = samples.conversation(OTHER, key=samples.sibling_key(role="auditor"))
     trial.commit(OpenConversation(conversation=opened))
     trial.commit(samples.turn(OTHER_TURN, owner=OTHER))
-    trial.commit(samples.said(1, owner=OTHER, turn_id=OTHER_TURN))
+    trial.commit(said(1, owner=OTHER, turn_id=OTHER_TURN))
     trial.commit(*_receipt("another", OTHER))
     before = trial.store.messages(OTHER), trial.store.once(PROJECT, "another")
     trial.commit(EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN))
@@ -160,8 +160,8 @@ def a_conversation_goes_on_after_it_was_erased(trial: Trial) -> None:
     erase = EraseConversation(conversation_id=CONVERSATION)
     trial.commit(erase)
     trial.commit(erase)
-    trial.commit(samples.said(1, TextPart(text=MARK)))  # the same again, as S3 has it
-    trial.commit(samples.said(4))
+    trial.commit(said(1, TextPart(text=MARK)))  # the same again, as S3 has it
+    trial.commit(said(4))
     assert trial.store.messages(CONVERSATION)[3].text == "message 4"
     assert trial.store.verify(CONVERSATION) is None
 
@@ -170,7 +170,7 @@ def a_conversation_goes_on_after_it_was_erased(trial: Trial) -> None:
 def no_file_holds_what_was_erased(trial: Trial) -> None:
     trial.commit(*_told())
     for seq in range(4, 200):
-        trial.commit(samples.said(seq, TextPart(text=f"{MARK} {seq} " * seq)))
+        trial.commit(said(seq, TextPart(text=f"{MARK} {seq} " * seq)))
     trial.reopen()
     trial.commit(EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN))
     trial.store.scrub()
@@ -186,7 +186,7 @@ def who_did_something_is_kept_once_and_stays(trial: Trial) -> None:
     told, answered = samples.act(), samples.act("bea", of_run=True)
     by_another = structs.replace(told, by_user="bea")
     assert trial.store.acts(CONVERSATION) == trial.store.acts(RUN) == ()
-    trial.commit(*samples.home(), samples.run(), told, answered, by_another)
+    trial.commit(*home(), samples.run(), told, answered, by_another)
     trial.commit(by_another, told, answered)
     trial.commit(EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN))
     trial.reopen()

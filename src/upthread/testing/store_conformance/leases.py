@@ -24,6 +24,8 @@ from upthread.testing.store_conformance.samples import (
     HOLDER,
     OTHER_HOLDER,
     PROJECT,
+    home,
+    said,
     taken,
 )
 
@@ -109,19 +111,19 @@ def a_batch_whose_lease_cannot_be_taken_or_given_leaves_nothing(trial: Trial) ->
         trial.store.commit((samples.workstream(),), give=(UNKNOWN,))
     assert trial.store.lease(CLAIM.name) == other
     assert trial.store.lease("another") is None
-    assert trial.store.workstreams(samples.PROJECT) == ()
+    assert trial.store.workstreams(PROJECT) == ()
     trial.store.commit((samples.workstream(),), take=(structs.replace(CLAIM, seen=other),))
-    assert len(trial.store.workstreams(samples.PROJECT)) == 1
+    assert len(trial.store.workstreams(PROJECT)) == 1
 
 
 @promise("S35")
 def held_leases_are_those_of_the_project_that_somebody_holds(trial: Trial) -> None:
-    named = [f"conversation {samples.PROJECT} {name}" for name in ("b/b", "a/a", "c/c")]
+    named = [f"conversation {PROJECT} {name}" for name in ("b/b", "a/a", "c/c")]
     held = [taken(trial.store, name, CALL_HOLDER) for name in named]
-    for other in (f"conversation {samples.PROJECT}2 a/a", f"workstream {samples.PROJECT} a"):
+    for other in (f"conversation {PROJECT}2 a/a", f"workstream {PROJECT} a"):
         taken(trial.store, other)
     trial.store.release_lease(held[2].fence)
-    assert trial.store.held_leases(samples.PROJECT) == (held[1], held[0])
+    assert trial.store.held_leases(PROJECT) == (held[1], held[0])
 
 
 # --- between processes, and across their death ----------------------------------------------------
@@ -189,7 +191,7 @@ def _write_messages(store: Store, number: int) -> object:
     )
     for seq in range(1, 26):
         last = Durability.SYNCED if seq % 10 == 0 else Durability.PROCESS
-        store.commit([samples.said(seq, owner=owner, turn_id=turn_id, durability=last)])
+        store.commit([said(seq, owner=owner, turn_id=turn_id, durability=last)])
     return owner
 
 
@@ -199,7 +201,7 @@ def _append_to_one(store: Store, number: int) -> object:
     while done < 10:
         seq = store.message_count(CONVERSATION) + 1
         try:
-            store.commit([samples.said(seq, TextPart(text=f"{number}/{done}"))])
+            store.commit([said(seq, TextPart(text=f"{number}/{done}"))])
         except ConflictError:
             continue
         done += 1
@@ -215,7 +217,7 @@ def _open_the_same(store: Store, number: int) -> object:
 
 
 def _take_lease(store: Store, number: int) -> object:
-    holder = structs.replace(samples.HOLDER, pid=number)
+    holder = structs.replace(HOLDER, pid=number)
     return store.acquire_lease("spec-42", holder) is not None
 
 
@@ -248,10 +250,10 @@ def what_was_committed_outlives_its_process(trial: Trial) -> None:
 def a_commit_is_seen_by_every_open_store(trial: Trial) -> None:
     other = trial.backend.make(trial.place)
     try:
-        trial.commit(*samples.home())
+        trial.commit(*home())
         for seq in range(1, 6):
             writer, reader = (trial.store, other) if seq % 2 else (other, trial.store)
-            writer.commit([samples.said(seq)])
+            writer.commit([said(seq)])
             assert reader.message_count(CONVERSATION) == seq
             assert reader.messages(CONVERSATION) == writer.messages(CONVERSATION)
         trial.commit(OpenLink(link=samples.link(2, "ses_b")))
@@ -263,7 +265,7 @@ def a_commit_is_seen_by_every_open_store(trial: Trial) -> None:
 
 @promise("S6")
 def writers_of_one_conversation_leave_no_gap(trial: Trial) -> None:
-    trial.commit(*samples.home())
+    trial.commit(*home())
     assert _in_processes(trial, _append_to_one) == [10] * PROCESSES
     found = trial.store.messages(CONVERSATION)
     assert [message.seq for message in found] == list(range(1, 10 * PROCESSES + 1))
@@ -303,12 +305,12 @@ def a_new_store_opens_in_many_processes_at_once(trial: Trial) -> None:
 
 @promise("S5")
 def what_was_committed_is_there_after_closing(trial: Trial) -> None:
-    trial.commit(*samples.home(), samples.said(1))
+    trial.commit(*home(), said(1))
     before = trial.store.messages(CONVERSATION)
     trial.store.close()
     trial.store.close()
     with refused(StoreError):
-        trial.commit(samples.said(2))
+        trial.commit(said(2))
     trial.store = trial.backend.make(trial.place)
     assert trial.store.messages(CONVERSATION) == before
 
@@ -316,7 +318,7 @@ def what_was_committed_is_there_after_closing(trial: Trial) -> None:
 @promise("S17")
 def a_newer_store_is_refused_and_left_alone(trial: Trial) -> None:
     backend = trial.backend
-    trial.commit(*samples.home())
+    trial.commit(*home())
     trial.store.close()
     backend.mark_newer(trial.place)
     before = backend.contents(trial.place)
@@ -327,15 +329,15 @@ def a_newer_store_is_refused_and_left_alone(trial: Trial) -> None:
 
 @promise("S18")
 def a_failed_write_is_an_error_and_costs_nothing_else(trial: Trial) -> None:
-    trial.commit(*samples.home(), samples.said(1))
+    trial.commit(*home(), said(1))
     before = trial.store.messages(CONVERSATION)
     big = TextPart(text="x" * 100_000)
     with trial.backend.failing(trial.store):
         for durability in (Durability.PROCESS, Durability.SYNCED):
             with refused(StoreError):
-                trial.commit(samples.said(2, big, durability=durability))
+                trial.commit(said(2, big, durability=durability))
             assert trial.store.messages(CONVERSATION) == before
-    trial.commit(samples.said(2, big))
+    trial.commit(said(2, big))
     trial.reopen()
     assert trial.store.message_count(CONVERSATION) == 2
     assert trial.store.verify(CONVERSATION) is None

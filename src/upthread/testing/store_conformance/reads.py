@@ -30,7 +30,7 @@ from upthread.testing.store_conformance.backend import (
     refused,
 )
 from upthread.testing.store_conformance.copies import answer_of, answers
-from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, TURN
+from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, TURN, home, said
 
 _HARD_TEXTS = (
     "",
@@ -50,13 +50,13 @@ _HARD_TEXTS = (
 
 @promise("S7")
 def order_is_by_seq_and_never_by_time(trial: Trial) -> None:
-    trial.commit(*samples.home(), samples.run())
+    trial.commit(*home(), samples.run())
     times = (9_000, 1_000, 5_000, -1, 5_000)
     numbered = tuple(enumerate(times, 1))
     happened = tuple(structs.replace(samples.happened(n), recorded_at_ms=t) for n, t in numbered)
     moved = tuple(structs.replace(samples.moved(n), recorded_at_ms=t) for n, t in numbered)
     for seq, at_ms in numbered:
-        trial.commit(structs.replace(samples.said(seq), recorded_at_ms=at_ms))
+        trial.commit(structs.replace(said(seq), recorded_at_ms=at_ms))
         trial.commit(happened[seq - 1], moved[seq - 1])
     trial.reopen()
     messages = trial.store.messages(CONVERSATION)
@@ -68,7 +68,7 @@ def order_is_by_seq_and_never_by_time(trial: Trial) -> None:
 
 @promise("S7")
 def messages_can_be_read_from_either_end(trial: Trial) -> None:
-    trial.commit(*samples.home(), *(samples.said(seq) for seq in range(1, 31)))
+    trial.commit(*home(), *(said(seq) for seq in range(1, 31)))
     store = trial.store
 
     every = range(1, 31)
@@ -92,7 +92,7 @@ def messages_can_be_read_from_either_end(trial: Trial) -> None:
 @promise("S7")
 def turns_can_be_read_from_their_end(trial: Trial) -> None:
     names = [types.TurnId(f"trn_{number}") for number in range(5)]
-    trial.commit(*samples.home(), *map(samples.turn, names))
+    trial.commit(*home(), *map(samples.turn, names))
     assert [turn.turn_id for turn in trial.store.turns(CONVERSATION)] == [TURN, *names]
     for name in (TURN, *names):
         assert trial.store.owner(PROJECT, turn_id=name) == samples.conversation()
@@ -129,11 +129,11 @@ def every_part_comes_back_identical(trial: Trial) -> None:
         ]
     # Of a session that is no link, and of none.
     session = types.UpstreamSessionId("ses_\ud800")
-    told = structs.replace(samples.said(1, *parts), upstream_session_id=session)
-    trial.commit(*samples.home(), told)
+    told = structs.replace(said(1, *parts), upstream_session_id=session)
+    trial.commit(*home(), told)
     # One of which only the outline was ever given.
     outline = types.ErasedPart(kind="text")
-    trial.commit(structs.replace(samples.said(2, outline), upstream_session_id=None))
+    trial.commit(structs.replace(said(2, outline), upstream_session_id=None))
     for _ in range(2):
         first, second = trial.store.messages(CONVERSATION)
         assert (first.parts, second.parts) == (tuple(parts), (outline,))
@@ -149,7 +149,7 @@ def every_event_comes_back_identical(trial: Trial) -> None:
         for text in _HARD_TEXTS
     ]
     answers = [QuestionAnswered(question_id=text, text=text) for text in _HARD_TEXTS]
-    trial.commit(*samples.home(), samples.run())
+    trial.commit(*home(), samples.run())
     happened = tuple(samples.happened(seq, each) for seq, each in enumerate(endings, 1))
     moved = tuple(samples.moved(seq, each) for seq, each in enumerate(answers, 1))
     trial.commit(*happened, *moved)
@@ -162,7 +162,7 @@ def every_event_comes_back_identical(trial: Trial) -> None:
 def what_was_read_is_the_readers_own(trial: Trial) -> None:
     arguments: dict[str, types.JsonValue] = {"paths": ["a"]}
     call = types.ToolCallPart(call_id="c", title="t", tool_kind="read", arguments=arguments)
-    trial.commit(*samples.home(), samples.said(1, call))
+    trial.commit(*home(), said(1, call))
     arguments["paths"] = ["changed by the writer"]
     first = trial.store.messages(CONVERSATION)[0].parts[0]
     assert isinstance(first, types.ToolCallPart)
@@ -176,7 +176,7 @@ def what_was_read_is_the_readers_own(trial: Trial) -> None:
 
 @promise("S12")
 def resolve_returns_the_newest_generation(trial: Trial) -> None:
-    trial.commit(*samples.home())
+    trial.commit(*home())
     for generation in (3, 2):
         later = samples.conversation(
             types.ConversationId(f"con_{generation}"), generation=generation
@@ -195,7 +195,7 @@ def resolve_returns_the_newest_generation(trial: Trial) -> None:
 
 @promise("S12")
 def resolve_returns_the_newest_open_link(trial: Trial) -> None:
-    trial.commit(*samples.home())
+    trial.commit(*home())
 
     def upstream() -> str | None:
         link = samples.resolved(trial.store).link
@@ -220,7 +220,7 @@ def resolve_returns_the_newest_open_link(trial: Trial) -> None:
 def the_owner_of_an_upstream_session_holds_it_in_its_newest_link(trial: Trial) -> None:
     other = types.ConversationId("con_other")
     trial.commit(
-        *samples.home(),
+        *home(),
         OpenConversation(
             conversation=samples.conversation(other, key=samples.sibling_key(role="auditor"))
         ),
@@ -244,7 +244,7 @@ def the_owner_of_an_upstream_session_holds_it_in_its_newest_link(trial: Trial) -
 def a_transition_is_due_until_its_run_moves_on(trial: Trial) -> None:
     second = types.RunId("run_two")
     trial.commit(
-        *samples.home(),
+        *home(),
         *(samples.run(), samples.run(second), samples.moved(1)),
         EnqueueTransition(run_id=second, run_seq=0, due_at_ms=50),
         EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=10),
@@ -268,7 +268,7 @@ def a_transition_is_due_until_its_run_moves_on(trial: Trial) -> None:
 def refusals_and_quarantine_are_kept_in_order(trial: Trial) -> None:
     decisions = [samples.refusal({"text": text}, ms) for ms, text in ((9, "\ud800"), (1, "\0"))]
     strays = [samples.stray(ordinal, [ordinal, "\0"]) for ordinal in (3, 1)]
-    trial.commit(*samples.home(), *decisions, *strays)
+    trial.commit(*home(), *decisions, *strays)
     trial.reopen()
     assert trial.store.refusals(CONVERSATION) == tuple(decisions)
     assert trial.store.quarantined(CONVERSATION, TURN) == tuple(reversed(strays))
@@ -325,7 +325,7 @@ def what_was_opened_comes_in_the_order_it_was_opened(trial: Trial) -> None:
     """Children, ended links and all, though the clock went backwards."""
     store = trial.store
     names, runs = ["z", "a", "m"], [RunId(f"run_{each}") for each in "zam"]
-    store.commit(samples.home())
+    store.commit(home())
     children: list[Conversation] = []
     for number, name in enumerate(names, 2):
         opened_at_ms = 2_000 - number
@@ -354,7 +354,7 @@ def what_was_opened_comes_in_the_order_it_was_opened(trial: Trial) -> None:
 @promise("S7")
 def what_was_committed_is_read_at_once(trial: Trial) -> None:
     """Each read again after each commit: none answers as it did before."""
-    trial.commit(*samples.home(), samples.run())
+    trial.commit(*home(), samples.run())
     before = _answers(trial)
     for number in (1, 2):
         trial.commit(*_more(number))
@@ -369,7 +369,7 @@ def _more(number: int) -> list[Write]:
     return [
         OpenLink(link=samples.link(number + 1, f"ses_{number}")),
         samples.turn(TurnId(f"trn_{number}")),
-        samples.said(number),
+        said(number),
         samples.happened(number),
         samples.moved(number),
         EnqueueTransition(run_id=samples.RUN, run_seq=number, due_at_ms=10 * number),
@@ -399,8 +399,8 @@ def more_than_a_page_comes_back(trial: Trial) -> None:
     """Many of each, read in one call."""
     seqs = range(1, _MANY + 1)
     turns = [TurnId(f"trn_{seq}") for seq in seqs]
-    trial.commit(*samples.home(), samples.run(), *map(samples.turn, turns))
-    trial.store.commit([samples.said(seq) for seq in seqs])
+    trial.commit(*home(), samples.run(), *map(samples.turn, turns))
+    trial.store.commit([said(seq) for seq in seqs])
     trial.store.commit([samples.happened(seq) for seq in seqs])
     trial.store.commit([samples.moved(seq) for seq in seqs])
     store = trial.store
@@ -417,7 +417,7 @@ def _tampered(trial: Trial, ways: Iterable[Way]) -> Iterator[Way]:
     for number, way in enumerate(ways):
         trial.place = place.with_name(f"{place.name}-{number}")
         trial.store = trial.backend.make(trial.place)
-        trial.commit(*samples.home(), samples.run(), *map(samples.said, range(1, 6)))
+        trial.commit(*home(), samples.run(), *map(said, range(1, 6)))
         trial.store.commit([samples.moved(seq) for seq in (1, 2, 3)])
         trial.store.commit([OpenLink(link=samples.link(seq, f"ses_{seq}")) for seq in (2, 3)])
         trial.store.commit([each for each in _more(1) if isinstance(each, RecordAct | RecordOnce)])

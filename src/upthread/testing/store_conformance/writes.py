@@ -22,9 +22,9 @@ from upthread.store.kinds import KINDS
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promise, refused, refuses
 from upthread.testing.store_conformance.copies import CHILD, HARD, answers, everything, recorded_in
-from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, RUN, TURN, step
+from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, TURN, home, said
 
-_WHOLE = (*everything(), samples.said(3))
+_WHOLE = (*everything(), said(3))
 """A batch with every kind of write."""
 
 
@@ -34,14 +34,14 @@ def _refuses_each(trial: Trial, error: type[UpthreadError], writes: Iterable[Wri
     last = trial.store.message_count(CONVERSATION)
     for write in writes:
         with refused(error):
-            trial.commit(samples.said(last + 1), write)
+            trial.commit(said(last + 1), write)
     assert recorded_in(trial.store, PROJECT) == before
 
 
 @promise("S1")
 def a_batch_that_fails_at_its_end_leaves_nothing(trial: Trial) -> None:
     with refused(ConflictError):
-        trial.commit(*_WHOLE, samples.said(99))
+        trial.commit(*_WHOLE, said(99))
     assert recorded_in(trial.store, PROJECT) == []
     trial.reopen()
     assert recorded_in(trial.store, PROJECT) == []
@@ -83,17 +83,17 @@ def other_content_under_the_same_key_is_a_conflict(trial: Trial) -> None:
         commands.OpenConversation(conversation=samples.conversation(ConversationId("con_other"))),
         commands.OpenLink(link=samples.link(1, "ses_other")),
         commands.OpenTurn(turn_id=TURN, conversation_id=CONVERSATION, opened_at_ms=1),
-        samples.said(1, TextPart(text="do something else")),
-        samples.said(1, TextPart(text=HARD), speaker=Speaker.ASSISTANT),
+        said(1, TextPart(text="do something else")),
+        said(1, TextPart(text=HARD), speaker=Speaker.ASSISTANT),
         samples.happened(1, samples.happened(7).event),
         structs.replace(samples.run(), opened_at_ms=1),
         samples.moved(1, samples.moved(7).event),
-        commands.EnqueueTransition(run_id=RUN, run_seq=1, due_at_ms=11),
+        commands.EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=11),
         samples.stray(0, {"x": 2}),
         # Of two who edit a briefing at once the second is refused (S25).
         samples.edit(1, "theirs"),
-        structs.replace(step("intent"), recorded_at_ms=10),
-        step("done", "att_2", receipt={"url": "another"}),
+        structs.replace(samples.step("intent"), recorded_at_ms=10),
+        samples.step("done", "att_2", receipt={"url": "another"}),
     ]
     _refuses_each(trial, ConflictError, others)
 
@@ -112,9 +112,9 @@ def only_fences_that_all_hold_let_a_batch_in(trial: Trial) -> None:
     lost, kept = samples.taken(store, "workstream"), samples.taken(store, "other")
     assert store.acquire_lease("workstream", samples.OTHER_HOLDER, seen=lost) is not None
     with refused(FencedError):
-        store.commit(samples.home(), fences=[kept.fence, lost.fence])
+        store.commit(home(), fences=[kept.fence, lost.fence])
     assert store.workstreams(PROJECT) == ()
-    store.commit(samples.home(), fences=[kept.fence])
+    store.commit(home(), fences=[kept.fence])
     assert store.conversation(CONVERSATION) is not None
 
 
@@ -124,7 +124,7 @@ def a_fence_on_a_released_or_unknown_lease_keeps_the_batch_out(trial: Trial) -> 
     trial.store.release_lease(lease.fence)
     for fence in (lease.fence, Fence(name="never taken", token=1)):
         with refused(FencedError):
-            trial.store.commit(samples.home(), fences=[fence])
+            trial.store.commit(home(), fences=[fence])
         with refused(FencedError):
             trial.store.commit([], fences=[fence])
     assert trial.store.workstreams(PROJECT) == ()
@@ -132,11 +132,11 @@ def a_fence_on_a_released_or_unknown_lease_keeps_the_batch_out(trial: Trial) -> 
 
 @promise("S6")
 def a_message_has_no_gap_and_one_speaker(trial: Trial) -> None:
-    trial.commit(*samples.home(), samples.said(1))
-    gaps = [*map(samples.said, (0, -1, 3))]
-    gaps += [samples.said(1, first_ordinal=2), samples.said(2, first_ordinal=1)]
+    trial.commit(*home(), said(1))
+    gaps = [*map(said, (0, -1, 3))]
+    gaps += [said(1, first_ordinal=2), said(2, first_ordinal=1)]
     refuses(trial, ConflictError, gaps)
-    another = samples.said(1, first_ordinal=1, speaker=Speaker.ASSISTANT)
+    another = said(1, first_ordinal=1, speaker=Speaker.ASSISTANT)
     refuses(trial, ConflictError, [another])
     assert trial.store.message_count(CONVERSATION) == 1
 
@@ -144,10 +144,10 @@ def a_message_has_no_gap_and_one_speaker(trial: Trial) -> None:
 @promise("S6")
 def parts_join_the_last_message_and_no_earlier_one(trial: Trial) -> None:
     more = TextPart(text=" and more")
-    trial.commit(*samples.home(), samples.said(1))
-    trial.commit(samples.said(1, more, first_ordinal=1), samples.said(2))
+    trial.commit(*home(), said(1))
+    trial.commit(said(1, more, first_ordinal=1), said(2))
     with refused(ConflictError):
-        trial.commit(samples.said(1, more, first_ordinal=2))
+        trial.commit(said(1, more, first_ordinal=2))
     assert [message.text for message in trial.store.messages(CONVERSATION)] == [
         "message 1 and more",
         "message 2",
@@ -156,7 +156,7 @@ def parts_join_the_last_message_and_no_earlier_one(trial: Trial) -> None:
 
 @promise("S6")
 def a_gap_between_links_events_or_edits_is_a_conflict(trial: Trial) -> None:
-    trial.commit(*samples.home(), samples.run(), samples.moved(1), samples.happened(1))
+    trial.commit(*home(), samples.run(), samples.moved(1), samples.happened(1))
     gaps: list[Write] = [
         commands.OpenLink(link=samples.link(3, "ses_c")),
         samples.happened(3),
@@ -169,7 +169,7 @@ def a_gap_between_links_events_or_edits_is_a_conflict(trial: Trial) -> None:
 
 @promise("S10")
 def children_may_share_their_key(trial: Trial) -> None:
-    trial.commit(*samples.home())
+    trial.commit(*home())
     key = samples.sibling_key(CHILD_SLOT, "explore")
     for name in ("con_a", "con_b"):
         child = samples.conversation(ConversationId(name), key=key, parent=CONVERSATION)
@@ -195,7 +195,7 @@ def a_workstream_has_one_base_name_and_shares_it_with_none(trial: Trial) -> None
 
 @promise("S20")
 def conversations_of_two_projects_never_meet(trial: Trial) -> None:
-    trial.commit(*samples.home())
+    trial.commit(*home())
     other = ProjectId("prj_two")
     key = structs.replace(KEY, project_id=other)
     assert trial.store.resolve(key) is None
@@ -203,7 +203,7 @@ def conversations_of_two_projects_never_meet(trial: Trial) -> None:
     assert trial.store.workstream(other, samples.WORKSTREAM) is None
     assert trial.store.workstreams(other) == ()
     assert trial.store.owner(other, "ses_a") is None
-    trial.commit(samples.run(), step("intent"))
+    trial.commit(samples.run(), samples.step("intent"))
     assert trial.store.runs(other, samples.WORKSTREAM) == ()
     assert trial.store.once(other, "deploy") is None
     theirs = samples.conversation(ConversationId("con_theirs"), key=key)
@@ -217,7 +217,7 @@ def conversations_of_two_projects_never_meet(trial: Trial) -> None:
 @promise("S21")
 def what_was_never_opened_is_not_found(trial: Trial) -> None:
     another = samples.conversation(ConversationId("con_two"), key=samples.sibling_key(2))
-    trial.commit(*samples.home(), commands.OpenConversation(conversation=another))
+    trial.commit(*home(), commands.OpenConversation(conversation=another))
     nobody = ConversationId("con_nobody")
     lost: list[Write] = [
         commands.OpenConversation(
@@ -234,8 +234,8 @@ def what_was_never_opened_is_not_found(trial: Trial) -> None:
         samples.end_of(2),
         samples.turn(TurnId("trn_two"), owner=nobody),
         structs.replace(samples.turn(TurnId("trn_two")), run_id=RunId("run_nobody")),
-        samples.said(1, owner=nobody),
-        samples.said(1, turn_id=TurnId("trn_nobody")),
+        said(1, owner=nobody),
+        said(1, turn_id=TurnId("trn_nobody")),
         samples.happened(1, turn_id=TurnId("trn_nobody")),
         samples.happened(1, owner=another.conversation_id),
         samples.stray(owner=another.conversation_id),
@@ -249,7 +249,7 @@ def what_was_never_opened_is_not_found(trial: Trial) -> None:
         structs.replace(samples.act(), conversation_id=nobody),
         samples.act(of_run=True),
         commands.EraseConversation(conversation_id=nobody),
-        commands.EraseRun(run_id=RUN),
+        commands.EraseRun(run_id=samples.RUN),
     ]
     _refuses_each(trial, NotFoundError, lost)
 
@@ -293,7 +293,7 @@ def a_store_that_acts_for_a_project_serves_it_as_before(trial: Trial) -> None:
     store.act_for(PROJECT)
     store.commit(everything())
     recorded = recorded_in(store, PROJECT)
-    store.commit(samples.home())
+    store.commit(home())
     assert recorded_in(store, PROJECT) == recorded
     assert store.verify(CONVERSATION) is None
     assert store.resolve(KEY) is not None
@@ -332,7 +332,7 @@ def it_is_kept_from_nothing_by_what_another_project_has(trial: Trial) -> None:
     ours, theirs = trial.store, trial.backend.make(trial.place)
     ours.act_for(PROJECT)
     theirs.act_for(OTHER)
-    ours.commit([*samples.home(), samples.said(1)])
+    ours.commit([*home(), said(1)])
     key = structs.replace(KEY, project_id=OTHER)
     opened = samples.conversation(OTHERS_CONVERSATION, key=key)
     turn = OpenTurn(turn_id=OTHERS_TURN, conversation_id=OTHERS_CONVERSATION, opened_at_ms=1)
@@ -340,8 +340,8 @@ def it_is_kept_from_nothing_by_what_another_project_has(trial: Trial) -> None:
         [samples.workstream(project_id=OTHER), OpenConversation(conversation=opened), turn]
     )
     for seq in range(1, 4):
-        theirs.commit([samples.said(seq, owner=OTHERS_CONVERSATION, turn_id=OTHERS_TURN)])
-        ours.commit([samples.said(seq + 1)])
+        theirs.commit([said(seq, owner=OTHERS_CONVERSATION, turn_id=OTHERS_TURN)])
+        ours.commit([said(seq + 1)])
     assert theirs.message_count(OTHERS_CONVERSATION) == 3
     assert ours.message_count(CONVERSATION) == 4
     assert ours.conversation(OTHERS_CONVERSATION) is None
@@ -353,6 +353,6 @@ def _writes() -> Iterator[Write]:
     yield from everything()[3:-1]
     yield RecordProject(project_id=PROJECT, identity=ProjectIdentity(path="/srv/else"))
     yield samples.workstream("another", base_name="Nova")
-    yield samples.said(3)
+    yield said(3)
     yield samples.happened(3)
     yield samples.moved(4)
