@@ -150,7 +150,7 @@ class _Probe:
 
     def _kill(self, connection: AgentConnection) -> None:
         process = connection.process
-        if process is None:
+        if not process:
             self._note("killed", "not_tried", "it is no process of ours")
             return
         os.killpg(process.pid, signal.SIGKILL)

@@ -98,7 +98,7 @@ class Leases(Struct, frozen=True):
             now_s = self.system.monotonic_s()
             # Counted from when we saw it move, by our own
             # clock: those of two machines differ (ADR 10).
-            if seen is None or not _same(seen, lease):
+            if not seen or not _same(seen, lease):
                 moved = seen is not None
                 seen, seen_at_s = lease, now_s
             # Whether a holder on another host lives, only its heartbeat tells.
@@ -123,19 +123,19 @@ class Leases(Struct, frozen=True):
                     or _is_left_over(current, holder)
                     or (stale is not None and _same(stale, current))
                 )
-                if current is not None and not may_take:
+                if current and not may_take:
                     return current, False
                 # The store takes it over only as it was seen
                 # here: one that beats meanwhile stays (S13).
-                seen = current if current is not None and current.holder is not None else None
+                seen = current if current and current.holder else None
                 ours = self.store.acquire_lease(request.name, holder, seen=seen)
-                if ours is not None:
+                if ours:
                     # Here and not later: another task of this process would take it for left over.
                     _HELD_HERE.add((ours.name, ours.token))
                     taken.append(ours)
                     # What is looked at under it comes first: where that fails, it is given back.
                     try:
-                        if request.on_taken is not None:
+                        if request.on_taken:
                             request.on_taken(ours.fence)
                     except BaseException:
                         self._give_back(ours.fence)
@@ -188,7 +188,7 @@ class Leases(Struct, frozen=True):
             lease = self.store.lease(name)
             # Callers come from the environment: only one that
             # really holds the tree opens a way below it.
-            if lease is None or lease.holder is None or lease.holder != self._holder(caller):
+            if not lease or not lease.holder or lease.holder != self._holder(caller):
                 continue
             above.append(Fence(name=name, token=lease.token))
             name = tree_lease(host, directory, below=caller)
@@ -197,7 +197,7 @@ class Leases(Struct, frozen=True):
     def _holder(self, caller: ConversationId) -> Holder | None:
         """Return who holds a conversation; whoever holds its tree for the same turn is the same."""
         conversation = self.store.conversation(caller)
-        if conversation is None:
+        if not conversation:
             return None
         lease = self.store.lease(conversation_lease(conversation.key))
         return lease.holder if lease else None
@@ -223,7 +223,7 @@ def _one_fenced_error() -> Generator[None]:
         yield
     except BaseExceptionGroup as group:
         fenced, others = group.split(FencedError)
-        if fenced is None or others is not None:
+        if not fenced or others:
             raise
         first: BaseException = fenced
         while isinstance(first, BaseExceptionGroup):
@@ -260,7 +260,7 @@ def cure_of(lease: Lease | None, address: str) -> str:
     Such a lease shows no heartbeat, and nobody here sees the agent's process (ADR 10).
     """
     holder = lease.holder if lease else None
-    if holder is None or holder.call is None or holder.host == host_name():
+    if not holder or holder.call is None or holder.host == host_name():
         return ""
     return f"if {holder.host} is gone: upthread reset {address} --turn"
 
@@ -278,7 +278,7 @@ def free(store: Store, system: System, conversation: Conversation, *, by_user: s
     holder, and ConflictError where somebody else was quicker.
     """
     address, lease = conversation.key.address, store.lease(lease_name_of(conversation))
-    if lease is None or not cure_of(lease, address):
+    if not lease or not cure_of(lease, address):
         raise UsageError(
             f"no agent on another host works in {address}",
             hint=f"to see who does: upthread show {address}",

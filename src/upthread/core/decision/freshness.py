@@ -121,7 +121,7 @@ def known_after(examined: ExaminedFile, *, before: ExaminedFile | None) -> Exami
 
     Reading a file again does not undo having written it, nor a look through a command having read.
     """
-    if before is None:
+    if not before:
         return examined
     # The content is the newest either way: what it is known by is all that may not go back.
     is_more = _RANK[before.how] > _RANK[examined.how]
@@ -241,7 +241,7 @@ def reading_of(
             if isinstance(part, ToolCallPart):
                 result = results.get(part.call_id)
                 open_.append(left_open(part, result, paths, root=root, directory=directory))
-                if keeps_directory and (result is None or result.status != FAILED):
+                if keeps_directory and (not result or result.status != FAILED):
                     directory = left_in(part, directory, root=root)
             elif isinstance(part, ErasedPart):
                 open_.append(part.kind)
@@ -267,7 +267,7 @@ def left_open(
     """
     examination = examination_of(call, root=root)
     # A tool that names its file is known by that, whatever else is in its arguments.
-    if examination is not None and examination.how != "shown":
+    if examination and examination.how != "shown":
         return ""
     has_failed = result is not None and result.status == FAILED
     lines = commands_of(call.arguments)
@@ -557,9 +557,9 @@ def _more(found: Freshness) -> Iterator[str]:
 
 
 def _shifts(found: Freshness) -> Iterator[str]:
-    if found.branch is not None:
+    if found.branch:
         yield f"the branch is {_named(found.branch.now)}; it was {_named(found.branch.was)}"
-    if found.directory is not None:
+    if found.directory:
         now, was = _named(found.directory.now), _named(found.directory.was)
         yield f"the working directory is {now}; it was {was}, and your paths lead there"
 

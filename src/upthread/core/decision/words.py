@@ -70,14 +70,14 @@ class Price(Struct, frozen=True, kw_only=True):
     @property
     def window_share(self) -> float | None:
         """How much of its window a session fills, None where either figure is unknown."""
-        if self.resume is None or not self.window_tokens:
+        if not self.resume or not self.window_tokens:
             return None
         return self.resume.count / self.window_tokens
 
     @property
     def shown(self) -> Price:
         """The price as people see it: nothing while nobody knows the agent's own part."""
-        return self if self.fixed is not None else NOTHING_PRICED
+        return self if self.fixed else NOTHING_PRICED
 
     @property
     def times_cheaper(self) -> float | None:

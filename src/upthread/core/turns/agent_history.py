@@ -351,7 +351,7 @@ def _user_messages(
         if not isinstance(event, UserTextReplayed):
             previous = None
             continue
-        if previous is not None and previous.message_id == event.message_id:
+        if previous and previous.message_id == event.message_id:
             text = messages.pop().text + event.text
         else:
             text = event.text

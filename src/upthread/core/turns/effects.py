@@ -147,7 +147,7 @@ def effects_of(
         for part in message.parts:
             answers |= answered_permissions(part)
             call = part if isinstance(part, types.ToolCallPart) else intended_call(part)
-            if call is not None and _may_change(call, outward_patterns):
+            if call and _may_change(call, outward_patterns):
                 calls[call.call_id] = _intent(
                     message, call, calls.get(call.call_id), outward_patterns
                 )

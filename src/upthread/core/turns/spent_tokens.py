@@ -117,7 +117,7 @@ def took_by_prompt(events: Iterable[TurnEvent]) -> Iterator[PromptTook]:
     for event in events:
         match event:
             case PromptSent():
-                if known is not None:
+                if known:
                     yield known
                 is_out, known = True, None
             case RecoveryStarted() if is_out:
@@ -126,7 +126,7 @@ def took_by_prompt(events: Iterable[TurnEvent]) -> Iterator[PromptTook]:
             case PromptRecognised(tokens_spent=int()) if is_out:
                 known = _told_by(event)
             case TurnEnded() | TurnParked():
-                if known is not None:
+                if known:
                     yield known
                     is_out, known = False, None
                 yield _told_by(event, is_unknown=is_out and event.tokens_spent is None)
@@ -195,7 +195,7 @@ def going_on(spending: Spending, *, taken: int, next_read: int) -> Spending:
 def spending_in_words(spending: Spending) -> str:
     """`41k of at most 50000 tokens are used`, and what the next request takes where that is why."""
     said = f"{spending.spent.in_words} of at most {spending.tokens_max} tokens are used"
-    if spending.spent.count < spending.tokens_max and spending.next_turn is not None:
+    if spending.spent.count < spending.tokens_max and spending.next_turn:
         said += f", and the next request would take {spending.next_turn.in_words} or more"
     return said
 

@@ -218,7 +218,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
     @property
     def was_cut_off(self) -> bool:
         """Whether it has no end of its own: still open, killed or cancelled."""
-        if self.ended is not None:
+        if self.ended:
             return self.ended.outcome in {Outcome.PROCESS_DIED, Outcome.CANCELLED}
         return not self.is_over
 
@@ -233,7 +233,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
     @property
     def stopped_by(self) -> tuple[str, str]:
         """Why it ended or is parked: outcome or reason, and detail; both empty while it runs."""
-        if self.ended is not None:
+        if self.ended:
             return self.ended.outcome, self.ended.detail
         return (self.parked.reason, self.parked.detail) if self.parked else ("", "")
 

@@ -205,7 +205,7 @@ def _runs(store: Store, key: ConversationKey) -> tuple[RunView, ...]:
 def briefing_edit(store: Store, conversation_id: ConversationId) -> tuple[int, BriefingEdit]:
     """Return what persons have made of a briefing, and its number; 0 and nothing before any."""
     kept = store.briefing_edit(conversation_id)
-    if kept is None:
+    if not kept:
         return 0, BriefingEdit()
     return kept.seq, msgspec.convert(kept.edit, ready(BriefingEdit))
 
@@ -237,7 +237,7 @@ def _reports(
     reported: list[Reported] = []
     for turn in newest:
         ended = turn_view(store, turn.conversation_id, turn.turn_id).ended
-        if ended is None or ended.outcome is not Outcome.OK or ended.report is None:
+        if not ended or ended.outcome is not Outcome.OK or ended.report is None:
             continue
         seq = ends.get(turn.turn_id)
         place = f"message {seq}" if seq else ""

@@ -114,7 +114,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     @property
     def status(self) -> str:
         """completed, failed or unknown; `erased` where the result was, `open` without one."""
-        if self.result is None:
+        if not self.result:
             return "open"
         return self.result.status if isinstance(self.result, ToolResultPart) else "erased"
 
@@ -209,9 +209,9 @@ class TurnNode(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def outcome(self) -> str:
         """The code of its end; `parked` and `open` for what has none yet."""
-        if self.view.ended is not None:
+        if self.view.ended:
             return str(self.view.ended.outcome)
-        return "parked" if self.view.parked is not None else "open"
+        return "parked" if self.view.parked else "open"
 
 
 class Branch(Struct, frozen=True, kw_only=True):
@@ -406,7 +406,7 @@ def _call_item(
     part = asked or result
     call_id = (part.call_id if part else None) or ""
     ended: Message | None = message
-    if asked is not None:
+    if asked:
         ended, result = known.results.get(call_id, (None, None)) if is_first else (None, None)
     answer, answered_by = known.answers.get(call_id, ("", ""))
     return ToolCall(
@@ -487,7 +487,7 @@ class _Opening:
         store, view = self._store, self._view
         project_id, workstream = view.workstream.project_id, view.workstream.workstream
         for proof in store.proofs(project_id, workstream):
-            if proof.damage is not None and "seq" not in proof.damage.ids:
+            if proof.damage and "seq" not in proof.damage.ids:
                 raise proof.damage
         opened = store.conversations(project_id, workstream)
         known = {each.conversation_id for each in opened}

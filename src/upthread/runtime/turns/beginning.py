@@ -162,7 +162,7 @@ def attach_external(
 
 def _version(live: LiveTurn) -> str:
     call = live.view.call
-    if call is None:
+    if not call:
         return ""
     try:
         main = UpstreamSessionId(call.main_session)
@@ -174,7 +174,7 @@ def _version(live: LiveTurn) -> str:
 def _link(live: LiveTurn, session: UpstreamSessionId) -> None:
     intended = live.intended
     is_begun = live.view.state is not TurnState.INTENDED
-    if intended.decision in RESUMING and live.link is not None and not is_begun:
+    if intended.decision in RESUMING and live.link and not is_begun:
         # The agent began a session of its own in place of the one that it was told of.
         live.hold(structs.replace(intended, decision=FIRST, reasons=(NOT_FOLLOWED,)))
     because = live.intended.reasons[0]
@@ -200,10 +200,10 @@ def found_child(live: LiveTurn) -> bool:
     Raises StoreError for a store that cannot be read.
     """
     call = live.view.call
-    if call is None or live.view.sent is not None:
+    if not call or live.view.sent:
         return False
     found = live.own_sessions.of_call(call)
-    session = found.upstream_session_id if found is not None else session_of(live)
+    session = found.upstream_session_id if found else session_of(live)
     if session:
         attach_external(live, session)
     return bool(session)
@@ -211,7 +211,7 @@ def found_child(live: LiveTurn) -> bool:
 
 def session_of(live: LiveTurn) -> UpstreamSessionId | None:
     """Return the session that a call works in, or is to resume; None where nobody knows."""
-    if live.view.attached is not None:
+    if live.view.attached:
         return live.view.attached.upstream_session_id
     is_resumed = live.intended.decision in RESUMING
     return live.current_session if is_resumed else None
@@ -237,7 +237,7 @@ def end_open_turn(live: LiveTurn) -> bool:
 def catch_up(live: LiveTurn) -> None:
     """Record what an agent did that outlived its cancelled turn. Blocking."""
     ended, link = live.view.ended, live.link
-    if ended is None or link is None or not live.view.is_in(link.upstream_session_id):
+    if not ended or not link or not live.view.is_in(link.upstream_session_id):
         return  # another session has taken its place
     try:
         stamp = live.own_sessions.stamp(link.agent, link.upstream_session_id)
@@ -407,7 +407,7 @@ def gathered(
     """
     inputs = structs.replace(inputs, limits=subject.settings.limits)
     link = subject.link
-    if link is None:
+    if not link:
         # Of no session nothing can have changed: no file and no git is looked at.
         price = price_without_session(store, subject, turns=inputs.turns)
         return structs.replace(inputs, price=price)
@@ -467,14 +467,14 @@ def _last_worked(store: Store, link: Link) -> TurnView | None:
     for _, view in views_newest_first(store, link.conversation_id):
         # One that was cancelled or cut off kept none: the end before it is what is compared with.
         is_same = view.is_in(link.upstream_session_id)
-        if is_same and view.ended is not None and view.ended.surroundings is not None:
+        if is_same and view.ended and view.ended.surroundings is not None:
             return view
     return None
 
 
 def _agent_limit(view: TurnView | None, agent: str, subject: Subject) -> AgentLimit | None:
     """Return the limit that parked the last turn, None where it has passed, or is another's."""
-    if view is None or view.parked is None or view.parked.reason not in LIMITS:
+    if not view or not view.parked or view.parked.reason not in LIMITS:
         return None
     # Another agent is asked all the same: its provider's limit is another one.
     is_same_agent = view.attached is None or view.attached.agent == agent
@@ -483,7 +483,7 @@ def _agent_limit(view: TurnView | None, agent: str, subject: Subject) -> AgentLi
 
 
 def _surroundings_of(worked: TurnView | None, subject: Subject) -> Surroundings | None:
-    if worked is None or worked.ended is None:
+    if not worked or not worked.ended:
         return None
     was = msgspec.convert(worked.ended.surroundings, ready(Surroundings))
     # A role's file as the agent reads it and as upthread sends it says the same to the session.
@@ -530,7 +530,7 @@ def price_of(
     kept = None if is_counted else _kept(worked)
     briefing = (kept and kept.briefing) or _words_of_briefing(store, subject, found)
     fixed = _fixed(store, subject, found)
-    if fixed is None and (told or least) and link.agent == subject.agent:
+    if not fixed and (told or least) and link.agent == subject.agent:
         fixed = fixed_part(told or least, characters=_characters_of(store, link), is_estimate=True)
     if since is not None:
         words = _characters_of(store, link, since=since)
@@ -556,7 +556,7 @@ def _reported(store: Store, link: Link) -> tuple[int | None, int, int | None, in
     least, since, window = 0, None, None
     for _, view in views_newest_first(store, link.conversation_id):
         ended, parked, intended = view.ended, view.parked, view.intended
-        if intended is None or not view.is_in(link.upstream_session_id):
+        if not intended or not view.is_in(link.upstream_session_id):
             continue
         held = parked.tokens_held if parked else ended.tokens_used if ended else None
         window = window or (ended.tokens_window if ended else None)
@@ -585,7 +585,7 @@ def _kept(worked: TurnView | None) -> Price | None:
 def price_without_session(store: Store, subject: Subject, *, turns: int) -> Price:
     """Return what a new session costs where none is open; nothing while nobody knows."""
     fixed = _fixed(store, subject, NOTHING_KNOWN)
-    if fixed is None:
+    if not fixed:
         return NOTHING_PRICED
     words = (
         _words_of_briefing(store, subject, NOTHING_KNOWN)
@@ -624,7 +624,7 @@ def _known_in(store: Store, of: Conversation, agent: str, *, is_own: bool = Fals
     """
     for _, view in islice(views_newest_first(store, of.conversation_id), TURNS_ASKED_MAX):
         attached, intended, ended = view.attached, view.intended, view.ended
-        if attached is None or attached.agent != agent or intended is None:
+        if not attached or attached.agent != agent or not intended:
             continue
         # A sub-agent that only hooks saw reads less: no process of ours ran it.
         if not (is_own or attached.agent_pid):
@@ -657,7 +657,7 @@ def _others(store: Store, own: Conversation) -> Iterator[Conversation]:
 
 def _characters_held(store: Store, link: Link, worked: TurnView | None, kept: Price | None) -> int:
     """Return the characters of our words in a session; of one whose size is kept, with it."""
-    if kept is None or kept.resume is None or worked is None or worked.intended is None:
+    if not kept or not kept.resume or not worked or not worked.intended:
         return _characters_of(store, link)
     since = _characters_of(store, link, since=worked.intended.prompt_seq)
     return kept.resume.count * CHARACTERS_PER_TOKEN + since

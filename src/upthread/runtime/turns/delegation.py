@@ -541,7 +541,7 @@ class Conversations(Struct, frozen=True):
     def standing(self, key: ConversationKey, fences: tuple[Fence, ...] = ()) -> Claim:
         """Return a conversation as it stands; what mints a new one is in the claim. Blocking."""
         resolved = self.store.resolve(key)
-        if resolved is not None:
+        if resolved:
             return self.claim_of(resolved.conversation, resolved.link, fences)
         conversation, opens = self.opening(key)
         return structs.replace(self.claim_of(conversation, None, fences), opens=opens)
@@ -624,7 +624,7 @@ def _named(
 ) -> tuple[str, tuple[Write, ...]]:
     """Return a workstream's base name, and the write that gives it to a new workstream."""
     known = store.workstream(project_id, workstream)
-    if known is not None:
+    if known:
         return known.base_name, ()
     # No two of a project have the same: the store refuses the second one (S11).
     taken = {other.base_name for other in store.workstreams(project_id)}
@@ -651,10 +651,10 @@ def _is_prompted(link: Link | None, views: Iterable[tuple[TurnId, TurnView]]) ->
     """Look back to the newest turn that prompted the session, or the one that made it."""
     for _, view in views:
         attached = view.attached
-        if link is None or attached is None or not view.is_in(link.upstream_session_id):
+        if not link or not attached or not view.is_in(link.upstream_session_id):
             continue
         is_absent = view.recognised is Recognition.ABSENT
-        if view.sent is not None and view.is_prompted and not is_absent:
+        if view.sent and view.is_prompted and not is_absent:
             return True
         # Made, and cut off before its first prompt: it still has to be told who it is.
         if attached.how == "new":

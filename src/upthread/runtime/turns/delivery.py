@@ -161,7 +161,7 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection) -> None
         elif able.can_load and _is_to_compare(live):
             event = await _load_and_compare(live, connection)
             decision = live.intended.decision
-    if event is None or decision in NEW_SESSION_DECISIONS:
+    if not event or decision in NEW_SESSION_DECISIONS:
         event, _ = await attach(live, connection, decision=decision)
     if live.lost_profile not in {"", event.agent_profile}:
         text = f"the session was in {live.lost_profile}, where it is no longer"
@@ -176,7 +176,7 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection) -> None
     _notify_version(live, connection.capabilities)
     _notify_limits(live, connection.capabilities)
     # The session that takes the place of a refused one may refuse the prompt, too.
-    if live.refused_link is None:
+    if not live.refused_link:
         notify_started(live)
 
 
@@ -240,7 +240,7 @@ async def _report_lacked(live: LiveTurn, found: Lacked) -> None:
 def _is_banked(live: LiveTurn) -> bool:
     """Whether this turn has made and banked its session already, and the crash came after that."""
     attached = live.view.attached
-    if attached is None or attached.how != "new" or live.is_elsewhere or live.is_given_up:
+    if not attached or attached.how != "new" or live.is_elsewhere or live.is_given_up:
         return False
     return live.view.is_in(live.current_session)
 
@@ -273,7 +273,7 @@ def _bank(live: LiveTurn, event: SessionAttached, is_of_process: bool) -> None: 
         live.commit_here(event)
         return
     is_refused = owner == live.conversation and live.is_given_up
-    if owner is not None and not is_of_process and not is_refused:
+    if owner and not is_of_process and not is_refused:
         raise held_elsewhere(session, "a new session", owner.key.address)
     # One that never got a prompt is replaced with what it was opened for: see `telling`. The old
     # link ends only now that there is another session to go on in.
@@ -352,7 +352,7 @@ def _notify_version(live: LiveTurn, agent: Capabilities) -> None:
     """
     notice = live.request.version_notice(agent.calls_itself, agent.version)
     was = live.inputs.surroundings
-    if notice is not None and not (was and was.agent_version == agent.version):
+    if notice and not (was and was.agent_version == agent.version):
         live.request.listener.notice(notice)
 
 
@@ -513,7 +513,7 @@ def judged(live: LiveTurn, answer: Answer) -> PromptResult:
     Only a session that was resumed can give one.
     """
     result, attached = answer.result, live.view.attached
-    if result.outcome is not Outcome.OK or attached is None or attached.how == "new":
+    if result.outcome is not Outcome.OK or not attached or attached.how == "new":
         return result
     signs = PoisonSigns(
         # One that is taken on is no other turn before this one.
@@ -538,7 +538,7 @@ def _is_own_child(live: LiveTurn, session: UpstreamSessionId) -> bool:
     own = live.conversation
     owner = live.store.owner(own.key.project_id, session)
     # Upwards, since a sub-agent's own sub-agents are of this conversation as well.
-    while owner is not None and owner.parent_conversation_id is not None:
+    while owner and owner.parent_conversation_id is not None:
         if owner.parent_conversation_id == own.conversation_id:
             return True
         owner = live.store.conversation(owner.parent_conversation_id)

@@ -179,7 +179,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         """Return a call's turn under its lease; None for one that is over, or not its any more."""
         live = self.turn(turn_id)
         lease = self.store.lease(lease_name_of(live.conversation)) if live else None
-        if live is None or lease is None or lease.holder is None or lease.holder.call != turn_id:
+        if not live or not lease or not lease.holder or lease.holder.call != turn_id:
             return None
         live.fences = (lease.fence,)
         return live
@@ -187,13 +187,13 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
     def turn(self, turn_id: TurnId) -> LiveTurn | None:
         """Return a call's turn that is not over, without a lease."""
         conversation = self.store.owner(self.project_id, turn_id=turn_id)
-        if conversation is None:
+        if not conversation:
             return None
         links = self.store.links(conversation.conversation_id)
         link = links[-1] if links and links[-1].ended_because is None else None
         claim = self.conversations.claim_of(conversation, link)
         last, call = claim.last, claim.last.call if claim.last else None
-        if last is None or call is None or claim.last_id != turn_id or last.is_over:
+        if not last or not call or claim.last_id != turn_id or last.is_over:
             return None
         key = conversation.key
         address = Address(workstream=key.workstream, role=key.role, slot=max(key.slot, MAIN_SLOT))
@@ -217,7 +217,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         """Return the conversation of a main session, and what opens a new one."""
         main_id = main_id_of(agent, session)
         known = self.store.conversation(main_id)
-        if known is not None:
+        if known:
             return known, ()
         key = ConversationKey(
             project_id=self.project_id, workstream=workstream, role=MAIN_ROLE, slot=CHILD_SLOT
@@ -235,12 +235,12 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         for _, holder, turn_id in self.held_calls():
             live = self.open_turn(turn_id)
             call = live.view.call if live else None
-            if live is not None and call is not None:
+            if live and call:
                 yield holder, live, call
 
     def holder_of(self, lease: Lease | None) -> str:
         """Return who holds a lease and lives, empty for nobody."""
-        if lease is None or lease.holder is None or self.system.is_dead(lease.holder):
+        if not lease or not lease.holder or self.system.is_dead(lease.holder):
             return ""
         return holder_in_words(lease)
 
@@ -278,7 +278,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
     def _decide_again(self, request: TellRequest) -> Begun | None:
         """Decide again on a call whose session the agent says it has lost."""
         live, lost = self.open_turn(turn_id_of(call_of(request))), request.session_lost
-        if live is None or live.link is None or lost is None or live.view.sent is not None:
+        if not live or not live.link or lost is None or live.view.sent:
             return None
         stored = live.intended.inputs
         assert isinstance(stored, Mapping)
@@ -305,7 +305,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         """Begin after the conversation's last turn, which stays open if the call is sent back."""
         live = self.live(request, claim)
         is_open = claim.last is not None and claim.last.ended is None
-        if request.reach is not None and is_open:
+        if request.reach and is_open:
             decision = beginning.decided(live, NOTHING_LACKED)
             if sent := self._sent_back(live, decision):
                 return sent
@@ -362,7 +362,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         link, inputs, call = live.link, live.inputs, call_of(live.request)
         reach = live.request.reach
         is_wanted = live.request.role.continuity == "resume" and not inputs.is_fresh_asked
-        if reach is None or link is None or not is_wanted:
+        if not reach or not link or not is_wanted:
             return None
         if main_session_of(self.store, link) != call.main_session:
             return None
@@ -389,7 +389,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         """
         live = self.live(request, claim)
         live.take = self._taking(request, claim.conversation, lease)
-        if claim.last is None or claim.last_id is None or claim.last.ended is not None:
+        if not claim.last or claim.last_id is None or claim.last.ended:
             return live
         # Ended in a commit of its own, because its actions are read before anything is decided.
         live.take_up(claim.last_id, claim.last)
@@ -406,10 +406,10 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
 
     def _take(self, live: LiveTurn) -> None:
         """Take the lease now, and no longer with the first commit."""
-        if live.take is None:
+        if not live.take:
             return
         held = self.store.acquire_lease(live.take.name, live.take.holder, seen=live.take.seen)
-        if held is None:
+        if not held:
             raise ConflictError(f"{live.take.name} was taken meanwhile", hint="read it again")
         live.take, live.fences = None, (*live.fences, held.fence)
 
@@ -459,7 +459,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         if self.is_known(call_of(request)):
             return None
         owner = self.owner_of(session)
-        if owner is None or owner.key.slot == CHILD_SLOT:
+        if not owner or owner.key.slot == CHILD_SLOT:
             return None
         lease = self.store.lease(lease_name_of(owner))
         claim = self.conversations.standing(owner.key)
@@ -508,7 +508,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         """
         for mine, claim, lease in self._siblings(request):
             is_same = claim.link is not None and claim.link.upstream_session_id == session
-            if self.holder_of(lease) or (claim.link is not None and not is_same):
+            if self.holder_of(lease) or (claim.link and not is_same):
                 continue
             live = self._claimed(mine, claim, lease)
             decision = Decision(decision=RESUME if is_same else FIRST, reasons=(UNSEEN,))
@@ -521,7 +521,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
     def started(self, call: AgentsCall, session: str, *, is_background: bool = False) -> None:
         """Bank the session that a call's sub-agent works in."""
         live = self.open_turn(turn_id_of(call))
-        if live is None or not session:
+        if not live or not session:
             return
         attached = live.view.attached
         # Two hooks run at once: that of the start may come after that of the answer.
@@ -540,15 +540,15 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         None for a call that is over already, or was taken over.
         """
         live = self.open_turn(turn_id_of(call))
-        if live is None:
+        if not live:
             return None
         if told.session and not live.view.is_in(told.session):
             attach_external(live, UpstreamSessionId(told.session))
-        if told.outcome is Outcome.CANCELLED and live.view.sent is not None:
+        if told.outcome is Outcome.CANCELLED and live.view.sent:
             self._give_up(live, TurnEnded(outcome=told.outcome, detail=told.detail or CANCELLED))
             return live
         live.give = live.fences
-        if live.view.sent is None:
+        if not live.view.sent:
             detail = told.detail or told.reply or NO_CHILD
             live.commit_here(TurnEnded(outcome=told.outcome, detail=detail))
             return live
@@ -642,7 +642,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
                 continue
             attached = live.view.attached
             is_behind = attached is not None and attached.is_background
-            if live.view.sent is None and self._failed(live.turn_id):
+            if not live.view.sent and self._failed(live.turn_id):
                 continue
             if not is_behind or (has_ended and _was_stopped(live, call)):
                 find_child(live)
@@ -674,10 +674,10 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         """End a call that failed, or was refused, without a hook; returns whether it did."""
         live = self.open_turn(TurnId(turn_id))
         call = live.view.call if live else None
-        if live is None or call is None or call.agent not in SILENT:
+        if not live or not call or call.agent not in SILENT:
             return False
         found = session_in_store(live) or live.own_sessions.of_call(call)
-        if found is None or found.failure is None:
+        if not found or not found.failure:
             return False
         self.end(call, CallEnded(outcome=found.failure.outcome, detail=found.failure.detail))
         return True
@@ -688,11 +688,11 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         What cannot be read, or is not there yet, is looked for again by whoever comes next.
         """
         live = self.turn(turn_id)
-        if live is None:
+        if not live:
             return
         found_child(live)
         found = read_in_store(live)
-        if found is None:
+        if not found:
             return
         self._record(live, found)
         assert live.recorder is not None

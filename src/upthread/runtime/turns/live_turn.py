@@ -213,7 +213,7 @@ class LiveTurn:
     @property
     def is_elsewhere(self) -> bool:
         """Whether another agent, or another host, is to go on than the session's."""
-        if self.link is None or self.link.agent != self.agent:
+        if not self.link or self.link.agent != self.agent:
             return self.link is not None
         # Of the session that was claimed: one that this turn has made since is on this host.
         return self.inputs.other_host is not None and self.holds_claimed_link
@@ -291,10 +291,10 @@ class LiveTurn:
     def telling(self) -> str:
         """The decision whose context is due: a session nobody has prompted yet knows nothing."""
         attached = self.view.attached
-        if attached is not None and attached.how == turns.RESTORED:
+        if attached and attached.how == turns.RESTORED:
             return RESUME  # a new session was refused as well
         decision = self.intended.decision
-        if self.intended.reasons[0] == SESSION_EMPTY and self.claim.link is not None:
+        if self.intended.reasons[0] == SESSION_EMPTY and self.claim.link:
             # What the empty session was to be told is due again, with what was said since.
             is_fresh = DECIDED_FOR.get(self.claim.link.opened_because) == START_FRESH
             return START_FRESH if is_fresh else RESUME_WITH_REPLAY
@@ -306,7 +306,7 @@ class LiveTurn:
     def has_last_turn_ended(self) -> bool:
         """Whether the conversation's last turn, as it was claimed, had come to its end."""
         last = self.claim.last
-        if last is None:
+        if not last:
             return True
         is_heard = not (last.was_unheard or last.may_be_unheard)
         return last.ended is not None and not last.was_cut_off and is_heard
@@ -319,7 +319,7 @@ class LiveTurn:
         It refuses to open it, dies of that, or answers the prompt with an error and nothing else.
         `sends` is how often the prompt may have left in this attempt.
         """
-        if self.link is None or self.has_output(words) or outcome not in turns.REFUSES_TO_OPEN:
+        if not self.link or self.has_output(words) or outcome not in turns.REFUSES_TO_OPEN:
             return False
         own, turn_id = self.conversation_id, self.turn_id
         before = await self.system.in_thread(
@@ -332,7 +332,7 @@ class LiveTurn:
     def is_given_up(self) -> bool:
         """Whether the turn gave its session up, and has no other one yet."""
         view = self.view
-        if view.attach_failed is None or view.state is not turns.TurnState.INTENDED:
+        if not view.attach_failed or view.state is not turns.TurnState.INTENDED:
             return False
         has_other = self.current_session not in {None, view.attach_failed.upstream_session_id}
         return not has_other and self.intended.decision in NEW_SESSION_DECISIONS
@@ -400,7 +400,7 @@ class LiveTurn:
 
         Calls without an end get an unknown one if the reply `is_whole`, else they stay open.
         """
-        if self.recording is None or self.recorder is None:
+        if not self.recording or not self.recorder:
             return
         self.add(*self.recording.close(is_whole=is_whole))
         self._closed = self.recording
@@ -517,7 +517,7 @@ class LiveTurn:
 
     def has_whole_prompt(self) -> bool:
         """Whether the prompt can be sent as it was written: redaction may have taken from it."""
-        if self._told is not None:
+        if self._told:
             return True
         text = self.prompt().text
         return bool(text.strip() and not has_placeholder(text))
@@ -592,7 +592,7 @@ def _stamp(live: LiveTurn) -> str:
     Empty too for one that is to be looked at again: it could not be compared, it lacked turns, or
     nothing was added to it. Its agent may not be able to write its store, and says nothing.
     """
-    if live.link is None or live.view.attached is None:
+    if not live.link or not live.view.attached:
         return ""
     # With a stamp the next prompt would take what was never compared for the same.
     if live.inputs.not_compared or live.inputs.turns_gone:
@@ -619,7 +619,7 @@ def result_of(live: LiveTurn) -> TurnResult:
     if ended:
         outcome, detail = ended.outcome, ended.detail
     # As it is on record: an agent's words about its failure may quote a secret (ADR 61).
-    if live.request.redactor is not None:
+    if live.request.redactor:
         detail = live.request.redactor.redact(detail)
     return TurnResult(
         conversation=live.conversation,
@@ -630,7 +630,7 @@ def result_of(live: LiveTurn) -> TurnResult:
         outcome=outcome,
         reply=live.reply,
         report=_report(live),
-        parked=parked if ended is None else None,
+        parked=parked if not ended else None,
         detail=detail,
         is_interrupted=live.interrupted_by is not None,
         reset_at_ms=live.reset_at_ms,
@@ -661,13 +661,13 @@ def _fixed(live: LiveTurn) -> Tokens | None:
     """Return what the agent reads before our words: seen in a new session, else as it was known."""
     view, recorder, price = live.view, live.recorder, price_in(live.intended.inputs)
     is_new = view.attached is not None and view.attached.how == "new"
-    if view.sends != 1 or recorder is None or (price.fixed and not is_new):
+    if view.sends != 1 or not recorder or (price.fixed and not is_new):
         return price.fixed
     sent = live.account.prompt_characters
     held = recorder.own.tokens_used
     if first_read := recorder.counted.usage.first_read:
         # While nobody knows the part, the price of a session is that of our words in it.
-        before = 0 if is_new or price.resume is None else price.resume.count
+        before = 0 if is_new or not price.resume else price.resume.count
         part = fixed_part(first_read - before, characters=sent, is_estimate=not is_new)
         return part if first_read > 2 * before else None
     # A summary is shorter than what was read at first, and tells nothing of it.

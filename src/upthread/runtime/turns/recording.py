@@ -169,7 +169,7 @@ def instruction_files(row: Agent, directory: Path, environment: Environment) -> 
     above = [directory, *directory.parents]
     tops = (number for number, each in enumerate(above, 1) if os.path.lexists(each / ".git"))
     places = [(each, "") for each in above[: next(tops, 1)]]
-    if row.home is not None:
+    if row.home:
         places.append((settings_of(row.name, environment), f"{row.home.below}/"))
     found = list[Path]()
     for place, own in places:
@@ -202,7 +202,7 @@ def look_again(root: str, known: Iterable[ExaminedFile]) -> Iterator[ExaminedFil
                 found = look(each.path if each.path[:1] == "/" else prefix + each.path)
             except (OSError, ValueError):
                 found = None
-            if found is not None and (found.st_mtime_ns, found.st_size) == (
+            if found and (found.st_mtime_ns, found.st_size) == (
                 each.mtime_ns,
                 each.size_bytes,
             ):
@@ -396,14 +396,14 @@ class Examiner:
                 self._directory = left_in(call, self._directory, root=self._root)
             is_command = examination is None or examination.how == "shown"
             # A command that failed may have shown files before, and written all the same (ADR 23).
-            if examination is not None and (is_command or part.status != FAILED):
+            if examination and (is_command or part.status != FAILED):
                 self._due.append(examination)
             if (is_command or part.status == FAILED) and call.tool_kind in RUNNING_KINDS:
                 self._ran.append((started_at_ns, now_ns()))
 
     def _instructions(self, read: Iterable[str]) -> Iterator[str]:
         """Yield the instructions that belong to the working directory, and to files read now."""
-        if self._agent is None:
+        if not self._agent:
             return
         below = read if self._agent.instructions_below else ()
         places = {Path(self._root)}
@@ -682,7 +682,7 @@ class Account:
         """Whether the running prompt would pass what may be spent; `stopped` then says so. Once."""
         allowed, next_read = self.allowed, self._recorder.next_read if self._recorder else None
         # A turn that has come to its end is not stopped.
-        if allowed is None or next_read is None or self.stopped is not None:
+        if not allowed or next_read is None or self.stopped:
             return False
         taken = self._counted.tokens + (self.spent.count if self.spent else 0)
         going = going_on(allowed, taken=taken, next_read=next_read)
@@ -695,7 +695,7 @@ class Account:
 
     def told_in(self, last: Last) -> Last:
         """Return a turn's last event, which tells of its tokens."""
-        if self.spent is None:
+        if not self.spent:
             return last
         return structs.replace(
             last,

@@ -128,12 +128,12 @@ async def drive(live: LiveTurn) -> TurnResult:
 async def cancel(live: LiveTurn) -> None:
     """End a turn whose caller gave it up, and tell the caller's listener what became of it."""
     # Left open, as a crash would leave it: there is one way of taking a turn over (ADR 36).
-    if live.request.is_handed_back and live.answer is None:
+    if live.request.is_handed_back and not live.answer:
         return
     await _end_cancelled(live)
     result = result_of(live)
     # It may have been taken over, or its prompt be uncertain; for its caller it is cancelled.
-    if live.view.ended is None and live.view.parked is None:
+    if not live.view.ended and not live.view.parked:
         result = structs.replace(result, outcome=Outcome.CANCELLED, detail=CANCELLED)
     live.request.listener.cancelled(result)
 
@@ -221,7 +221,7 @@ async def _end_cancelled(live: LiveTurn) -> None:
         ):
             return
         try:
-            if live.answer is not None:
+            if live.answer:
                 await _conclude(live, live.answer)
             else:
                 await live.in_thread(_end_given_up)
@@ -253,7 +253,7 @@ async def _attach(live: LiveTurn, connection: AgentConnection) -> bool:
     if is_sent and live.intended.decision in NEW_SESSION_DECISIONS:
         # A new session would be sent what the old one may have acted on.
         parked = await live.in_thread(parked_unheld)
-        if parked is not None:
+        if parked:
             await live.commit(parked)
             return False
     compared = live.inputs.not_compared
@@ -359,7 +359,7 @@ async def _move(live: LiveTurn) -> None:
 
 async def _send(live: LiveTurn, connection: AgentConnection) -> bool:
     answer = await send(live, connection)
-    if answer is not None:
+    if answer:
         return await _conclude(live, answer)
     await live.in_thread(end_here, TurnEnded(outcome=Outcome.UNKNOWN, detail=NOT_KEPT))
     return False
@@ -432,7 +432,7 @@ def _parks_in_doubt(live: LiveTurn, result: PromptResult) -> bool:
     """Park a turn that would be sent again, and may do an action twice by that. Blocking."""
     live.commit_here()
     effect = next(iter(held(effects_of_turn(live))), None)
-    if effect is None:
+    if not effect:
         return False
     # The next attempt holds the calls that may repeat the action, as after a kill.
     if _is_interruption(live, result):
@@ -602,7 +602,7 @@ class Turns(Struct, frozen=True):
         key = live.request.options.key
         intended = last.intended if last else None
         is_other = turn_id not in {None, last_id} or (key and intended and intended.key != key)
-        if last is None or last_id is None or last.ended or is_other:
+        if not last or last_id is None or last.ended or is_other:
             why = "its last turn has ended"
             if is_other:
                 why = "a later prompt came first, and its session was told of this one"
@@ -619,9 +619,9 @@ class Turns(Struct, frozen=True):
         Returns the turn that is to begin: one whose last turn has ended well, where it had.
         """
         turn_id, view = live.claim.last_id, live.claim.last
-        if turn_id is None or view is None:
+        if turn_id is None or not view:
             return live
-        if view.ended is not None:
+        if view.ended:
             if view.was_left_open and view.sent:
                 live.take_up(turn_id, view)
                 await live.in_thread(beginning.catch_up)
@@ -640,7 +640,7 @@ class Turns(Struct, frozen=True):
     async def _end_leftover_agent(self, view: turns.TurnView) -> None:
         attached = view.attached
         # The same number is another process on another host.
-        if attached is None or attached.agent_host != self.system.this_process("").host:
+        if not attached or attached.agent_host != self.system.this_process("").host:
             return
         pid, ticks = attached.agent_pid, attached.agent_started_at_ticks
         if pid is not None and ticks is not None:
@@ -656,7 +656,7 @@ class Turns(Struct, frozen=True):
         """
         found, decision = await self._meant(live, beginning.looked_at)
         tell_of_lacking(live, found)
-        if decision is None:
+        if not decision:
             live = await self._caught_up(live, found)
             decision = await self._meant(live, beginning.decided_and_meant, found)
         await self._require_allowed(live, decision)
@@ -673,7 +673,7 @@ class Turns(Struct, frozen=True):
             return await live.in_thread(step, *given)
         except anyio.get_cancelled_exc_class():
             # Committed all the same, unless this is the turn before, which has ended.
-            if live.view.intended is not None and not live.view.is_over:
+            if live.view.intended and not live.view.is_over:
                 await cancel(live)
             raise
 
