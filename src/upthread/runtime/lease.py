@@ -9,7 +9,8 @@ working tree.
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.commands import RecordAct
 from upthread.core.types import (
@@ -210,9 +211,7 @@ held by anybody: its release could not be written."""
 
 def _is_left_over(current: Lease, ourselves: Holder) -> bool:
     named = current.holder
-    is_ours = named is not None and structs.replace(named, doing="") == structs.replace(
-        ourselves, doing=""
-    )
+    is_ours = named is not None and replace(named, doing="") == replace(ourselves, doing="")
     return is_ours and (current.name, current.token) not in _HELD_HERE
 
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.agents.base import (
     NOBODY,
@@ -142,7 +142,7 @@ class Gate:
 
     async def _asked(self, request: PermissionRequest) -> CallAnswer:
         """Ask a person what the role's file says is to be asked, whatever the agent does."""
-        request = structs.replace(request, options=_OPTIONS)
+        request = replace(request, options=_OPTIONS)
         given = await self._ask(request)
         if given.answered_by == NOBODY:
             self._park_unallowed(request)
@@ -213,7 +213,7 @@ class Gate:
             return will_happen
         redactor = self._redactor
         return foreseen(
-            structs.replace(
+            replace(
                 told,
                 title=redactor.redact(told.title or ""),
                 arguments=redactor.redact_json(told.arguments),
@@ -244,7 +244,7 @@ class Gate:
             return PermissionAnswer(option_id=option_id, answered_by=f"{said_by} {in_words}")
         given = self._allowed.get(request.call_id) if request.call_id else None
         if given:  # a person was asked about it when it was held
-            return structs.replace(given, option_id=_option_of(request, _ALLOWS))
+            return replace(given, option_id=_option_of(request, _ALLOWS))
         return await self._ask(request)
 
     async def _ask(self, request: PermissionRequest) -> PermissionAnswer:
@@ -309,7 +309,7 @@ def plain_options(request: PermissionRequest) -> PermissionRequest:
         for option_id, kind in request.options
         if len(kinds[option_id]) == 1 and not _contradicts(option_id, kind)
     )
-    return structs.replace(request, options=plain)
+    return replace(request, options=plain)
 
 
 def _contradicts(option_id: str, kind: str) -> bool:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from upthread.core.codec import objects_at, text_at
 from upthread.core.commands import OpenConversation, OpenLink, RecordParts, RecordQuarantine, Write
@@ -270,9 +271,9 @@ class Stream:
         self.has_called = True
         call = self._calls.setdefault(part.call_id, OpenCall(part=part))
         self.close_text()
-        if call.write and call.part == structs.replace(part, locations=call.part.locations):
+        if call.write and call.part == replace(part, locations=call.part.locations):
             # The intent adds nothing. The same write again is only synced (S2).
-            again = structs.replace(call.write, durability=Durability.SYNCED)
+            again = replace(call.write, durability=Durability.SYNCED)
             self._sheet.writes.append(again)
         elif call.is_recorded:  # a synced write of its own covers the one that was not
             note = UnknownPart(
@@ -703,7 +704,7 @@ class Recorder:
             started=event,
             opened_at_ms=self._sheet.now_ms,
         )
-        link = structs.replace(
+        link = replace(
             self._link,
             conversation_id=child.conversation_id,
             seq=1,

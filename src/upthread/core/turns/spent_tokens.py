@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.decision.words import (
     RESUME,
@@ -189,7 +190,7 @@ def going_on(spending: Spending, *, taken: int, next_read: int) -> Spending:
     """
     spent = added((spending.spent, Tokens(count=taken, is_estimate=False)))
     more = Tokens(count=next_read, is_estimate=False)
-    return structs.replace(spending, spent=spent, next_turn=more)
+    return replace(spending, spent=spent, next_turn=more)
 
 
 def spending_in_words(spending: Spending) -> str:
@@ -223,7 +224,7 @@ class Totals(Struct, frozen=True, kw_only=True):
         """Return the end of the turn that comes next, which keeps these."""
         if len(self.failed) > FAILED_KEPT_MAX:
             return ended
-        return structs.replace(
+        return replace(
             ended,
             turns_before=self.turns,
             tokens_before=self.spent.count,
@@ -287,7 +288,7 @@ def usage_of_prompt(counted: Usage, *, read: int | None, written: int | None) ->
 
 def unfinished(counted: Usage) -> Usage:
     """Return the usage of a prompt that was cut off: of its last request nobody told."""
-    return structs.replace(counted, read=None, written=None, cached=None, cache_written=None)
+    return replace(counted, read=None, written=None, cached=None, cache_written=None)
 
 
 def together(usage: Usage | None, more: Usage | None) -> Usage | None:
@@ -295,7 +296,7 @@ def together(usage: Usage | None, more: Usage | None) -> Usage | None:
     if usage is None or more is None:
         return usage or more
     whole = _added(usage, more)
-    return structs.replace(whole, first_read=usage.first_read, first_cached=usage.first_cached)
+    return replace(whole, first_read=usage.first_read, first_cached=usage.first_cached)
 
 
 def _added(usage: Usage, more: Usage) -> Usage:

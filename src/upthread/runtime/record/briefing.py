@@ -7,7 +7,8 @@ one does.
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.commands import RecordBriefingEdit
 from upthread.core.context.briefing import (
@@ -161,7 +162,7 @@ def keep_edited(
     # As it was without the edit, and with the changes
     # that the person saw: what differs is theirs.
     inputs = briefing_inputs(store, conversation, changes=shown.changes, is_independent=told)
-    made = sections_of(structs.replace(inputs, edit=None))
+    made = sections_of(replace(inputs, edit=None))
     read = read_edit(text, shown=shown.sections, made=made, before=before)
     if read.edit != before:
         # By number, so that of two who edited the same
@@ -181,7 +182,7 @@ def keep_given(
         return ()
     inputs = briefing_inputs(store, conversation, changes=None, is_independent=is_independent)
     seq, before = briefing_edit(store, conversation.conversation_id)
-    made = sections_of(structs.replace(inputs, edit=None))
+    made = sections_of(replace(inputs, edit=None))
     return (_write(conversation, seq + 1, given_edit(text, made=made, before=before), at_ms),)
 
 

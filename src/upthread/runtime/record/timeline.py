@@ -19,7 +19,8 @@ from functools import cached_property, partial, reduce
 from itertools import groupby
 from typing import TypeAlias, TypeGuard, overload
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from upthread.core.codec import encode_json
 from upthread.core.commands import RecordAct, RecordDecision, RecordExamined, settlements_in
@@ -645,13 +646,13 @@ def _without_values(message: Message) -> Message:
     """
     if not any(_is_value(part) for part in message.parts):
         return message
-    return structs.replace(message, parts=tuple(map(_sized, message.parts)))
+    return replace(message, parts=tuple(map(_sized, message.parts)))
 
 
 def _sized(part: Part) -> Part:
     if not _is_value(part):
         return part
-    return structs.replace(part, raw={"size_bytes": len(encode_json(part.raw))})
+    return replace(part, raw={"size_bytes": len(encode_json(part.raw))})
 
 
 def _is_value(part: Part) -> TypeGuard[UnknownPart]:

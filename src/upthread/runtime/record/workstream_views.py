@@ -8,7 +8,8 @@ comes to, and why, is decided in core/states.py.
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.codec import text_at
 from upthread.core.events import AnswerSuggested, Question
@@ -202,11 +203,11 @@ class Overview(Struct, frozen=True):
         own = tuple(each for each in doubts if self._owner(each) == conversation.conversation_id)
         name = conversation.key.workstream
         ids = tuple(each.effect_id for each in doubts)
-        return structs.replace(
+        return replace(
             view,
             standing=with_doubts(view.standing, titles_of(own), workstream=name),
             # All of the workstream's: what was done beyond this machine no judge could see.
-            verdict=structs.replace(view.verdict, in_doubt=ids) if view.verdict else None,
+            verdict=replace(view.verdict, in_doubt=ids) if view.verdict else None,
             in_doubt=own,
         )
 

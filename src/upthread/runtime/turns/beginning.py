@@ -20,7 +20,8 @@ from itertools import islice, takewhile
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.config import Settings
 from upthread.core.codec import encode_json
@@ -176,7 +177,7 @@ def _link(live: LiveTurn, session: UpstreamSessionId) -> None:
     is_begun = live.view.state is not TurnState.INTENDED
     if intended.decision in RESUMING and live.link and not is_begun:
         # The agent began a session of its own in place of the one that it was told of.
-        live.hold(structs.replace(intended, decision=FIRST, reasons=(NOT_FOLLOWED,)))
+        live.hold(replace(intended, decision=FIRST, reasons=(NOT_FOLLOWED,)))
     because = live.intended.reasons[0]
     live.new_link(session, because=because, ended_because=because)
 
@@ -292,7 +293,7 @@ def continued(live: LiveTurn) -> Decision:
         live.account.allowed = allowed(live, tokens_max, how)
     # The turn stays in its session, whatever the role wants of the next prompt.
     return decide(
-        structs.replace(
+        replace(
             live.inputs,
             other_profile=_elsewhere(live),
             spending=live.account.allowed,
@@ -310,7 +311,7 @@ def _elsewhere(live: LiveTurn) -> str:
 def decided(live: LiveTurn, found: Lacked) -> Decision:
     """Return how the prompt is to be sent. What is refused leaves all as it was. Blocking."""
     request = live.request
-    inputs = structs.replace(
+    inputs = replace(
         live.claim.inputs(request),
         is_fresh_asked=wants_fresh(request.task.text) or request.options.is_fresh,
         **found.as_inputs,
@@ -405,12 +406,12 @@ def gathered(
 
     Without `is_counted` the price may be that of a turn before, where no decision rests on it.
     """
-    inputs = structs.replace(inputs, limits=subject.settings.limits)
+    inputs = replace(inputs, limits=subject.settings.limits)
     link = subject.link
     if not link:
         # Of no session nothing can have changed: no file and no git is looked at.
         price = price_without_session(store, subject, turns=inputs.turns)
-        return structs.replace(inputs, price=price)
+        return replace(inputs, price=price)
     worked = _last_worked(store, link)
     _, newest = next(views_newest_first(store, link.conversation_id), (None, None))
     was = _surroundings_of(worked, subject)
@@ -451,13 +452,13 @@ def gathered(
     is_counted = is_counted or is_compared or inputs.is_fresh_asked or is_long_ago
     price = price_of(store, subject, found, worked, is_counted=is_counted)
     links = reversed(store.links(link.conversation_id))
-    return structs.replace(
+    return replace(
         inputs,
         # The links at the chain's end that relayed the one before, which was nearly full.
         relays=sum(1 for _ in takewhile(lambda each: each.opened_because == RELAYED, links)),
         freshness=found,
         surroundings=here,
-        price=structs.replace(price, cache=cache),
+        price=replace(price, cache=cache),
         agent_limit=_agent_limit(newest, inputs.agent, subject),
     )
 
@@ -488,7 +489,7 @@ def _surroundings_of(worked: TurnView | None, subject: Subject) -> Surroundings 
     was = msgspec.convert(worked.ended.surroundings, ready(Surroundings))
     # A role's file as the agent reads it and as upthread sends it says the same to the session.
     is_alike = was.configuration in subject.settings.alike.get(subject.role.name, ())
-    return structs.replace(was, configuration=subject.role.configuration) if is_alike else was
+    return replace(was, configuration=subject.role.configuration) if is_alike else was
 
 
 def _places_gone(was: Surroundings | None) -> frozenset[str]:
@@ -575,7 +576,7 @@ def _kept(worked: TurnView | None) -> Price | None:
     if price.resume is None or price.briefing is None:
         return None
     own = price.fixed.count if price.fixed else 0
-    return structs.replace(
+    return replace(
         price,
         resume=Tokens(count=max(price.resume.count - own, 0), is_estimate=True),
         briefing=Tokens(count=max(price.briefing.count - own, 0), is_estimate=True),
@@ -608,12 +609,12 @@ def _fixed(store: Store, subject: Subject, found: Freshness) -> Tokens | None:
     if nearest:
         # Other instructions, another model or version: near what it reads now, and marked.
         moved = nearest.is_estimate or found.is_configuration_changed or found.agent_version
-        return structs.replace(nearest, is_estimate=bool(moved or found.model))
+        return replace(nearest, is_estimate=bool(moved or found.model))
     for other in islice(_others(store, subject.conversation), CONVERSATIONS_ASKED_MAX):
         known = _known_in(store, other, subject.agent)
         if known and other.key.role == subject.role.name and not known.is_estimate:
             return known
-        nearest = nearest or (known and structs.replace(known, is_estimate=True))
+        nearest = nearest or (known and replace(known, is_estimate=True))
     return nearest
 
 

@@ -16,7 +16,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from upthread.core.commands import OpenConversation, OpenWorkstream, RecordDecision, Write
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness
@@ -221,7 +222,7 @@ class Listener(Struct, frozen=True, kw_only=True):
                 told.add(each.text)
                 self.notice(each)
 
-        return structs.replace(self, notice=notice)
+        return replace(self, notice=notice)
 
 
 SILENT = Listener()
@@ -529,7 +530,7 @@ class Conversations(Struct, frozen=True):
             resolved = self.store.resolve(key)
             conversation = resolved.conversation if resolved else self.mint(key, fences=fences)
             claim = self.claim_of(conversation, resolved.link if resolved else None, fences)
-            return structs.replace(
+            return replace(
                 claim,
                 session_host=last_attached(self.store, claim.link).agent_host
                 if request.host
@@ -544,7 +545,7 @@ class Conversations(Struct, frozen=True):
         if resolved:
             return self.claim_of(resolved.conversation, resolved.link, fences)
         conversation, opens = self.opening(key)
-        return structs.replace(self.claim_of(conversation, None, fences), opens=opens)
+        return replace(self.claim_of(conversation, None, fences), opens=opens)
 
     def opening(
         self,

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TypeAlias
 
 import anyio
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.agents.base import AgentConnection, Capabilities, PromptResult
 from upthread.core.commands import OpenLink
@@ -253,7 +253,7 @@ async def _note_version(live: LiveTurn, connection: AgentConnection) -> None:
     if not was or was == now:
         return
     shift = Shift(was=was, now=now)
-    live.learn(freshness=structs.replace(live.inputs.freshness, agent_version=shift))
+    live.learn(freshness=replace(live.inputs.freshness, agent_version=shift))
     if decide(live.inputs).reasons != live.intended.reasons:
         await live.commit(live.decided_again())
 
@@ -295,9 +295,9 @@ def restore_refused(live: LiveTurn, outcome: Outcome, words: str) -> tuple[Sessi
     if link is None or refused is None or outcome is not Outcome.UNKNOWN or live.has_output(words):
         return ()
     assert attached is not None, "a prompt was answered"
-    live.link = structs.replace(refused, seq=link.seq + 1, opened_at_ms=live.now_ms())
+    live.link = replace(refused, seq=link.seq + 1, opened_at_ms=live.now_ms())
     session = refused.upstream_session_id
-    again = structs.replace(attached, upstream_session_id=session, how=RESTORED)
+    again = replace(attached, upstream_session_id=session, how=RESTORED)
     tell_kept(live)
     live.add(link_end(link, outcome, live.now_ms()), OpenLink(link=live.link))
     return (again,)
@@ -528,9 +528,7 @@ def judged(live: LiveTurn, answer: Answer) -> PromptResult:
     is_on = live.request.settings.of_agent(live.agent).roll_over_when_empty
     detectors = detectors_with(empty_reply=is_on)
     detector = poison(signs, detectors=detectors)
-    return (
-        structs.replace(result, outcome=Outcome.POISONED, detail=detector) if detector else result
-    )
+    return replace(result, outcome=Outcome.POISONED, detail=detector) if detector else result
 
 
 def _is_own_child(live: LiveTurn, session: UpstreamSessionId) -> bool:
@@ -613,7 +611,7 @@ async def _prompt(live: LiveTurn, connection: AgentConnection, text: str) -> Pro
         at_ms = result.reset_at_ms
         # A time that cannot be would have a run wait for years, or resume at once without end.
         is_time = at_ms is None or 0 <= at_ms - began_ms <= RESET_S_MAX * 1000
-        return result if is_time else structs.replace(result, reset_at_ms=None)
+        return result if is_time else replace(result, reset_at_ms=None)
     # The prompt has left: from here on a failure of the agent's is its outcome, with what
     # is done about it in core/decision/rollover.py, and not an error that ends the turn.
     except UpstreamError as error:

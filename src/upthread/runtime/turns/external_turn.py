@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.agents.base import PromptResult
 from upthread.core.agents import AGENTS
@@ -272,7 +273,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
                 in_use = in_use or f"{claim.conversation.key.address} is in use by {who}"
                 continue
             begun = self._begin_after(mine, claim, lease)
-            return structs.replace(begun, in_use=in_use)
+            return replace(begun, in_use=in_use)
         raise LeaseHeldError(f"{request.address.role}: too many calls at once", holder=in_use)
 
     def _decide_again(self, request: TellRequest) -> Begun | None:
@@ -294,7 +295,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
     def _siblings(self, request: TellRequest) -> Iterator[tuple[TellRequest, Claim, Lease | None]]:
         """Yield the role's main conversation and its siblings: the request for each, its lease."""
         for slot in range(MAIN_SLOT, SIBLINGS_MAX + 1):
-            taken = structs.replace(request, address=structs.replace(request.address, slot=slot))
+            taken = replace(request, address=replace(request.address, slot=slot))
             key = key_of(self.project_id, taken.address)
             lease = self.store.lease(conversation_lease(key))
             if lease and lease.holder and lease.holder.call and self._failed(lease.holder.call):
@@ -310,7 +311,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
             if sent := self._sent_back(live, decision):
                 return sent
             if self._was_sent_back(live):
-                request = structs.replace(request, reach=None)
+                request = replace(request, reach=None)
         return self._begin_in(self._claimed(request, claim, lease))
 
     def _was_sent_back(self, live: LiveTurn) -> bool:
@@ -344,7 +345,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
             beginning.record_read_back(live, found)
             live = self._afresh(live)
         decision = beginning.decided(live, found)
-        decision = structs.replace(decision, reasons=(*decision.reasons, *live.request.further))
+        decision = replace(decision, reasons=(*decision.reasons, *live.request.further))
         session = live.current_session if decision.decision in RESUMING else None
         if decision.decision == REFUSE:
             self._refuse(live, decision)
@@ -366,7 +367,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
             return None
         if main_session_of(self.store, link) != call.main_session:
             return None
-        could = decide(structs.replace(inputs, takes_no_session=False))
+        could = decide(replace(inputs, takes_no_session=False))
         if could.decision not in RESUMING or self._was_sent_back(live):
             return None
         told_with = {**decision.inputs, **_words_of(live.request)}
@@ -401,7 +402,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
     ) -> LeaseClaim:
         """Return what takes a conversation for the process of the agent that makes a call."""
         assert request.holder is not None, "an agent's process makes the call"
-        holder = structs.replace(request.holder, call=turn_id_of(call_of(request)))
+        holder = replace(request.holder, call=turn_id_of(call_of(request)))
         return LeaseClaim(name=lease_name_of(conversation), holder=holder, seen=lease)
 
     def _take(self, live: LiveTurn) -> None:
@@ -470,8 +471,8 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         decision = beginning.decided(live, beginning.lacked(live))
         if decision.decision not in RESUMING:
             why = (NAMED, *decision.reasons)
-            decision = structs.replace(decision, decision=RESUME, reasons=why)
-        decision = structs.replace(decision, reasons=reasons or decision.reasons)
+            decision = replace(decision, decision=RESUME, reasons=why)
+        decision = replace(decision, reasons=reasons or decision.reasons)
         self._intend(live, decision, is_told=False)
         return Begun(started=live.started(decision, session))
 
@@ -482,18 +483,18 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         call = call_of(request)
         if self.is_known(call):
             return
-        key = structs.replace(key_of(self.project_id, request.address), slot=CHILD_SLOT)
+        key = replace(key_of(self.project_id, request.address), slot=CHILD_SLOT)
         main, opens = self.main_of(call.agent, call.main_session, key.workstream)
-        child = structs.replace(
+        child = replace(
             main,
             conversation_id=ConversationId(f"con_{digest_of(call.main_session, call.call_id)}"),
-            key=structs.replace(key, workstream=main.key.workstream, role=key.role or ROLE_UNKNOWN),
+            key=replace(key, workstream=main.key.workstream, role=key.role or ROLE_UNKNOWN),
             opened_at_ms=self.system.now_ms(),
             parent_conversation_id=main.conversation_id,
             parent_call_id=call.call_id,
         )
         claim = self.conversations.claim_of(child, None)
-        claim = structs.replace(claim, opens=(*opens, OpenConversation(conversation=child)))
+        claim = replace(claim, opens=(*opens, OpenConversation(conversation=child)))
         live = self.live(request, claim)
         live.take = self._taking(request, child, None)
         was = RESUME if FOREIGN_SESSION in reasons else FIRST
@@ -577,7 +578,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         result = PromptResult(
             outcome=told.outcome, detail=told.detail, reset_at_ms=told.reset_at_ms
         )
-        return structs.replace(found, tail=tail), result
+        return replace(found, tail=tail), result
 
     def _record(self, live: LiveTurn, found: Recognised) -> None:
         """Record what the sub-agent did, with the files that it read and wrote."""
@@ -613,7 +614,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
                 case ToolCallUpdated(child_upstream_session_id=str() as child) if is_elsewhere(
                     child
                 ):
-                    yield structs.replace(event, child_upstream_session_id=None)
+                    yield replace(event, child_upstream_session_id=None)
                 case _:
                     yield event
 
@@ -635,9 +636,9 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         No agent tells of a call that was broken off; the person's next prompt is the sign. With
         `has_ended` the background ends too, where the agent's store says that a person stopped it.
         """
-        own = structs.replace(holder, doing="", call=None)
+        own = replace(holder, doing="", call=None)
         for their, live, call in self.open_calls():
-            theirs = structs.replace(their, doing="", call=None)
+            theirs = replace(their, doing="", call=None)
             if theirs != own or call.main_session != main_session:
                 continue
             attached = live.view.attached

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import msgspec
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.agents.base import OpenRequest, PromptResult
 from upthread.core.commands import EndLink, OpenLink, RecordParts, RecordTurnEvent, Write
@@ -33,10 +33,17 @@ from upthread.core.redaction.values import has_placeholder
 from upthread.core.roles.reports import MalformedReportError, Report, read_report
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import ASKED_NOBODY, NO_WORDS, NOTHING_SAID
-from upthread.core.turns import turn as turns
 from upthread.core.turns.recorder import Recorder, calls_open
 from upthread.core.turns.spent_tokens import NOTHING_COUNTED, NOTHING_SPENT
-from upthread.core.turns.turn import NEW_SESSION_DECISIONS, STARTS
+from upthread.core.turns.turn import (
+    NEW_SESSION_DECISIONS,
+    REFUSES_TO_OPEN,
+    RESTORED,
+    STARTS,
+    TurnState,
+    TurnView,
+    apply,
+)
 from upthread.core.types import (
     ContextPart,
     Decision,
@@ -107,7 +114,7 @@ class LiveTurn:
         self.system = system
         # Its events and its messages:
         self.turn_id = TurnId("")
-        self.view = turns.TurnView()
+        self.view = TurnView()
         self.fences = (*claim.fences, *request.fences)
         """The leases without which nothing of this turn may be written."""
         self.take: LeaseClaim | None = None
@@ -223,7 +230,7 @@ class LiveTurn:
         plain = self.request.open
         # A delegation from inside this turn must know which conversations wait for it.
         callers = (*self.request.callers, self.conversation_id)
-        return structs.replace(
+        return replace(
             plain,
             redactor=self.request.redactor,
             answer_permission=self.gate.answer,
@@ -262,12 +269,12 @@ class LiveTurn:
 
     def learn(self, **known: Any) -> None:
         """Decide from now on with these inputs as well."""
-        self.inputs = structs.replace(self.inputs, **known)
+        self.inputs = replace(self.inputs, **known)
 
     def decided_again(self) -> TurnIntended:
         """Return the turn's intent as it is decided with what is known by now."""
         decision = decide(self.inputs)
-        return structs.replace(
+        return replace(
             self.intended,
             decision=decision.decision,
             reasons=decision.reasons,
@@ -280,7 +287,7 @@ class LiveTurn:
     def role_told(self) -> Role:
         """The role as the prompt tells it: without instructions where the agent loads its own."""
         role = self.request.role
-        return structs.replace(role, instructions="") if self.request.call else role
+        return replace(role, instructions="") if self.request.call else role
 
     @property
     def freshness(self) -> Freshness:
@@ -291,7 +298,7 @@ class LiveTurn:
     def telling(self) -> str:
         """The decision whose context is due: a session nobody has prompted yet knows nothing."""
         attached = self.view.attached
-        if attached and attached.how == turns.RESTORED:
+        if attached and attached.how == RESTORED:
             return RESUME  # a new session was refused as well
         decision = self.intended.decision
         if self.intended.reasons[0] == SESSION_EMPTY and self.claim.link:
@@ -319,7 +326,7 @@ class LiveTurn:
         It refuses to open it, dies of that, or answers the prompt with an error and nothing else.
         `sends` is how often the prompt may have left in this attempt.
         """
-        if not self.link or self.has_output(words) or outcome not in turns.REFUSES_TO_OPEN:
+        if not self.link or self.has_output(words) or outcome not in REFUSES_TO_OPEN:
             return False
         own, turn_id = self.conversation_id, self.turn_id
         before = await self.system.in_thread(
@@ -332,7 +339,7 @@ class LiveTurn:
     def is_given_up(self) -> bool:
         """Whether the turn gave its session up, and has no other one yet."""
         view = self.view
-        if not view.attach_failed or view.state is not turns.TurnState.INTENDED:
+        if not view.attach_failed or view.state is not TurnState.INTENDED:
             return False
         has_other = self.current_session not in {None, view.attach_failed.upstream_session_id}
         return not has_other and self.intended.decision in NEW_SESSION_DECISIONS
@@ -367,7 +374,7 @@ class LiveTurn:
 
     # --- its events -------------------------------------------------------------------------------
 
-    def take_up(self, turn_id: TurnId, view: turns.TurnView) -> None:
+    def take_up(self, turn_id: TurnId, view: TurnView) -> None:
         """Continue a turn as another process left it; a new turn has an empty view."""
         self.turn_id, self.view = turn_id, view
 
@@ -386,7 +393,7 @@ class LiveTurn:
     def hold(self, event: TurnEvent) -> None:
         """Append with the next commit: for what a crash may take with it."""
         self._held += (event,)
-        self.view = turns.apply(self.view, event)
+        self.view = apply(self.view, event)
 
     def add(self, *writes: Write) -> None:
         """Leave writes to the next commit; the next message follows the ones that they record."""
@@ -444,7 +451,7 @@ class LiveTurn:
             self.fences += (self.take.fence,)
         self.take, self.give = None, ()
         for event in events:
-            self.view = turns.apply(self.view, event)
+            self.view = apply(self.view, event)
 
     def _with_totals(self, event: TurnEvent) -> TurnEvent:
         """Add to a turn's end what all before it came to: nobody reads them for that again."""
@@ -481,7 +488,7 @@ class LiveTurn:
         """Return a recorded prompt as it is sent with a context, which is recorded as well."""
         if not context:
             return prompt
-        sent = structs.replace(prompt, parts=(*prompt.parts, ContextPart(text=context)))
+        sent = replace(prompt, parts=(*prompt.parts, ContextPart(text=context)))
         self.add(self.recorded(sent, after=len(prompt.parts)))
         return sent
 
@@ -582,7 +589,7 @@ def end_here(live: LiveTurn, ended: TurnEnded) -> None:
     """Commit the end of the turn, with what follows from it. Blocking."""
     live.add(*live.request.at_end(live.turn_id, ended, live.reply))
     # While the session is still known by this, the next prompt need not read it (ADR 88).
-    stamped = structs.replace(ended, session_stamp=_stamp(live))
+    stamped = replace(ended, session_stamp=_stamp(live))
     live.commit_here(stamped)
 
 
@@ -608,7 +615,7 @@ def _stamp(live: LiveTurn) -> str:
 def parked_event(live: LiveTurn, because: TurnParked) -> TurnParked:
     """Return why the turn is parked, with what it took and what its session holds."""
     held = live.recorder.own.tokens_used if live.recorder else None
-    return live.account.told_in(structs.replace(because, tokens_held=held))
+    return live.account.told_in(replace(because, tokens_held=held))
 
 
 def result_of(live: LiveTurn) -> TurnResult:

@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.agent_stores.homes import settings_of
 from upthread.agents.base import PermissionRequest, PromptResult
@@ -243,15 +244,15 @@ def _touched_at_ns(place: str, path: str) -> int:
 def _hashed(place: str, file: ExaminedFile, found: os.stat_result) -> ExaminedFile:
     if not stat.S_ISREG(found.st_mode):
         return file
-    seen = structs.replace(file, size_bytes=found.st_size, mtime_ns=_settled(found.st_mtime_ns))
+    seen = replace(file, size_bytes=found.st_size, mtime_ns=_settled(found.st_mtime_ns))
     if found.st_size > HASHED_BYTES_MAX:
-        return structs.replace(seen, state="too_large")
+        return replace(seen, state="too_large")
     try:
         digest = _digest_of(place)
     except OSError:
         # Without its time: by that alone it would count as unmoved, and not be tried again.
-        return structs.replace(seen, state="unreadable", mtime_ns=None)
-    return structs.replace(seen, state="too_large" if digest is None else "hashed", digest=digest)
+        return replace(seen, state="unreadable", mtime_ns=None)
+    return replace(seen, state="too_large" if digest is None else "hashed", digest=digest)
 
 
 def _settled(mtime_ns: int) -> int | None:
@@ -425,7 +426,7 @@ class Examiner:
         touched = changed_between(
             self._root, [now], started_at_ns=after_ns + CLOCK_SLACK_NS, ended_at_ns=now_ns()
         )
-        return structs.replace(now, **_NOT_SEEN) if touched else now
+        return replace(now, **_NOT_SEEN) if touched else now
 
     def _has_changed(self, now: ExaminedFile) -> bool:
         known = self._known[now.path]
@@ -697,7 +698,7 @@ class Account:
         """Return a turn's last event, which tells of its tokens."""
         if not self.spent:
             return last
-        return structs.replace(
+        return replace(
             last,
             tokens_spent=self.spent.count,
             is_spent_estimated=self.spent.is_estimate,

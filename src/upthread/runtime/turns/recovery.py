@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.agents.base import PromptResult
 from upthread.core.commands import ADOPTED
@@ -216,7 +216,7 @@ def recognised_replay(
     message = _prompt_of_session(live)
     found = NOTHING_RECOGNISED if history is None else _judged(live, message, history)
     if found.recognition is Recognition.UNDECIDABLE and live.view.is_person_asked:
-        found = structs.replace(found, recognition=Recognition.INCOMPLETE)
+        found = replace(found, recognition=Recognition.INCOMPLETE)
     return message, found
 
 
@@ -249,7 +249,7 @@ def read_in_store(live: LiveTurn) -> Recognised | None:
     if not found:
         return None
     judged = _judged(live, _prompt_of_session(live), found.events)
-    return structs.replace(judged, written_at_ns=found.written_at_ns)
+    return replace(judged, written_at_ns=found.written_at_ns)
 
 
 def with_reply(live: LiveTurn, tail: Sequence[AgentEvent], reply: str) -> tuple[AgentEvent, ...]:
@@ -661,7 +661,7 @@ def look(
     if not found or not (is_proven or has_prompt(found.events)):
         return Lacked(stamp=stamp) if is_proven else _empty(link, stamp)
     compared = _compared(store, link, as_recorded(found.events, redactor))
-    return structs.replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
+    return replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
 
 
 def _empty(link: Link, stamp: str = "") -> Lacked:
@@ -699,7 +699,7 @@ def _compared(
     if compared.fault == TOO_MANY:
         return compared
     prompts = gone_turns(history, recorded, session, was_streamed=was_streamed)
-    return structs.replace(compared, gone=_gone(store, link, prompts))
+    return replace(compared, gone=_gone(store, link, prompts))
 
 
 def _gone(store: Store, link: Link, prompts: Iterable[Message]) -> str:
@@ -763,7 +763,7 @@ def joined(history: Iterable[AgentEvent]) -> Iterator[AgentEvent]:
         first, *others = together
         if isinstance(first, _SPOKEN):
             text = "".join(piece.text for piece in (first, *others) if isinstance(piece, _SPOKEN))
-            yield structs.replace(first, text=text)
+            yield replace(first, text=text)
         else:
             yield from (first, *others)
 
@@ -784,4 +784,4 @@ def _redacted(event: AgentEvent, redactor: Redactor) -> AgentEvent:
         if isinstance(value, tuple):  # the places of a call, or the entries of a plan
             new = tuple(each if isinstance(each, str) else tuple(each) for each in new)
         redacted[name] = new
-    return structs.replace(event, **redacted)
+    return replace(event, **redacted)

@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar, TypeVarTuple, assert_never
 
 import anyio
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.decision.rollover import (
@@ -34,7 +35,6 @@ from upthread.core.decision.words import OTHER_PROFILE, RECOGNISED, REFUSE
 from upthread.core.events import AttachFailed, PromptRecognised, TurnEnded, TurnParked
 from upthread.core.runs.stops import CUT_OFF, NEW_REFUSED
 from upthread.core.text import command, without_mentions
-from upthread.core.turns import turn as turns
 from upthread.core.turns.agent_history import Lacked, Recognised
 from upthread.core.turns.effects import held
 from upthread.core.turns.spent_tokens import spending_in_words
@@ -44,6 +44,7 @@ from upthread.core.turns.turn import (
     UNDECIDABLE,
     Recognition,
     TurnCommand,
+    TurnView,
     role_block,
 )
 from upthread.core.types import Decision, Message, Outcome, TurnId
@@ -134,7 +135,7 @@ async def cancel(live: LiveTurn) -> None:
     result = result_of(live)
     # It may have been taken over, or its prompt be uncertain; for its caller it is cancelled.
     if not live.view.ended and not live.view.parked:
-        result = structs.replace(result, outcome=Outcome.CANCELLED, detail=CANCELLED)
+        result = replace(result, outcome=Outcome.CANCELLED, detail=CANCELLED)
     live.request.listener.cancelled(result)
 
 
@@ -503,7 +504,7 @@ def _changed_since(live: LiveTurn) -> str:
         # No turn has ended in this session: what it was told to be stands in the prompt.
         sent, role = live.message(live.intended.prompt_seq).sent_text, role_block(live.role_told)
         is_changed = bool(sent) and without_mentions(role) not in sent
-        found = structs.replace(found, is_configuration_changed=is_changed)
+        found = replace(found, is_configuration_changed=is_changed)
     return update_of(live, found)
 
 
@@ -637,7 +638,7 @@ class Turns(Struct, frozen=True):
         claim = await self.conversations.looked_at_again(live.request, live.claim)
         return live.afresh(claim)
 
-    async def _end_leftover_agent(self, view: turns.TurnView) -> None:
+    async def _end_leftover_agent(self, view: TurnView) -> None:
         attached = view.attached
         # The same number is another process on another host.
         if not attached or attached.agent_host != self.system.this_process("").host:
