@@ -89,7 +89,7 @@ class Leases(Struct, frozen=True):
         told = moved = False
         while True:
             # An agent's process shows no heartbeat: only its death frees what it holds (ADR 10).
-            is_beating = seen is not None and (seen.holder is None or seen.holder.call is None)
+            is_beating = seen is not None and (not seen.holder or seen.holder.call is None)
             stood_still_s = self.system.monotonic_s() - seen_at_s
             is_stale = is_beating and stood_still_s >= self.times.stale_after_s
             stale = seen if is_stale else None
@@ -119,7 +119,7 @@ class Leases(Struct, frozen=True):
             while True:
                 current = self.store.lease(request.name)
                 may_take = current is not None and (
-                    current.holder is None
+                    not current.holder
                     or self.system.is_dead(current.holder)
                     or _is_left_over(current, holder)
                     or (stale is not None and _same(stale, current))

@@ -85,7 +85,7 @@ class Price(Struct, frozen=True, kw_only=True):
 
         That of the agent's own part, too: without it a briefing seems to cost next to nothing.
         """
-        if self.resume is None or self.briefing is None or self.fixed is None:
+        if not (self.resume and self.briefing and self.fixed):
             return None
         return self.resume.count / max(self.briefing.count, 1)
 
@@ -328,7 +328,7 @@ def price_in_words(price: Price) -> str:
 
     Empty while nobody knows what the agent reads by itself: our words are the smaller part.
     """
-    if price.resume is None or price.briefing is None or price.fixed is None:
+    if not (price.resume and price.briefing and price.fixed):
         return ""
     cache = "" if price.cache == "unknown" else f", cache {price.cache}"
     own = f"{price.fixed.in_words} of either the agent's own prompt"

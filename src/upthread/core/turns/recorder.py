@@ -724,7 +724,7 @@ class Recorder:
             return
         del self._running[child_id]
         child = self._streams[child_id]
-        assert child.parent is not None, "only children run"
+        assert child.parent, "only children run"
         child.close()
         raw: dict[str, JsonValue] = {
             "conversation_id": child.conversation_id,

@@ -143,7 +143,7 @@ def _told_by(
     event: PromptRecognised | TurnEnded | TurnParked, *, is_unknown: bool = False
 ) -> PromptTook:
     # Something was spent and nobody counted it: no sum that it is in is known.
-    is_uncounted = event.usage is None and event.tokens_spent is not None
+    is_uncounted = not event.usage and event.tokens_spent is not None
     return PromptTook(
         Tokens(count=event.tokens_spent or 0, is_estimate=event.is_spent_estimated or is_unknown),
         NO_USAGE if is_uncounted else event.usage,
@@ -293,7 +293,7 @@ def unfinished(counted: Usage) -> Usage:
 
 def together(usage: Usage | None, more: Usage | None) -> Usage | None:
     """Return both as one; the first requests stay those that came first, told or not."""
-    if usage is None or more is None:
+    if not (usage and more):
         return usage or more
     whole = _added(usage, more)
     return replace(whole, first_read=usage.first_read, first_cached=usage.first_cached)

@@ -229,7 +229,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
 
         For example killed, cancelled, timed out, or given up for another prompt.
         """
-        return self.ended is None or self.ended.outcome not in _AGENTS_OWN_ENDS
+        return not self.ended or self.ended.outcome not in _AGENTS_OWN_ENDS
 
     @property
     def stopped_by(self) -> tuple[str, str]:
@@ -241,7 +241,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
     @property
     def was_refused(self) -> bool:
         """Whether it stopped and no session took its prompt."""
-        return self.is_over and (self.attached is None or self.attached.how == RESTORED)
+        return self.is_over and (not self.attached or self.attached.how == RESTORED)
 
     @property
     def was_read_back(self) -> bool:
@@ -326,7 +326,7 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
     """Return the view after one more event. An event out of place is a bug of ours."""
     following = TRANSITIONS[view.state].get(type(event))
     # Stopped here and not stored: a turn that is folded wrongly would send its prompt again.
-    assert following is not None, f"{type(event).__name__} cannot follow {view.state}"
+    assert following, f"{type(event).__name__} cannot follow {view.state}"
     parked = view.parked if view.state is TurnState.PARKED else None
     view = replace(view, state=following, events=view.events + 1)
     match event:

@@ -6,8 +6,7 @@ one does.
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from upthread.core.commands import RecordBriefingEdit
@@ -192,7 +191,7 @@ def _write(
     return RecordBriefingEdit(
         conversation_id=conversation.conversation_id,
         seq=seq,
-        edit=msgspec.to_builtins(edit),
+        edit=to_builtins(edit),
         recorded_at_ms=at_ms,
     )
 
@@ -208,7 +207,7 @@ def briefing_edit(store: Store, conversation_id: ConversationId) -> tuple[int, B
     kept = store.briefing_edit(conversation_id)
     if not kept:
         return 0, BriefingEdit()
-    return kept.seq, msgspec.convert(kept.edit, ready(BriefingEdit))
+    return kept.seq, convert(kept.edit, ready(BriefingEdit))
 
 
 def _asked(
@@ -242,7 +241,7 @@ def _reports(
             continue
         seq = ends.get(turn.turn_id)
         place = f"message {seq}" if seq else ""
-        reported.append(Reported(role, msgspec.convert(ended.report, ready(Report)), place))
+        reported.append(Reported(role, convert(ended.report, ready(Report)), place))
     return reported
 
 

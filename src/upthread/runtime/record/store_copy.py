@@ -98,7 +98,7 @@ class Move(Struct, frozen=True):
 
     @property
     def _made(self) -> LogStore:
-        assert self.target is not None, "nothing is written before there is a target"
+        assert self.target, "nothing is written before there is a target"
         return self.target
 
     def _twin(self, head: Head) -> Head | None:

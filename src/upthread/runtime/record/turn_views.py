@@ -362,7 +362,7 @@ def unseen(store: Store, conversations: Sequence[Conversation]) -> Unseen:
             call = view.call
             # A turn of ours has each of its calls on record; so has one that was read back.
             is_stamped = view.ended is not None and bool(view.ended.session_stamp)
-            began_none = view.ended is not None and view.sent is None
+            began_none = view.ended is not None and not view.sent
             if not call or is_stamped or began_none or view.recognised in _READ:
                 continue
             if turn.turn_id not in called:

@@ -19,8 +19,7 @@ from collections.abc import Iterator
 from itertools import islice, takewhile
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from upthread.config import Settings
@@ -138,7 +137,7 @@ def attach_external(
     """
     view, agent = live.view, live.agent
     live.agent_version = live.agent_version or _version(live)
-    is_new = live.link is None or live.link.upstream_session_id != session
+    is_new = not live.link or live.link.upstream_session_id != session
     was_new = view.attached is not None and view.attached.how == "new"
     if is_new:
         _link(live, session)
@@ -445,7 +444,7 @@ def gathered(
     used_at_ms = read_back_at_ms or (was.at_ms if was else None)
     idle_s = None if used_at_ms is None else (subject.now_ms - used_at_ms) / 1000
     # No provider's cache has a prefix that begins with other instructions or another model.
-    is_same_prefix = not found.is_configuration_changed and found.model is None
+    is_same_prefix = not found.is_configuration_changed and not found.model
     cache = cache_state(link.agent, idle_s=idle_s, is_same_prefix=is_same_prefix)
     is_compared = cache == "cold" and inputs.limits.brief_if_times_cheaper is not None
     is_long_ago = inputs.turns % COUNTED_EVERY_TURNS == 0
@@ -478,7 +477,7 @@ def _agent_limit(view: TurnView | None, agent: str, subject: Subject) -> AgentLi
     if not view or not view.parked or view.parked.reason not in LIMITS:
         return None
     # Another agent is asked all the same: its provider's limit is another one.
-    is_same_agent = view.attached is None or view.attached.agent == agent
+    is_same_agent = not view.attached or view.attached.agent == agent
     limit = AgentLimit(reason=Outcome(view.parked.reason), until_ms=view.parked.reset_at_ms)
     return limit if is_same_agent and limit.lasts(subject.now_ms) else None
 
@@ -486,7 +485,7 @@ def _agent_limit(view: TurnView | None, agent: str, subject: Subject) -> AgentLi
 def _surroundings_of(worked: TurnView | None, subject: Subject) -> Surroundings | None:
     if not worked or not worked.ended:
         return None
-    was = msgspec.convert(worked.ended.surroundings, ready(Surroundings))
+    was = convert(worked.ended.surroundings, ready(Surroundings))
     # A role's file as the agent reads it and as upthread sends it says the same to the session.
     is_alike = was.configuration in subject.settings.alike.get(subject.role.name, ())
     return replace(was, configuration=subject.role.configuration) if is_alike else was
@@ -526,7 +525,7 @@ def price_of(
     taken over from the turn before.
     """
     link = subject.link
-    assert link is not None
+    assert link
     told, least, since, window = _reported(store, link)
     kept = None if is_counted else _kept(worked)
     briefing = (kept and kept.briefing) or _words_of_briefing(store, subject, found)
@@ -573,7 +572,7 @@ def _kept(worked: TurnView | None) -> Price | None:
     None where the turn had no price.
     """
     price = price_in(worked.intended.inputs) if worked and worked.intended else NOTHING_PRICED
-    if price.resume is None or price.briefing is None:
+    if not (price.resume and price.briefing):
         return None
     own = price.fixed.count if price.fixed else 0
     return replace(
@@ -704,7 +703,7 @@ UNFINISHED = "the agent's own session has no end of it"
 def read_back(store: Store, system: System, claim: Claim, found: Lacked) -> tuple[Write, ...]:
     """Return the writes that put what was lacking on record, for one commit. Blocking."""
     conversation_id, link = claim.conversation.conversation_id, claim.link
-    assert link is not None
+    assert link
     session, at_ms = link.upstream_session_id, system.now_ms()
     known = store.examined(conversation_id, upstream_session_id=session)
     writes: list[Write] = []
@@ -756,7 +755,7 @@ def _life(
 ) -> tuple[TurnEvent, ...]:
     """Return the events of a turn as if it had been driven here."""
     link, last = claim.link, turn.told[-1] if turn.told else None
-    assert link is not None
+    assert link
     before = last_attached(store, link)
     # The session's first request tells what its agent reads before all words.
     is_first = turn is found.turns[0] and not before.agent

@@ -194,8 +194,8 @@ class TurnResult(_OfTurn, frozen=True, kw_only=True):
     @property
     def is_answered(self) -> bool:
         """Whether the agent did what it was told, as it says, and answered."""
-        is_ok = self.parked is None and self.outcome is Outcome.OK
-        return is_ok and shortfall(self.outcome, self.detail) is None
+        is_ok = not self.parked and self.outcome is Outcome.OK
+        return is_ok and not shortfall(self.outcome, self.detail)
 
 
 class Listener(Struct, frozen=True, kw_only=True):

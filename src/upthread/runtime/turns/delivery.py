@@ -292,9 +292,9 @@ def restore_refused(live: LiveTurn, outcome: Outcome, words: str) -> tuple[Sessi
     name of a model.
     """
     link, refused, attached = live.link, live.refused_link, live.view.attached
-    if link is None or refused is None or outcome is not Outcome.UNKNOWN or live.has_output(words):
+    if not link or not refused or outcome is not Outcome.UNKNOWN or live.has_output(words):
         return ()
-    assert attached is not None, "a prompt was answered"
+    assert attached, "a prompt was answered"
     live.link = replace(refused, seq=link.seq + 1, opened_at_ms=live.now_ms())
     session = refused.upstream_session_id
     again = replace(attached, upstream_session_id=session, how=RESTORED)
@@ -453,7 +453,7 @@ def prepare(live: LiveTurn) -> None:
 async def stream(live: LiveTurn, connection: AgentConnection, text: str) -> Answer:
     """Let a prompt leave that is prepared for, and record the reply while it comes."""
     recording, session = live.recording, live.require_link().upstream_session_id
-    assert recording is not None, "it was prepared for"
+    assert recording, "it was prepared for"
     results: list[PromptResult] = []
     began_s = anyio.current_time()
 
@@ -540,7 +540,7 @@ def _is_own_child(live: LiveTurn, session: UpstreamSessionId) -> bool:
         if owner.parent_conversation_id == own.conversation_id:
             return True
         owner = live.store.conversation(owner.parent_conversation_id)
-    return owner is None or owner.conversation_id == own.conversation_id
+    return not owner or owner.conversation_id == own.conversation_id
 
 
 def _prompt_message(live: LiveTurn, context: str) -> Message:
@@ -596,7 +596,7 @@ async def _prompt(live: LiveTurn, connection: AgentConnection, text: str) -> Pro
     A turn that would spend more than may be is cancelled once a request has told what it took.
     """
     session, recording = live.require_link().upstream_session_id, live.recording
-    assert recording is not None
+    assert recording
     began_ms = live.now_ms()
 
     async def take(event: AgentEvent) -> None:

@@ -305,7 +305,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
     def _begin_after(self, request: TellRequest, claim: Claim, lease: Lease | None) -> Begun:
         """Begin after the conversation's last turn, which stays open if the call is sent back."""
         live = self.live(request, claim)
-        is_open = claim.last is not None and claim.last.ended is None
+        is_open = claim.last is not None and not claim.last.ended
         if request.reach and is_open:
             decision = beginning.decided(live, NOTHING_LACKED)
             if sent := self._sent_back(live, decision):
@@ -401,7 +401,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         self, request: TellRequest, conversation: Conversation, lease: Lease | None
     ) -> LeaseClaim:
         """Return what takes a conversation for the process of the agent that makes a call."""
-        assert request.holder is not None, "an agent's process makes the call"
+        assert request.holder, "an agent's process makes the call"
         holder = replace(request.holder, call=turn_id_of(call_of(request)))
         return LeaseClaim(name=lease_name_of(conversation), holder=holder, seen=lease)
 
@@ -696,7 +696,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         if not found:
             return
         self._record(live, found)
-        assert live.recorder is not None
+        assert live.recorder
         live.hold(recognised_event(found.recognition, live.recorder.counted))
         mine = self.system.this_process(f"reading back {dead.doing}")
         live.take = LeaseClaim(name=lease.name, holder=mine, seen=lease)
@@ -722,7 +722,7 @@ def digest_of(*words: str) -> str:
 
 def call_of(request: TellRequest) -> AgentsCall:
     """Return the agent's call that a request is made of."""
-    assert request.call is not None, "a turn of an agent's own has the call that began it"
+    assert request.call, "a turn of an agent's own has the call that began it"
     return request.call
 
 

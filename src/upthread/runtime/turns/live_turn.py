@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
-import msgspec
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from upthread.agents.base import OpenRequest, PromptResult
@@ -188,7 +188,7 @@ class LiveTurn:
     # --- its session ----------------------------------------------------------------------------
 
     def require_link(self) -> Link:
-        assert self.link is not None
+        assert self.link
         return self.link
 
     @property
@@ -381,7 +381,7 @@ class LiveTurn:
     @property
     def intended(self) -> TurnIntended:
         """The intent that was committed last; a turn has one before anything else is asked."""
-        assert self.view.intended is not None
+        assert self.view.intended
         return self.view.intended
 
     @property
@@ -564,14 +564,14 @@ def ended_event(live: LiveTurn, result: PromptResult, *, late_events: int = 0) -
         digest = tree_digest(Path(live.working_directory), written(live.request.settings.home))
     ended = TurnEnded(
         outcome=result.outcome,
-        report=msgspec.to_builtins(report) if report else None,
+        report=to_builtins(report) if report else None,
         adopted=bool(live.adopted_reply),
         detail=_detail(live, result),
         tokens_used=recorder.own.tokens_used if recorder else None,
         tokens_window=recorder.own.tokens_window if recorder else None,
         was_compacted=recorder is not None and recorder.own.was_compacted,
         late_events=late_events,
-        surroundings=msgspec.to_builtins(here),
+        surroundings=to_builtins(here),
         tree_digest=digest,
         calls_open=calls_open(live.pending),
         tokens_fixed=fixed.count if fixed else None,

@@ -395,7 +395,7 @@ class Examiner:
             self._answered.append((call, part, self._directory))
             if self._agent and self._agent.keeps_directory and part.status != FAILED:
                 self._directory = left_in(call, self._directory, root=self._root)
-            is_command = examination is None or examination.how == "shown"
+            is_command = not examination or examination.how == "shown"
             # A command that failed may have shown files before, and written all the same (ADR 23).
             if examination and (is_command or part.status != FAILED):
                 self._due.append(examination)

@@ -367,7 +367,7 @@ def _known_effects(live: LiveTurn, found: Recognised) -> tuple[str, ...]:
 
 
 def _sent(live: LiveTurn) -> PromptSent:
-    assert live.view.sent is not None
+    assert live.view.sent
     return live.view.sent
 
 

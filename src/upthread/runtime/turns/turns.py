@@ -167,7 +167,7 @@ async def _drive_agents(live: LiveTurn) -> None:
 async def _drive_agent(live: LiveTurn) -> None:
     """Carry out commands on one process of the agent, until another one is needed."""
     needs_another = False
-    assert live.request.adapter is not None, "a turn that upthread drives has an adapter"
+    assert live.request.adapter, "a turn that upthread drives has an adapter"
     async with (
         telling_of_wait(live, "start") as has_started,
         live.request.adapter.open(live.open_request()) as connection,
@@ -530,7 +530,7 @@ def _is_interruption(live: LiveTurn, result: PromptResult) -> bool:
     """
     is_cancelled = result.outcome is Outcome.CANCELLED and not live.gate.was_dismissed
     # What a new session refuses as the old one did is for a person.
-    is_refused = result.outcome is Outcome.UNKNOWN and live.refused_link is None
+    is_refused = result.outcome is Outcome.UNKNOWN and not live.refused_link
     has_failed = is_refused or result.outcome is Outcome.PROCESS_DIED
     return (is_cancelled or has_failed) and live.may_be_left_open
 
@@ -543,7 +543,7 @@ def _with_session(live: LiveTurn, words: str) -> str:
 
 def _both_refused(live: LiveTurn, words: str) -> str:
     failed = live.view.attach_failed
-    assert failed is not None
+    assert failed
     first = failed.detail or ROLLOVER[Outcome(failed.outcome)].says
     # Without the end of its stderr: the line is cut, and the second refusal is to be seen.
     return f"{first.partition(f' ({STDERR_END}')[0]}{NEW_REFUSED}{words}"
@@ -582,7 +582,7 @@ class Turns(Struct, frozen=True):
             live = LiveTurn(request=request, claim=claim, store=self.store, system=self.system)
             self._take_over(live, turn_id)
             view = live.view
-            is_spent = view.parked is None and view.may_send and not view.may_be_continued
+            is_spent = not view.parked and view.may_send and not view.may_be_continued
             # Else a step whose attempts are shorter than its agent takes to start never ends.
             if request.options.key and is_spent:
                 await live.commit(TurnParked(reason=Outcome.TIMED_OUT, detail=CUT_OFF))
