@@ -352,9 +352,9 @@ def items_of(
         for part in message.parts:
             for call_id, answer in answered_permissions(part).items():
                 known.answers[call_id] = (answer, _answered_by(part))
-            if (returned := _result(part)) is not None:
+            if returned := _result(part):
                 known.results[returned.call_id or ""] = (message, returned)
-            elif (asked := _call(part)) is not None:
+            elif asked := _call(part):
                 known.asked.add(asked.call_id or "")
     return tuple(item for message in messages for item in _items(message, known))
 
@@ -376,12 +376,12 @@ class _Known(Struct, kw_only=True):
 
 def _items(message: Message, known: _Known) -> Iterator[Item]:
     for part in message.parts:
-        if (asked := _call(part)) is not None:
+        if asked := _call(part):
             # An id that comes twice has one result, which the first is shown with.
             is_first = (asked.call_id or "") not in known.told
             known.told.add(asked.call_id or "")
             yield _call_item(message, known, asked=asked, is_first=is_first)
-        elif (returned := _result(part)) is not None:
+        elif returned := _result(part):
             call_id = returned.call_id or ""
             # Told with its call, unless that is in an earlier turn, or got more than one.
             if call_id not in known.told or known.results[call_id][1] is not returned:

@@ -218,7 +218,7 @@ def totals_of(
         events = turn_events(store, conversation_id, turn_id)
         newer.append((turn_id, events))
         # What was added up at its end holds for all turns before: none of them is read.
-        if (known := totals_before(events)) is not None:
+        if known := totals_before(events):
             found = known
             break
     for turn_id, events in reversed(newer):

@@ -438,7 +438,7 @@ class Examiner:
             for each in found
             # A directory, or a word of a command that is no file, was not read (ADR 23).
             if each.state != "no_file"
-            and (known := known_after(each, before=self._known.get(each.path))) is not None
+            and (known := known_after(each, before=self._known.get(each.path)))
         ]
         if not kept:
             return ()
