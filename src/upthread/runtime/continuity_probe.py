@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.agents.base import (
     AgentAdapter,
@@ -80,7 +81,7 @@ async def probe(
     session.
     """
     with tempfile.TemporaryDirectory(prefix="upthread-probe-") as directory:
-        opening = structs.replace(opening, working_directory=_real(directory))
+        opening = replace(opening, working_directory=_real(directory))
         return await _Probe(adapter, opening, rate_limit_prompt).run()
 
 
@@ -123,7 +124,7 @@ class _Probe:
     def _open(
         self, *, prompt_timeout_s: float = PROMPT_TIMEOUT_S
     ) -> AbstractAsyncContextManager[AgentConnection]:
-        opening = structs.replace(self._opening, prompt_timeout_s=prompt_timeout_s)
+        opening = replace(self._opening, prompt_timeout_s=prompt_timeout_s)
         return self._adapter.open(opening)
 
     def _note(self, check: str, verdict: Verdict, seen: str) -> None:
@@ -150,7 +151,7 @@ class _Probe:
 
     def _kill(self, connection: AgentConnection) -> None:
         process = connection.process
-        if process is None:
+        if not process:
             self._note("killed", "not_tried", "it is no process of ours")
             return
         os.killpg(process.pid, signal.SIGKILL)

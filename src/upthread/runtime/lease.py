@@ -9,7 +9,8 @@ working tree.
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.commands import RecordAct
 from upthread.core.types import (
@@ -88,7 +89,7 @@ class Leases(Struct, frozen=True):
         told = moved = False
         while True:
             # An agent's process shows no heartbeat: only its death frees what it holds (ADR 10).
-            is_beating = seen is not None and (seen.holder is None or seen.holder.call is None)
+            is_beating = seen is not None and (not seen.holder or seen.holder.call is None)
             stood_still_s = self.system.monotonic_s() - seen_at_s
             is_stale = is_beating and stood_still_s >= self.times.stale_after_s
             stale = seen if is_stale else None
@@ -98,7 +99,7 @@ class Leases(Struct, frozen=True):
             now_s = self.system.monotonic_s()
             # Counted from when we saw it move, by our own
             # clock: those of two machines differ (ADR 10).
-            if seen is None or not _same(seen, lease):
+            if not seen or not _same(seen, lease):
                 moved = seen is not None
                 seen, seen_at_s = lease, now_s
             # Whether a holder on another host lives, only its heartbeat tells.
@@ -118,24 +119,24 @@ class Leases(Struct, frozen=True):
             while True:
                 current = self.store.lease(request.name)
                 may_take = current is not None and (
-                    current.holder is None
+                    not current.holder
                     or self.system.is_dead(current.holder)
                     or _is_left_over(current, holder)
                     or (stale is not None and _same(stale, current))
                 )
-                if current is not None and not may_take:
+                if current and not may_take:
                     return current, False
                 # The store takes it over only as it was seen
                 # here: one that beats meanwhile stays (S13).
-                seen = current if current is not None and current.holder is not None else None
+                seen = current if current and current.holder else None
                 ours = self.store.acquire_lease(request.name, holder, seen=seen)
-                if ours is not None:
+                if ours:
                     # Here and not later: another task of this process would take it for left over.
                     _HELD_HERE.add((ours.name, ours.token))
                     taken.append(ours)
                     # What is looked at under it comes first: where that fails, it is given back.
                     try:
-                        if request.on_taken is not None:
+                        if request.on_taken:
                             request.on_taken(ours.fence)
                     except BaseException:
                         self._give_back(ours.fence)
@@ -188,7 +189,7 @@ class Leases(Struct, frozen=True):
             lease = self.store.lease(name)
             # Callers come from the environment: only one that
             # really holds the tree opens a way below it.
-            if lease is None or lease.holder is None or lease.holder != self._holder(caller):
+            if not lease or not lease.holder or lease.holder != self._holder(caller):
                 continue
             above.append(Fence(name=name, token=lease.token))
             name = tree_lease(host, directory, below=caller)
@@ -197,7 +198,7 @@ class Leases(Struct, frozen=True):
     def _holder(self, caller: ConversationId) -> Holder | None:
         """Return who holds a conversation; whoever holds its tree for the same turn is the same."""
         conversation = self.store.conversation(caller)
-        if conversation is None:
+        if not conversation:
             return None
         lease = self.store.lease(conversation_lease(conversation.key))
         return lease.holder if lease else None
@@ -210,9 +211,7 @@ held by anybody: its release could not be written."""
 
 def _is_left_over(current: Lease, ourselves: Holder) -> bool:
     named = current.holder
-    is_ours = named is not None and structs.replace(named, doing="") == structs.replace(
-        ourselves, doing=""
-    )
+    is_ours = named is not None and replace(named, doing="") == replace(ourselves, doing="")
     return is_ours and (current.name, current.token) not in _HELD_HERE
 
 
@@ -223,7 +222,7 @@ def _one_fenced_error() -> Generator[None]:
         yield
     except BaseExceptionGroup as group:
         fenced, others = group.split(FencedError)
-        if fenced is None or others is not None:
+        if not fenced or others:
             raise
         first: BaseException = fenced
         while isinstance(first, BaseExceptionGroup):
@@ -260,7 +259,7 @@ def cure_of(lease: Lease | None, address: str) -> str:
     Such a lease shows no heartbeat, and nobody here sees the agent's process (ADR 10).
     """
     holder = lease.holder if lease else None
-    if holder is None or holder.call is None or holder.host == host_name():
+    if not holder or holder.call is None or holder.host == host_name():
         return ""
     return f"if {holder.host} is gone: upthread reset {address} --turn"
 
@@ -278,7 +277,7 @@ def free(store: Store, system: System, conversation: Conversation, *, by_user: s
     holder, and ConflictError where somebody else was quicker.
     """
     address, lease = conversation.key.address, store.lease(lease_name_of(conversation))
-    if lease is None or not cure_of(lease, address):
+    if not lease or not cure_of(lease, address):
         raise UsageError(
             f"no agent on another host works in {address}",
             hint=f"to see who does: upthread show {address}",

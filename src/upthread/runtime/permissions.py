@@ -18,7 +18,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.agents.base import (
     NOBODY,
@@ -121,17 +121,17 @@ class Gate:
             why = _NOT_THE_ROLES.format(limit)
             return CallAnswer(answered_by=f"role {limit}", why=why, ends_turn=False)
         refused, counts = self.refused(request)
-        if refused is not None:
+        if refused:
             return refused
         answer = await self._asked(request) if word == "ask" else None
-        if counts and (answer is None or answer.runs):
+        if counts and (not answer or answer.runs):
             await self._keep_once(request)
         return answer
 
     def refused(self, request: PermissionRequest) -> tuple[CallAnswer | None, bool]:
         """Return why a call must not run that may have been done, and whether it counts at all."""
         effect, counts = self._judged(request)
-        if effect is None:
+        if not effect:
             return None, counts
         # Refused, and not parked: a person has looked already, and the agent can go on without it.
         if effect.settled is Settlement.DONE:
@@ -142,7 +142,7 @@ class Gate:
 
     async def _asked(self, request: PermissionRequest) -> CallAnswer:
         """Ask a person what the role's file says is to be asked, whatever the agent does."""
-        request = structs.replace(request, options=_OPTIONS)
+        request = replace(request, options=_OPTIONS)
         given = await self._ask(request)
         if given.answered_by == NOBODY:
             self._park_unallowed(request)
@@ -158,7 +158,7 @@ class Gate:
     async def answer(self, request: PermissionRequest) -> PermissionAnswer:
         """Return the answer and who gave it; None cancels the turn, which then parks."""
         effect, counts = self._judged(request)
-        if effect is not None:
+        if effect:
             is_refused = effect.settled is Settlement.DONE
             option_id = _option_of(request, _REJECTS[:1]) if is_refused else None
             # Nobody has settled it, or no refusal is offered: it can only be stopped (ADR 136).
@@ -202,18 +202,18 @@ class Gate:
     async def _keep_once(self, request: PermissionRequest) -> None:
         """Keep an intent. A call that is held and asked about as well is kept once."""
         # Without an id two calls cannot be told apart: each is kept.
-        if self._keep is None or (request.call_id and request.call_id in self._kept):
+        if not self._keep or (request.call_id and request.call_id in self._kept):
             return
         self._kept.add(request.call_id or "")
         await self._keep(request)
 
     def _as_recorded(self, request: PermissionRequest) -> Foreseen:
         will_happen = request.foreseen
-        if self._redactor is None:
+        if not self._redactor:
             return will_happen
         redactor = self._redactor
         return foreseen(
-            structs.replace(
+            replace(
                 told,
                 title=redactor.redact(told.title or ""),
                 arguments=redactor.redact_json(told.arguments),
@@ -243,13 +243,13 @@ class Gate:
         if rule == "deny" or option_id is not None:
             return PermissionAnswer(option_id=option_id, answered_by=f"{said_by} {in_words}")
         given = self._allowed.get(request.call_id) if request.call_id else None
-        if given is not None:  # a person was asked about it when it was held
-            return structs.replace(given, option_id=_option_of(request, _ALLOWS))
+        if given:  # a person was asked about it when it was held
+            return replace(given, option_id=_option_of(request, _ALLOWS))
         return await self._ask(request)
 
     async def _ask(self, request: PermissionRequest) -> PermissionAnswer:
         """Return a person's answer; `answered_by` is NOBODY where there is none to ask."""
-        if self._ask_person is None:
+        if not self._ask_person:
             return await nobody_answers(request)
         return await self._ask_person(plain_options(request))
 
@@ -309,7 +309,7 @@ def plain_options(request: PermissionRequest) -> PermissionRequest:
         for option_id, kind in request.options
         if len(kinds[option_id]) == 1 and not _contradicts(option_id, kind)
     )
-    return structs.replace(request, options=plain)
+    return replace(request, options=plain)
 
 
 def _contradicts(option_id: str, kind: str) -> bool:

@@ -13,9 +13,9 @@ A search names files in its output. Where no name is certain, the session knows 
 
 import fnmatch
 import functools
-import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from posixpath import join, normpath
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
@@ -121,7 +121,7 @@ def known_after(examined: ExaminedFile, *, before: ExaminedFile | None) -> Exami
 
     Reading a file again does not undo having written it, nor a look through a command having read.
     """
-    if before is None:
+    if not before:
         return examined
     # The content is the newest either way: what it is known by is all that may not go back.
     is_more = _RANK[before.how] > _RANK[examined.how]
@@ -134,7 +134,7 @@ def _shown_by(call: ToolCallPart, root: str, directory: str, printed: str) -> Ex
     directory = directory_of(call.arguments, directory)
     named = [name for line in lines for name in files_read(line)]
     named += _printed_by(call, printed) or ()
-    kept = (kept_path(posixpath.join(directory, name), root=root) for name in named)
+    kept = (kept_path(join(directory, name), root=root) for name in named)
     paths = tuple(dict.fromkeys(path for path in kept if path is not None))[:FILES_OF_CALL_MAX]
     return Examination(how="shown", paths=paths) if paths else None
 
@@ -150,7 +150,7 @@ def directory_of(arguments: JsonValue, root: str) -> str:
 def left_in(call: ToolCallPart, directory: str, *, root: str) -> str:
     """Return where a call leaves a shell that keeps its directory: never outside of the tree."""
     for line in commands_of(call.arguments):
-        directory = posixpath.normpath(posixpath.join(directory, directory_after(line)))
+        directory = normpath(join(directory, directory_after(line)))
     return directory if f"{directory}/".startswith(f"{root}/") else root
 
 
@@ -179,10 +179,10 @@ def kept_path(name: str, *, root: str) -> str | None:
     if not name or "\0" in name or len(name) > PATH_CHARACTERS_MAX:
         return None
     # By text alone: to resolve links would be a look at the disk.
-    whole = posixpath.normpath(posixpath.join(root, name))
-    if whole.startswith(NEVER_LOOKED_AT) or whole == posixpath.normpath(root):
+    whole = normpath(join(root, name))
+    if whole.startswith(NEVER_LOOKED_AT) or whole == normpath(root):
         return None
-    prefix = posixpath.normpath(root).rstrip("/") + "/"
+    prefix = normpath(root).rstrip("/") + "/"
     return whole.removeprefix(prefix)
 
 
@@ -241,7 +241,7 @@ def reading_of(
             if isinstance(part, ToolCallPart):
                 result = results.get(part.call_id)
                 open_.append(left_open(part, result, paths, root=root, directory=directory))
-                if keeps_directory and (result is None or result.status != FAILED):
+                if keeps_directory and (not result or result.status != FAILED):
                     directory = left_in(part, directory, root=root)
             elif isinstance(part, ErasedPart):
                 open_.append(part.kind)
@@ -267,15 +267,15 @@ def left_open(
     """
     examination = examination_of(call, root=root)
     # A tool that names its file is known by that, whatever else is in its arguments.
-    if examination is not None and examination.how != "shown":
+    if examination and examination.how != "shown":
         return ""
     has_failed = result is not None and result.status == FAILED
     lines = commands_of(call.arguments)
     directory = directory_of(call.arguments, directory)
 
     def is_known(name: str) -> bool:
-        whole = posixpath.join(root, directory, name)
-        if posixpath.normpath(whole).startswith(NEVER_LOOKED_AT):
+        whole = join(root, directory, name)
+        if normpath(whole).startswith(NEVER_LOOKED_AT):
             return True
         path = kept_path(whole, root=root)
         return path is not None and (path in paths or bool(fnmatch.filter(paths, path)))
@@ -557,9 +557,9 @@ def _more(found: Freshness) -> Iterator[str]:
 
 
 def _shifts(found: Freshness) -> Iterator[str]:
-    if found.branch is not None:
+    if found.branch:
         yield f"the branch is {_named(found.branch.now)}; it was {_named(found.branch.was)}"
-    if found.directory is not None:
+    if found.directory:
         now, was = _named(found.directory.now), _named(found.directory.was)
         yield f"the working directory is {now}; it was {was}, and your paths lead there"
 

@@ -70,14 +70,14 @@ class Price(Struct, frozen=True, kw_only=True):
     @property
     def window_share(self) -> float | None:
         """How much of its window a session fills, None where either figure is unknown."""
-        if self.resume is None or not self.window_tokens:
+        if not self.resume or not self.window_tokens:
             return None
         return self.resume.count / self.window_tokens
 
     @property
     def shown(self) -> Price:
         """The price as people see it: nothing while nobody knows the agent's own part."""
-        return self if self.fixed is not None else NOTHING_PRICED
+        return self if self.fixed else NOTHING_PRICED
 
     @property
     def times_cheaper(self) -> float | None:
@@ -85,7 +85,7 @@ class Price(Struct, frozen=True, kw_only=True):
 
         That of the agent's own part, too: without it a briefing seems to cost next to nothing.
         """
-        if self.resume is None or self.briefing is None or self.fixed is None:
+        if not (self.resume and self.briefing and self.fixed):
             return None
         return self.resume.count / max(self.briefing.count, 1)
 
@@ -328,7 +328,7 @@ def price_in_words(price: Price) -> str:
 
     Empty while nobody knows what the agent reads by itself: our words are the smaller part.
     """
-    if price.resume is None or price.briefing is None or price.fixed is None:
+    if not (price.resume and price.briefing and price.fixed):
         return ""
     cache = "" if price.cache == "unknown" else f", cache {price.cache}"
     own = f"{price.fixed.in_words} of either the agent's own prompt"

@@ -22,7 +22,8 @@ from enum import Enum, auto
 from itertools import pairwise
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.codec import encode_json
 from upthread.core.events import (
@@ -121,7 +122,7 @@ def recognise(
         tail = tuple(history[prompts[-1].end :])
         own = [event for event in tail if event.upstream_session_id not in children]
         found = _judge_reply(own, attended_calls)
-        return structs.replace(found, tail=tail)
+        return replace(found, tail=tail)
     # Redacted, it could not be found by its text, and not be sent again either.
     is_kept = bool(sent_text.strip()) and not has_placeholder(sent_text)
     is_past = not has_older and _begins_otherwise(prompts, known)
@@ -351,7 +352,7 @@ def _user_messages(
         if not isinstance(event, UserTextReplayed):
             previous = None
             continue
-        if previous is not None and previous.message_id == event.message_id:
+        if previous and previous.message_id == event.message_id:
             text = messages.pop().text + event.text
         else:
             text = event.text
@@ -430,7 +431,7 @@ def _turn(events: Sequence[AgentEvent], begin: int, end: int) -> StoredTurn:
         upstream_session_id=asked.upstream_session_id,
         prompt=asked.text,
         events=tuple(
-            structs.replace(event, child_upstream_session_id=None)
+            replace(event, child_upstream_session_id=None)
             if isinstance(event, ToolCallUpdated)
             else event
             for event in tail
@@ -724,10 +725,10 @@ class _Known:
         match event:
             case TextReceived(text=text):
                 new, self._text = _beyond(text, self._text)
-                return structs.replace(event, text=new) if new else None
+                return replace(event, text=new) if new else None
             case ReasoningReceived(text=text):
                 new, self._reasoning = _beyond(text, self._reasoning)
-                return structs.replace(event, text=new) if new else None
+                return replace(event, text=new) if new else None
             case _:
                 return None if self._is_stored(event) else event
 

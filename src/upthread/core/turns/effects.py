@@ -9,7 +9,8 @@ that counts is in doubt, only repeatable calls run: a local `pytest` simply runs
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core import types
 from upthread.core.outward.calls import Action, Actions, actions_of_call, commands_of
@@ -147,22 +148,22 @@ def effects_of(
         for part in message.parts:
             answers |= answered_permissions(part)
             call = part if isinstance(part, types.ToolCallPart) else intended_call(part)
-            if call is not None and _may_change(call, outward_patterns):
+            if call and _may_change(call, outward_patterns):
                 calls[call.call_id] = _intent(
                     message, call, calls.get(call.call_id), outward_patterns
                 )
             elif isinstance(part, types.ToolResultPart) and part.call_id in calls:
-                calls[part.call_id] = structs.replace(
+                calls[part.call_id] = replace(
                     calls[part.call_id],
                     state=_STATE_OF_STATUS.get(part.status, EffectState.UNKNOWN),
                     is_delegation=part.child_conversation_id is not None,
                 )
     # After all results: what comes later in a turn says whether the agent saw it fail.
     for call_id in _failed_unseen(messages) & calls.keys():
-        calls[call_id] = structs.replace(calls[call_id], state=EffectState.UNKNOWN)
+        calls[call_id] = replace(calls[call_id], state=EffectState.UNKNOWN)
     prompted = {each.turn_id: each.seq for each in messages if each.speaker is types.Speaker.USER}
     return tuple(
-        structs.replace(
+        replace(
             _answered(effect, answers.get(effect.call_id)),
             was_followed=effect.seq < prompted.get(effect.turn_id, 0),
         )
@@ -258,7 +259,7 @@ def _settled(effect: Effect, said: Settlement | None) -> Effect:
     # `again` changes no state: whether it was done is as unknown as before.
     states = {Settlement.DONE: EffectState.DONE, Settlement.NOT_DONE: EffectState.FAILED}
     state = states.get(said, effect.state) if said else effect.state
-    return structs.replace(effect, settled=said, state=state)
+    return replace(effect, settled=said, state=state)
 
 
 def _failed_unseen(messages: Sequence[types.Message]) -> set[str]:
@@ -322,5 +323,5 @@ def _answered(effect: Effect, answer: str | None) -> Effect:
     if answer is None:
         return effect
     if answer.startswith("allow"):
-        return structs.replace(effect, was_asked=True)
-    return structs.replace(effect, state=EffectState.FAILED, was_asked=True, was_refused=True)
+        return replace(effect, was_asked=True)
+    return replace(effect, state=EffectState.FAILED, was_asked=True, was_refused=True)

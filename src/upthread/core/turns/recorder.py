@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from upthread.core.codec import objects_at, text_at
 from upthread.core.commands import OpenConversation, OpenLink, RecordParts, RecordQuarantine, Write
@@ -270,11 +271,9 @@ class Stream:
         self.has_called = True
         call = self._calls.setdefault(part.call_id, OpenCall(part=part))
         self.close_text()
-        if call.write is not None and call.part == structs.replace(
-            part, locations=call.part.locations
-        ):
+        if call.write and call.part == replace(part, locations=call.part.locations):
             # The intent adds nothing. The same write again is only synced (S2).
-            again = structs.replace(call.write, durability=Durability.SYNCED)
+            again = replace(call.write, durability=Durability.SYNCED)
             self._sheet.writes.append(again)
         elif call.is_recorded:  # a synced write of its own covers the one that was not
             note = UnknownPart(
@@ -294,7 +293,7 @@ class Stream:
     def update(self, event: ToolCallUpdated, *, child: ConversationId | None = None) -> None:
         """Take more about a call, such as the child it made; with a last status, its result."""
         call = self._calls.get(event.call_id)
-        if call is None:
+        if not call:
             if event.call_id in self._closed:
                 return  # it has its result; a second one would make the history invalid
             self.has_called = True
@@ -491,7 +490,7 @@ class Recorder:
             asked = objects_at(event.raw, "questions")
             self.asked = "; ".join(text_at(each, "question") for each in asked)
         stream = self._stream_of(event)
-        if stream is None:
+        if not stream:
             is_named = event.upstream_session_id is not None
             self.has_acted |= is_named and isinstance(event, TextReceived)
             self._quarantine(event, reason="unknown session id" if is_named else "no session id")
@@ -511,7 +510,7 @@ class Recorder:
         """
         self._sheet.now_ms = at_ms
         stream = self._streams.get(upstream_session_id)
-        if stream is not None:
+        if stream:
             stream.intend(part)
 
     def drain(self) -> tuple[Write, ...]:
@@ -643,7 +642,7 @@ class Recorder:
                 return
             self._streams[child_id] = self._child_stream(parent, event)
         stream = self._streams[child_id]
-        if stream.parent is None:  # an agent that names its own session as its child
+        if not stream.parent:  # an agent that names its own session as its child
             return
         if child_id not in self._running:
             above = self._running_above(parent.upstream_session_id)
@@ -653,7 +652,7 @@ class Recorder:
             self._alarm(NESTED, *(child_id,) * bool(above))
             self._alarm(PARALLEL, *(child_id,) * is_parallel)
         call = parent.open_call(event.call_id)
-        if call is not None:
+        if call:
             call.child = stream.conversation_id
 
     def _rejoin(self, child_id: UpstreamSessionId) -> None:
@@ -705,7 +704,7 @@ class Recorder:
             started=event,
             opened_at_ms=self._sheet.now_ms,
         )
-        link = structs.replace(
+        link = replace(
             self._link,
             conversation_id=child.conversation_id,
             seq=1,
@@ -725,7 +724,7 @@ class Recorder:
             return
         del self._running[child_id]
         child = self._streams[child_id]
-        assert child.parent is not None, "only children run"
+        assert child.parent, "only children run"
         child.close()
         raw: dict[str, JsonValue] = {
             "conversation_id": child.conversation_id,

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.decision.words import (
     RESUME,
@@ -117,7 +118,7 @@ def took_by_prompt(events: Iterable[TurnEvent]) -> Iterator[PromptTook]:
     for event in events:
         match event:
             case PromptSent():
-                if known is not None:
+                if known:
                     yield known
                 is_out, known = True, None
             case RecoveryStarted() if is_out:
@@ -126,7 +127,7 @@ def took_by_prompt(events: Iterable[TurnEvent]) -> Iterator[PromptTook]:
             case PromptRecognised(tokens_spent=int()) if is_out:
                 known = _told_by(event)
             case TurnEnded() | TurnParked():
-                if known is not None:
+                if known:
                     yield known
                     is_out, known = False, None
                 yield _told_by(event, is_unknown=is_out and event.tokens_spent is None)
@@ -142,7 +143,7 @@ def _told_by(
     event: PromptRecognised | TurnEnded | TurnParked, *, is_unknown: bool = False
 ) -> PromptTook:
     # Something was spent and nobody counted it: no sum that it is in is known.
-    is_uncounted = event.usage is None and event.tokens_spent is not None
+    is_uncounted = not event.usage and event.tokens_spent is not None
     return PromptTook(
         Tokens(count=event.tokens_spent or 0, is_estimate=event.is_spent_estimated or is_unknown),
         NO_USAGE if is_uncounted else event.usage,
@@ -189,13 +190,13 @@ def going_on(spending: Spending, *, taken: int, next_read: int) -> Spending:
     """
     spent = added((spending.spent, Tokens(count=taken, is_estimate=False)))
     more = Tokens(count=next_read, is_estimate=False)
-    return structs.replace(spending, spent=spent, next_turn=more)
+    return replace(spending, spent=spent, next_turn=more)
 
 
 def spending_in_words(spending: Spending) -> str:
     """`41k of at most 50000 tokens are used`, and what the next request takes where that is why."""
     said = f"{spending.spent.in_words} of at most {spending.tokens_max} tokens are used"
-    if spending.spent.count < spending.tokens_max and spending.next_turn is not None:
+    if spending.spent.count < spending.tokens_max and spending.next_turn:
         said += f", and the next request would take {spending.next_turn.in_words} or more"
     return said
 
@@ -223,7 +224,7 @@ class Totals(Struct, frozen=True, kw_only=True):
         """Return the end of the turn that comes next, which keeps these."""
         if len(self.failed) > FAILED_KEPT_MAX:
             return ended
-        return structs.replace(
+        return replace(
             ended,
             turns_before=self.turns,
             tokens_before=self.spent.count,
@@ -287,15 +288,15 @@ def usage_of_prompt(counted: Usage, *, read: int | None, written: int | None) ->
 
 def unfinished(counted: Usage) -> Usage:
     """Return the usage of a prompt that was cut off: of its last request nobody told."""
-    return structs.replace(counted, read=None, written=None, cached=None, cache_written=None)
+    return replace(counted, read=None, written=None, cached=None, cache_written=None)
 
 
 def together(usage: Usage | None, more: Usage | None) -> Usage | None:
     """Return both as one; the first requests stay those that came first, told or not."""
-    if usage is None or more is None:
+    if not (usage and more):
         return usage or more
     whole = _added(usage, more)
-    return structs.replace(whole, first_read=usage.first_read, first_cached=usage.first_cached)
+    return replace(whole, first_read=usage.first_read, first_cached=usage.first_cached)
 
 
 def _added(usage: Usage, more: Usage) -> Usage:

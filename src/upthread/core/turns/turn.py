@@ -22,7 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.decision.freshness import NEW_INSTRUCTIONS_HOLD, Freshness, render_changes
 from upthread.core.decision.words import FIRST, READ_BACK, RESUME_WITH_REPLAY, START_FRESH
@@ -218,7 +219,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
     @property
     def was_cut_off(self) -> bool:
         """Whether it has no end of its own: still open, killed or cancelled."""
-        if self.ended is not None:
+        if self.ended:
             return self.ended.outcome in {Outcome.PROCESS_DIED, Outcome.CANCELLED}
         return not self.is_over
 
@@ -228,19 +229,19 @@ class TurnView(Struct, frozen=True, kw_only=True):
 
         For example killed, cancelled, timed out, or given up for another prompt.
         """
-        return self.ended is None or self.ended.outcome not in _AGENTS_OWN_ENDS
+        return not self.ended or self.ended.outcome not in _AGENTS_OWN_ENDS
 
     @property
     def stopped_by(self) -> tuple[str, str]:
         """Why it ended or is parked: outcome or reason, and detail; both empty while it runs."""
-        if self.ended is not None:
+        if self.ended:
             return self.ended.outcome, self.ended.detail
         return (self.parked.reason, self.parked.detail) if self.parked else ("", "")
 
     @property
     def was_refused(self) -> bool:
         """Whether it stopped and no session took its prompt."""
-        return self.is_over and (self.attached is None or self.attached.how == RESTORED)
+        return self.is_over and (not self.attached or self.attached.how == RESTORED)
 
     @property
     def was_read_back(self) -> bool:
@@ -325,14 +326,14 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
     """Return the view after one more event. An event out of place is a bug of ours."""
     following = TRANSITIONS[view.state].get(type(event))
     # Stopped here and not stored: a turn that is folded wrongly would send its prompt again.
-    assert following is not None, f"{type(event).__name__} cannot follow {view.state}"
+    assert following, f"{type(event).__name__} cannot follow {view.state}"
     parked = view.parked if view.state is TurnState.PARKED else None
-    view = structs.replace(view, state=following, events=view.events + 1)
+    view = replace(view, state=following, events=view.events + 1)
     match event:
         case PromptSent():
             assert view.may_send, f"a prompt left {SENDS_MAX} times already"
             sends = view.sends + 1
-            return structs.replace(
+            return replace(
                 view,
                 sent=event,
                 sends=sends,
@@ -342,27 +343,27 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
                 was_absent=view.recognised is Recognition.ABSENT,
             )
         case PromptRecognised():
-            return structs.replace(view, recognised=Recognition(event.recognition))
+            return replace(view, recognised=Recognition(event.recognition))
         # Another session has not got the prompt that left for the one before.
         case SessionAttached():
             is_prompted = view.is_prompted and view.is_in(event.upstream_session_id)
-            return structs.replace(view, attached=event, is_prompted=is_prompted)
+            return replace(view, attached=event, is_prompted=is_prompted)
         case RecoveryStarted() if parked is not None:
             # After a person's word it may leave as after the first send.
             sends = min(view.sends, 1)
             # A prompt that never left is in no history.
             state = following if view.sent else TurnState.INTENDED
-            return structs.replace(
+            return replace(
                 view, state=state, parked=None, sends=sends, recoveries=0, is_person_asked=True
             )
         case RecoveryStarted():
             was_interrupted = view.was_interrupted or view.sends > 0
             recoveries = view.recoveries + (event.refused_as is None)
-            return structs.replace(view, was_interrupted=was_interrupted, recoveries=recoveries)
+            return replace(view, was_interrupted=was_interrupted, recoveries=recoveries)
         case _:
             kept = _KEPT.get(type(event))
             changes: dict[str, Any] = {kept: event} if kept else {}
-            return structs.replace(view, **changes)
+            return replace(view, **changes)
 
 
 _KEPT: Mapping[type[TurnEvent], str] = {
@@ -425,7 +426,7 @@ def with_unverified(task: Task, name: str, text: str) -> Task:
     """Return a task that quotes a directory's instructions to a new session, if there are any."""
     instructions = UNVERIFIED.format(name=name, text=quoted(text)) if text else ""
     told = (instructions, task.everything or task.news)
-    return structs.replace(task, everything="\n\n".join(filter(None, told)))
+    return replace(task, everything="\n\n".join(filter(None, told)))
 
 
 def wants_fresh(text: str) -> bool:

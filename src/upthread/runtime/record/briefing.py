@@ -6,8 +6,8 @@ one does.
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, convert, to_builtins
+from msgspec.structs import replace
 
 from upthread.core.commands import RecordBriefingEdit
 from upthread.core.context.briefing import (
@@ -161,7 +161,7 @@ def keep_edited(
     # As it was without the edit, and with the changes
     # that the person saw: what differs is theirs.
     inputs = briefing_inputs(store, conversation, changes=shown.changes, is_independent=told)
-    made = sections_of(structs.replace(inputs, edit=None))
+    made = sections_of(replace(inputs, edit=None))
     read = read_edit(text, shown=shown.sections, made=made, before=before)
     if read.edit != before:
         # By number, so that of two who edited the same
@@ -181,7 +181,7 @@ def keep_given(
         return ()
     inputs = briefing_inputs(store, conversation, changes=None, is_independent=is_independent)
     seq, before = briefing_edit(store, conversation.conversation_id)
-    made = sections_of(structs.replace(inputs, edit=None))
+    made = sections_of(replace(inputs, edit=None))
     return (_write(conversation, seq + 1, given_edit(text, made=made, before=before), at_ms),)
 
 
@@ -191,7 +191,7 @@ def _write(
     return RecordBriefingEdit(
         conversation_id=conversation.conversation_id,
         seq=seq,
-        edit=msgspec.to_builtins(edit),
+        edit=to_builtins(edit),
         recorded_at_ms=at_ms,
     )
 
@@ -205,9 +205,9 @@ def _runs(store: Store, key: ConversationKey) -> tuple[RunView, ...]:
 def briefing_edit(store: Store, conversation_id: ConversationId) -> tuple[int, BriefingEdit]:
     """Return what persons have made of a briefing, and its number; 0 and nothing before any."""
     kept = store.briefing_edit(conversation_id)
-    if kept is None:
+    if not kept:
         return 0, BriefingEdit()
-    return kept.seq, msgspec.convert(kept.edit, ready(BriefingEdit))
+    return kept.seq, convert(kept.edit, ready(BriefingEdit))
 
 
 def _asked(
@@ -237,11 +237,11 @@ def _reports(
     reported: list[Reported] = []
     for turn in newest:
         ended = turn_view(store, turn.conversation_id, turn.turn_id).ended
-        if ended is None or ended.outcome is not Outcome.OK or ended.report is None:
+        if not ended or ended.outcome is not Outcome.OK or ended.report is None:
             continue
         seq = ends.get(turn.turn_id)
         place = f"message {seq}" if seq else ""
-        reported.append(Reported(role, msgspec.convert(ended.report, ready(Report)), place))
+        reported.append(Reported(role, convert(ended.report, ready(Report)), place))
     return reported
 
 

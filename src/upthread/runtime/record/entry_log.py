@@ -148,7 +148,7 @@ class EntryLog:
         """
         with self.lock:
             found = self._store.resolve(self.key)
-        if found is None:
+        if not found:
             return Stands()
         return Stands(found.conversation, found.messages, found.turn_id)
 
@@ -165,7 +165,7 @@ class EntryLog:
 
     def _messages(self, after: int, newest: int | None, stands: Stands) -> Iterator[Message]:
         conversation = stands.conversation
-        if conversation is None:
+        if not conversation:
             return
         owner = conversation.conversation_id
         with self.lock:
@@ -213,7 +213,7 @@ class EntryLog:
             with self.lock:
                 stands = self.stands()
                 old, last = stands.conversation, stands.last
-                if old is None or last == 0:
+                if not old or last == 0:
                     return
                 self._require_own(old, last)
                 entries = [each for each in self.entries(stands=stands) if each.seq <= last]
@@ -236,7 +236,7 @@ class EntryLog:
         stands = append.after or self.stands()
         conversation, last = stands.conversation, stands.last
         opening: list[Write] = []
-        if conversation is None:
+        if not conversation:
             conversation = self._minted(1, "")
             opening.append(OpenConversation(conversation=conversation))
         else:
@@ -374,7 +374,7 @@ class EntryLog:
         if turn_id is None or turn_id == self._over:
             return
         address = self.key.address
-        if turn_view(self._store, conversation.conversation_id, turn_id).ended is None:
+        if not turn_view(self._store, conversation.conversation_id, turn_id).ended:
             raise UsageError(
                 f"nothing can be added to {shown(address)}: its last turn is open",
                 hint=f"wait for its end, or continue it: {go_on_command(address)}",
@@ -452,7 +452,7 @@ def append_together(appends: Sequence[Append]) -> None:
             except ConflictError:
                 # Another process was first: its entry stands, ours comes after it, unless ours was
                 # made for the log as it stood.
-                if any(each.after is not None for each in wanted):
+                if any(each.after for each in wanted):
                     raise
                 continue
             for each, (_, turn) in zip(wanted, prepared, strict=True):

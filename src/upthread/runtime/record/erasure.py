@@ -153,7 +153,7 @@ class Forgetting(Struct, frozen=True, kw_only=True):
     def _must_reach_all(self, selection: Selection) -> None:
         """Raise StoreError where damage may hide a stream from what was read."""
         for proof in self.store.proofs(self.project_id, selection.workstream):
-            if proof.damage is not None and "seq" not in proof.damage.ids:
+            if proof.damage and "seq" not in proof.damage.ids:
                 raise StoreError(
                     f"words may be left, because the record is damaged: {proof.damage.message}",
                     hint="`upthread doctor` lists the damage and its cure",
@@ -191,7 +191,7 @@ class Forgetting(Struct, frozen=True, kw_only=True):
         parts = content_bytes = 0
         oldest_at_ms = None
         head = self.store.head("conversation", conversation_id)
-        for entry in () if head is None else self.store.all_entries(head.row, PARTS):
+        for entry in () if not head else self.store.all_entries(head.row, PARTS):
             if entry.said is not None and (before_ms is None or entry.at_ms < before_ms):
                 parts += _parts_in(entry)
                 content_bytes += len(as_bytes(entry.said))

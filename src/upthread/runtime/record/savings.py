@@ -106,7 +106,7 @@ class Delegation(Struct, frozen=True, kw_only=True):
     @property
     def measured(self) -> int | None:
         """The tokens that it took, None where they are estimated."""
-        return None if self.spent is None or self.spent.is_estimate else self.spent.count
+        return None if not self.spent or self.spent.is_estimate else self.spent.count
 
     @property
     def saved(self) -> int | None:
@@ -126,7 +126,7 @@ class Delegation(Struct, frozen=True, kw_only=True):
     @property
     def error(self) -> float | None:
         """How far what was expected is from what was read: 0.1 is a tenth too much."""
-        if self.expected is None or not self.usage.first_read:
+        if not self.expected or not self.usage.first_read:
             return None
         return self.expected.count / self.usage.first_read - 1
 
@@ -252,7 +252,7 @@ def _of_branch(
         found = turn.decision
         way = WAYS.get(found.decision) if found else None
         # What was read back or never left was not delegated: it shows all the same what is known.
-        if found is None or way is None or not turn.view.sends or READ_BACK in found.reasons:
+        if not found or way is None or not turn.view.sends or READ_BACK in found.reasons:
             continue
         yield Delegation(
             workstream=workstream,
@@ -291,7 +291,7 @@ def _files_again(branch: Branch) -> Mapping[TurnId, Mapping[str, None]]:
 def _questions_again(turn: TurnNode, role: str, asked: set[tuple[str, str]]) -> Iterator[str]:
     """Yield the questions that the role had asked before, word for word but for white space."""
     ended = turn.view.ended
-    if ended is None or ended.report is None:
+    if not ended or ended.report is None:
         return
     for each in convert(ended.report, ready(Report)).questions:
         question = (role, " ".join(each.text.casefold().split()))

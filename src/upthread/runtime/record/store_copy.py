@@ -98,12 +98,12 @@ class Move(Struct, frozen=True):
 
     @property
     def _made(self) -> LogStore:
-        assert self.target is not None, "nothing is written before there is a target"
+        assert self.target, "nothing is written before there is a target"
         return self.target
 
     def _twin(self, head: Head) -> Head | None:
         """Return the head of the same stream in the target, None where there is none."""
-        if self.target is None:
+        if not self.target:
             return None
         return self.target.head(head.kind, head.name, head.project_id)
 
@@ -113,7 +113,7 @@ class Move(Struct, frozen=True):
         ConflictError when it has what the source has not, or has it in another order.
         """
         twin = self._twin(head)
-        if twin is None:
+        if not twin:
             return 0
         if head.kind == "project":
             all_known = self.source.identities(ProjectId(head.name))
@@ -133,7 +133,7 @@ class Move(Struct, frozen=True):
     def _missing(self, head: Head) -> list[ProjectIdentity]:
         """Return the identities of a project that the target does not know."""
         project_id = ProjectId(head.name)
-        known = () if self.target is None else self.target.identities(project_id)
+        known = () if not self.target else self.target.identities(project_id)
         return [each for each in self.source.identities(project_id) if each not in known]
 
     def _write(self, head: Head) -> None:
@@ -180,7 +180,7 @@ class Move(Struct, frozen=True):
                 raise _not_equal("the identities of the project")
             return
         twin = self._twin(head)
-        if twin is None:
+        if not twin:
             raise _not_equal(f"{head.kind} {head.name}")
         # Read anew from both: what was written is believed no more than what was there.
         both = zip_longest(self.source.all_entries(head.row), self._made.all_entries(twin.row))
@@ -199,7 +199,7 @@ def leases_held(store: LogStore, project_id: ProjectId) -> Iterator[Lease]:
         for known in store.workstreams(project_id)
     )
     for lease in (*store.held_leases(project_id), *runs):
-        if lease is not None and lease.holder is not None and not is_dead(lease.holder):
+        if lease and lease.holder and not is_dead(lease.holder):
             yield lease
 
 

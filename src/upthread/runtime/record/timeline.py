@@ -19,7 +19,8 @@ from functools import cached_property, partial, reduce
 from itertools import groupby
 from typing import TypeAlias, TypeGuard, overload
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from upthread.core.codec import encode_json
 from upthread.core.commands import RecordAct, RecordDecision, RecordExamined, settlements_in
@@ -114,7 +115,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     @property
     def status(self) -> str:
         """completed, failed or unknown; `erased` where the result was, `open` without one."""
-        if self.result is None:
+        if not self.result:
             return "open"
         return self.result.status if isinstance(self.result, ToolResultPart) else "erased"
 
@@ -209,9 +210,9 @@ class TurnNode(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def outcome(self) -> str:
         """The code of its end; `parked` and `open` for what has none yet."""
-        if self.view.ended is not None:
+        if self.view.ended:
             return str(self.view.ended.outcome)
-        return "parked" if self.view.parked is not None else "open"
+        return "parked" if self.view.parked else "open"
 
 
 class Branch(Struct, frozen=True, kw_only=True):
@@ -351,9 +352,9 @@ def items_of(
         for part in message.parts:
             for call_id, answer in answered_permissions(part).items():
                 known.answers[call_id] = (answer, _answered_by(part))
-            if (returned := _result(part)) is not None:
+            if returned := _result(part):
                 known.results[returned.call_id or ""] = (message, returned)
-            elif (asked := _call(part)) is not None:
+            elif asked := _call(part):
                 known.asked.add(asked.call_id or "")
     return tuple(item for message in messages for item in _items(message, known))
 
@@ -375,12 +376,12 @@ class _Known(Struct, kw_only=True):
 
 def _items(message: Message, known: _Known) -> Iterator[Item]:
     for part in message.parts:
-        if (asked := _call(part)) is not None:
+        if asked := _call(part):
             # An id that comes twice has one result, which the first is shown with.
             is_first = (asked.call_id or "") not in known.told
             known.told.add(asked.call_id or "")
             yield _call_item(message, known, asked=asked, is_first=is_first)
-        elif (returned := _result(part)) is not None:
+        elif returned := _result(part):
             call_id = returned.call_id or ""
             # Told with its call, unless that is in an earlier turn, or got more than one.
             if call_id not in known.told or known.results[call_id][1] is not returned:
@@ -406,7 +407,7 @@ def _call_item(
     part = asked or result
     call_id = (part.call_id if part else None) or ""
     ended: Message | None = message
-    if asked is not None:
+    if asked:
         ended, result = known.results.get(call_id, (None, None)) if is_first else (None, None)
     answer, answered_by = known.answers.get(call_id, ("", ""))
     return ToolCall(
@@ -487,7 +488,7 @@ class _Opening:
         store, view = self._store, self._view
         project_id, workstream = view.workstream.project_id, view.workstream.workstream
         for proof in store.proofs(project_id, workstream):
-            if proof.damage is not None and "seq" not in proof.damage.ids:
+            if proof.damage and "seq" not in proof.damage.ids:
                 raise proof.damage
         opened = store.conversations(project_id, workstream)
         known = {each.conversation_id for each in opened}
@@ -645,13 +646,13 @@ def _without_values(message: Message) -> Message:
     """
     if not any(_is_value(part) for part in message.parts):
         return message
-    return structs.replace(message, parts=tuple(map(_sized, message.parts)))
+    return replace(message, parts=tuple(map(_sized, message.parts)))
 
 
 def _sized(part: Part) -> Part:
     if not _is_value(part):
         return part
-    return structs.replace(part, raw={"size_bytes": len(encode_json(part.raw))})
+    return replace(part, raw={"size_bytes": len(encode_json(part.raw))})
 
 
 def _is_value(part: Part) -> TypeGuard[UnknownPart]:

@@ -172,7 +172,7 @@ _NOT_KNOWN = SessionAttached(upstream_session_id=UpstreamSessionId(""), how="", 
 def last_attached(store: Store, link: Link | None) -> SessionAttached:
     """Return how a link's session was last attached, empty where that is not known. Blocking."""
     attached = _last_attached(store, link).attached or _NOT_KNOWN
-    if link is None or attached.agent_profile:
+    if not link or attached.agent_profile:
         return attached
     return structs.replace(
         attached, agent_profile=link.agent_profile, chose_profile=link.chose_profile
@@ -188,7 +188,7 @@ def main_session_of(store: Store, link: Link | None) -> str:
 def stamp_at_end(last: TurnView | None, session: UpstreamSessionId) -> str:
     """Return what a session was known by at the end of its conversation's turn, else empty."""
     # What another session ended with says nothing of this one.
-    if last is None or last.ended is None or not last.is_in(session):
+    if not last or not last.ended or not last.is_in(session):
         return ""
     # What the session said last may be written after the turn has ended.
     return last.ended.session_stamp.removesuffix(UNANSWERED)
@@ -218,7 +218,7 @@ def totals_of(
         events = turn_events(store, conversation_id, turn_id)
         newer.append((turn_id, events))
         # What was added up at its end holds for all turns before: none of them is read.
-        if (known := totals_before(events)) is not None:
+        if known := totals_before(events):
             found = known
             break
     for turn_id, events in reversed(newer):
@@ -277,7 +277,7 @@ def source_of(view: TurnView, *, at_ms: tuple[int, ...], log_of: LogOf) -> Sourc
 
     `at_ms` are moments of the turn, the first its beginning: a log has a file a day.
     """
-    if view.call is not None:
+    if view.call:
         return Source(is_persons_own=True)
     stored = view.intended.inputs if view.intended else None
     agent = stored.get("agent") if isinstance(stored, Mapping) else None
@@ -296,7 +296,7 @@ def wrote(log: str | None, since_ms: int) -> Source:
         found = os.lstat(log) if log else None
     except OSError:
         return OURS
-    if found is None or not stat.S_ISREG(found.st_mode) or not found.st_size:
+    if not found or not stat.S_ISREG(found.st_mode) or not found.st_size:
         return OURS
     is_newer = found.st_mtime_ns // 1_000_000 >= since_ms - COARSE_CLOCK_MS
     return Source(last_words=log or "") if is_newer else OURS
@@ -362,8 +362,8 @@ def unseen(store: Store, conversations: Sequence[Conversation]) -> Unseen:
             call = view.call
             # A turn of ours has each of its calls on record; so has one that was read back.
             is_stamped = view.ended is not None and bool(view.ended.session_stamp)
-            began_none = view.ended is not None and view.sent is None
-            if call is None or is_stamped or began_none or view.recognised in _READ:
+            began_none = view.ended is not None and not view.sent
+            if not call or is_stamped or began_none or view.recognised in _READ:
                 continue
             if turn.turn_id not in called:
                 found[call.agent] += 1
@@ -589,7 +589,7 @@ def _is_at_work(store: Store, conversation: Conversation) -> bool:
     """
     owner = store.conversation(_owner(store, conversation)) or conversation
     newest = store.resolve(owner.key)
-    if newest is not None and newest.conversation.generation > owner.generation:
+    if newest and newest.conversation.generation > owner.generation:
         return False
     # A call that is kept and not continued holds its own, and not its main session's.
     names = {lease_name_of(conversation), lease_name_of(owner)}
@@ -605,7 +605,7 @@ def _owner(store: Store, conversation: Conversation) -> ConversationId:
     owner = conversation
     while owner.parent_conversation_id and not store.turns(owner.conversation_id, newest=1):
         above = store.conversation(owner.parent_conversation_id)
-        if above is None:
+        if not above:
             return owner.parent_conversation_id
         owner = above
     return owner.conversation_id

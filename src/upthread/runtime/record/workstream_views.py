@@ -8,7 +8,8 @@ comes to, and why, is decided in core/states.py.
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.codec import text_at
 from upthread.core.events import AnswerSuggested, Question
@@ -155,8 +156,8 @@ class Overview(Struct, frozen=True):
         tree = self._looked_at_once(workstream)
         known = self.store.workstream(project_id, workstream)
         newest = self._newest(project_id, workstream)
-        if known is None:
-            if newest is None:
+        if not known:
+            if not newest:
                 return None
             known = Workstream(
                 project_id=project_id, workstream=workstream, base_name="", opened_at_ms=0
@@ -202,11 +203,11 @@ class Overview(Struct, frozen=True):
         own = tuple(each for each in doubts if self._owner(each) == conversation.conversation_id)
         name = conversation.key.workstream
         ids = tuple(each.effect_id for each in doubts)
-        return structs.replace(
+        return replace(
             view,
             standing=with_doubts(view.standing, titles_of(own), workstream=name),
             # All of the workstream's: what was done beyond this machine no judge could see.
-            verdict=structs.replace(view.verdict, in_doubt=ids) if view.verdict else None,
+            verdict=replace(view.verdict, in_doubt=ids) if view.verdict else None,
             in_doubt=own,
         )
 
@@ -214,7 +215,7 @@ class Overview(Struct, frozen=True):
         """Return whose action it was: a child's is that of the conversation that called it."""
         found: Conversation | None = doubt.conversation
         owner = doubt.conversation.conversation_id
-        while found is not None and found.parent_conversation_id is not None:
+        while found and found.parent_conversation_id is not None:
             owner = found.parent_conversation_id
             found = self.store.conversation(owner)
         return owner
@@ -267,7 +268,7 @@ class Overview(Struct, frozen=True):
             report=run.report(key.role) if run else None,
             verdict=verdict,
             # While somebody holds it, a turn without an end is under way.
-            cut_off=self._cut_off(conversation_id, last) if holder is None else None,
+            cut_off=self._cut_off(conversation_id, last) if not holder else None,
         )
 
     def _waits(self, conversation_id: ConversationId) -> str:
@@ -280,13 +281,13 @@ class Overview(Struct, frozen=True):
 
     def _source(self, last: TurnView | None, at_ms: tuple[int, int | None]) -> Source:
         """Return who started the agent of a turn, where that matters: where it did not end well."""
-        if last is None or last.ended is None or last.ended.outcome is Outcome.OK:
+        if not last or not last.ended or last.ended.outcome is Outcome.OK:
             return OURS
         moments = tuple(each for each in at_ms if each is not None)
         return source_of(last, at_ms=moments, log_of=self.log_of)
 
     def _cut_off(self, conversation_id: ConversationId, last: TurnView | None) -> CutOffTurn | None:
-        if last is None or not last.was_cut_off:
+        if not last or not last.was_cut_off:
             return None
         messages = self.store.messages(conversation_id, newest=CUT_OFF_MESSAGES_MAX)
         return cut_off_turn(self.store, messages, messages[-1].turn_id) if messages else None
@@ -297,7 +298,7 @@ class Overview(Struct, frozen=True):
             return None
         run_id = runs[-1].run_id
         events = self.store.run_events(run_id)
-        if not events and self.store.run(run_id) is None:
+        if not events and not self.store.run(run_id):
             raise not_whole(f"the name of run {run_id}, which leads nowhere,")
         return NewestRun(
             run_id=run_id,
@@ -322,7 +323,7 @@ class Overview(Struct, frozen=True):
     def _holder(self, lease_name: str) -> Holder | None:
         lease = self.store.lease(lease_name)
         # A lease outlives its holder: read alone it would call a killed role running for ever.
-        if lease is None or lease.holder is None or self.is_dead(lease.holder):
+        if not lease or not lease.holder or self.is_dead(lease.holder):
             return None
         return lease.holder
 
@@ -344,10 +345,10 @@ def _current_generations(conversations: tuple[Conversation, ...]) -> tuple[Conve
 def _verdict(
     run: RunView | None, handed: Handed | None, tree: Callable[[], str] | None
 ) -> VerdictView | None:
-    if run is None or handed is None or handed.report.verdict is None:
+    if not run or not handed or not handed.report.verdict:
         return None
     # A verdict on reports alone holds whatever the tree is, and asks no git.
-    tree_digest = tree() if tree is not None and handed.tree_digest else handed.tree_digest
+    tree_digest = tree() if tree and handed.tree_digest else handed.tree_digest
     return VerdictView(
         outcome=handed.report.verdict.result,
         input_digest=handed.input_digest,

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from itertools import islice, takewhile
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, convert
+from msgspec.structs import replace
 
 from upthread.config import Settings
 from upthread.core.codec import encode_json
@@ -137,7 +137,7 @@ def attach_external(
     """
     view, agent = live.view, live.agent
     live.agent_version = live.agent_version or _version(live)
-    is_new = live.link is None or live.link.upstream_session_id != session
+    is_new = not live.link or live.link.upstream_session_id != session
     was_new = view.attached is not None and view.attached.how == "new"
     if is_new:
         _link(live, session)
@@ -162,7 +162,7 @@ def attach_external(
 
 def _version(live: LiveTurn) -> str:
     call = live.view.call
-    if call is None:
+    if not call:
         return ""
     try:
         main = UpstreamSessionId(call.main_session)
@@ -174,9 +174,9 @@ def _version(live: LiveTurn) -> str:
 def _link(live: LiveTurn, session: UpstreamSessionId) -> None:
     intended = live.intended
     is_begun = live.view.state is not TurnState.INTENDED
-    if intended.decision in RESUMING and live.link is not None and not is_begun:
+    if intended.decision in RESUMING and live.link and not is_begun:
         # The agent began a session of its own in place of the one that it was told of.
-        live.hold(structs.replace(intended, decision=FIRST, reasons=(NOT_FOLLOWED,)))
+        live.hold(replace(intended, decision=FIRST, reasons=(NOT_FOLLOWED,)))
     because = live.intended.reasons[0]
     live.new_link(session, because=because, ended_because=because)
 
@@ -200,10 +200,10 @@ def found_child(live: LiveTurn) -> bool:
     Raises StoreError for a store that cannot be read.
     """
     call = live.view.call
-    if call is None or live.view.sent is not None:
+    if not call or live.view.sent:
         return False
     found = live.own_sessions.of_call(call)
-    session = found.upstream_session_id if found is not None else session_of(live)
+    session = found.upstream_session_id if found else session_of(live)
     if session:
         attach_external(live, session)
     return bool(session)
@@ -211,7 +211,7 @@ def found_child(live: LiveTurn) -> bool:
 
 def session_of(live: LiveTurn) -> UpstreamSessionId | None:
     """Return the session that a call works in, or is to resume; None where nobody knows."""
-    if live.view.attached is not None:
+    if live.view.attached:
         return live.view.attached.upstream_session_id
     is_resumed = live.intended.decision in RESUMING
     return live.current_session if is_resumed else None
@@ -237,7 +237,7 @@ def end_open_turn(live: LiveTurn) -> bool:
 def catch_up(live: LiveTurn) -> None:
     """Record what an agent did that outlived its cancelled turn. Blocking."""
     ended, link = live.view.ended, live.link
-    if ended is None or link is None or not live.view.is_in(link.upstream_session_id):
+    if not ended or not link or not live.view.is_in(link.upstream_session_id):
         return  # another session has taken its place
     try:
         stamp = live.own_sessions.stamp(link.agent, link.upstream_session_id)
@@ -292,7 +292,7 @@ def continued(live: LiveTurn) -> Decision:
         live.account.allowed = allowed(live, tokens_max, how)
     # The turn stays in its session, whatever the role wants of the next prompt.
     return decide(
-        structs.replace(
+        replace(
             live.inputs,
             other_profile=_elsewhere(live),
             spending=live.account.allowed,
@@ -310,7 +310,7 @@ def _elsewhere(live: LiveTurn) -> str:
 def decided(live: LiveTurn, found: Lacked) -> Decision:
     """Return how the prompt is to be sent. What is refused leaves all as it was. Blocking."""
     request = live.request
-    inputs = structs.replace(
+    inputs = replace(
         live.claim.inputs(request),
         is_fresh_asked=wants_fresh(request.task.text) or request.options.is_fresh,
         **found.as_inputs,
@@ -405,12 +405,12 @@ def gathered(
 
     Without `is_counted` the price may be that of a turn before, where no decision rests on it.
     """
-    inputs = structs.replace(inputs, limits=subject.settings.limits)
+    inputs = replace(inputs, limits=subject.settings.limits)
     link = subject.link
-    if link is None:
+    if not link:
         # Of no session nothing can have changed: no file and no git is looked at.
         price = price_without_session(store, subject, turns=inputs.turns)
-        return structs.replace(inputs, price=price)
+        return replace(inputs, price=price)
     worked = _last_worked(store, link)
     _, newest = next(views_newest_first(store, link.conversation_id), (None, None))
     was = _surroundings_of(worked, subject)
@@ -444,20 +444,20 @@ def gathered(
     used_at_ms = read_back_at_ms or (was.at_ms if was else None)
     idle_s = None if used_at_ms is None else (subject.now_ms - used_at_ms) / 1000
     # No provider's cache has a prefix that begins with other instructions or another model.
-    is_same_prefix = not found.is_configuration_changed and found.model is None
+    is_same_prefix = not found.is_configuration_changed and not found.model
     cache = cache_state(link.agent, idle_s=idle_s, is_same_prefix=is_same_prefix)
     is_compared = cache == "cold" and inputs.limits.brief_if_times_cheaper is not None
     is_long_ago = inputs.turns % COUNTED_EVERY_TURNS == 0
     is_counted = is_counted or is_compared or inputs.is_fresh_asked or is_long_ago
     price = price_of(store, subject, found, worked, is_counted=is_counted)
     links = reversed(store.links(link.conversation_id))
-    return structs.replace(
+    return replace(
         inputs,
         # The links at the chain's end that relayed the one before, which was nearly full.
         relays=sum(1 for _ in takewhile(lambda each: each.opened_because == RELAYED, links)),
         freshness=found,
         surroundings=here,
-        price=structs.replace(price, cache=cache),
+        price=replace(price, cache=cache),
         agent_limit=_agent_limit(newest, inputs.agent, subject),
     )
 
@@ -467,28 +467,28 @@ def _last_worked(store: Store, link: Link) -> TurnView | None:
     for _, view in views_newest_first(store, link.conversation_id):
         # One that was cancelled or cut off kept none: the end before it is what is compared with.
         is_same = view.is_in(link.upstream_session_id)
-        if is_same and view.ended is not None and view.ended.surroundings is not None:
+        if is_same and view.ended and view.ended.surroundings is not None:
             return view
     return None
 
 
 def _agent_limit(view: TurnView | None, agent: str, subject: Subject) -> AgentLimit | None:
     """Return the limit that parked the last turn, None where it has passed, or is another's."""
-    if view is None or view.parked is None or view.parked.reason not in LIMITS:
+    if not view or not view.parked or view.parked.reason not in LIMITS:
         return None
     # Another agent is asked all the same: its provider's limit is another one.
-    is_same_agent = view.attached is None or view.attached.agent == agent
+    is_same_agent = not view.attached or view.attached.agent == agent
     limit = AgentLimit(reason=Outcome(view.parked.reason), until_ms=view.parked.reset_at_ms)
     return limit if is_same_agent and limit.lasts(subject.now_ms) else None
 
 
 def _surroundings_of(worked: TurnView | None, subject: Subject) -> Surroundings | None:
-    if worked is None or worked.ended is None:
+    if not worked or not worked.ended:
         return None
-    was = msgspec.convert(worked.ended.surroundings, ready(Surroundings))
+    was = convert(worked.ended.surroundings, ready(Surroundings))
     # A role's file as the agent reads it and as upthread sends it says the same to the session.
     is_alike = was.configuration in subject.settings.alike.get(subject.role.name, ())
-    return structs.replace(was, configuration=subject.role.configuration) if is_alike else was
+    return replace(was, configuration=subject.role.configuration) if is_alike else was
 
 
 def _places_gone(was: Surroundings | None) -> frozenset[str]:
@@ -525,12 +525,12 @@ def price_of(
     taken over from the turn before.
     """
     link = subject.link
-    assert link is not None
+    assert link
     told, least, since, window = _reported(store, link)
     kept = None if is_counted else _kept(worked)
     briefing = (kept and kept.briefing) or _words_of_briefing(store, subject, found)
     fixed = _fixed(store, subject, found)
-    if fixed is None and (told or least) and link.agent == subject.agent:
+    if not fixed and (told or least) and link.agent == subject.agent:
         fixed = fixed_part(told or least, characters=_characters_of(store, link), is_estimate=True)
     if since is not None:
         words = _characters_of(store, link, since=since)
@@ -556,7 +556,7 @@ def _reported(store: Store, link: Link) -> tuple[int | None, int, int | None, in
     least, since, window = 0, None, None
     for _, view in views_newest_first(store, link.conversation_id):
         ended, parked, intended = view.ended, view.parked, view.intended
-        if intended is None or not view.is_in(link.upstream_session_id):
+        if not intended or not view.is_in(link.upstream_session_id):
             continue
         held = parked.tokens_held if parked else ended.tokens_used if ended else None
         window = window or (ended.tokens_window if ended else None)
@@ -572,10 +572,10 @@ def _kept(worked: TurnView | None) -> Price | None:
     None where the turn had no price.
     """
     price = price_in(worked.intended.inputs) if worked and worked.intended else NOTHING_PRICED
-    if price.resume is None or price.briefing is None:
+    if not (price.resume and price.briefing):
         return None
     own = price.fixed.count if price.fixed else 0
-    return structs.replace(
+    return replace(
         price,
         resume=Tokens(count=max(price.resume.count - own, 0), is_estimate=True),
         briefing=Tokens(count=max(price.briefing.count - own, 0), is_estimate=True),
@@ -585,7 +585,7 @@ def _kept(worked: TurnView | None) -> Price | None:
 def price_without_session(store: Store, subject: Subject, *, turns: int) -> Price:
     """Return what a new session costs where none is open; nothing while nobody knows."""
     fixed = _fixed(store, subject, NOTHING_KNOWN)
-    if fixed is None:
+    if not fixed:
         return NOTHING_PRICED
     words = (
         _words_of_briefing(store, subject, NOTHING_KNOWN)
@@ -608,12 +608,12 @@ def _fixed(store: Store, subject: Subject, found: Freshness) -> Tokens | None:
     if nearest:
         # Other instructions, another model or version: near what it reads now, and marked.
         moved = nearest.is_estimate or found.is_configuration_changed or found.agent_version
-        return structs.replace(nearest, is_estimate=bool(moved or found.model))
+        return replace(nearest, is_estimate=bool(moved or found.model))
     for other in islice(_others(store, subject.conversation), CONVERSATIONS_ASKED_MAX):
         known = _known_in(store, other, subject.agent)
         if known and other.key.role == subject.role.name and not known.is_estimate:
             return known
-        nearest = nearest or (known and structs.replace(known, is_estimate=True))
+        nearest = nearest or (known and replace(known, is_estimate=True))
     return nearest
 
 
@@ -624,7 +624,7 @@ def _known_in(store: Store, of: Conversation, agent: str, *, is_own: bool = Fals
     """
     for _, view in islice(views_newest_first(store, of.conversation_id), TURNS_ASKED_MAX):
         attached, intended, ended = view.attached, view.intended, view.ended
-        if attached is None or attached.agent != agent or intended is None:
+        if not attached or attached.agent != agent or not intended:
             continue
         # A sub-agent that only hooks saw reads less: no process of ours ran it.
         if not (is_own or attached.agent_pid):
@@ -657,7 +657,7 @@ def _others(store: Store, own: Conversation) -> Iterator[Conversation]:
 
 def _characters_held(store: Store, link: Link, worked: TurnView | None, kept: Price | None) -> int:
     """Return the characters of our words in a session; of one whose size is kept, with it."""
-    if kept is None or kept.resume is None or worked is None or worked.intended is None:
+    if not kept or not kept.resume or not worked or not worked.intended:
         return _characters_of(store, link)
     since = _characters_of(store, link, since=worked.intended.prompt_seq)
     return kept.resume.count * CHARACTERS_PER_TOKEN + since
@@ -703,7 +703,7 @@ UNFINISHED = "the agent's own session has no end of it"
 def read_back(store: Store, system: System, claim: Claim, found: Lacked) -> tuple[Write, ...]:
     """Return the writes that put what was lacking on record, for one commit. Blocking."""
     conversation_id, link = claim.conversation.conversation_id, claim.link
-    assert link is not None
+    assert link
     session, at_ms = link.upstream_session_id, system.now_ms()
     known = store.examined(conversation_id, upstream_session_id=session)
     writes: list[Write] = []
@@ -755,7 +755,7 @@ def _life(
 ) -> tuple[TurnEvent, ...]:
     """Return the events of a turn as if it had been driven here."""
     link, last = claim.link, turn.told[-1] if turn.told else None
-    assert link is not None
+    assert link
     before = last_attached(store, link)
     # The session's first request tells what its agent reads before all words.
     is_first = turn is found.turns[0] and not before.agent

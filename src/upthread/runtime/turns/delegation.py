@@ -16,7 +16,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from upthread.core.commands import OpenConversation, OpenWorkstream, RecordDecision, Write
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness
@@ -193,8 +194,8 @@ class TurnResult(_OfTurn, frozen=True, kw_only=True):
     @property
     def is_answered(self) -> bool:
         """Whether the agent did what it was told, as it says, and answered."""
-        is_ok = self.parked is None and self.outcome is Outcome.OK
-        return is_ok and shortfall(self.outcome, self.detail) is None
+        is_ok = not self.parked and self.outcome is Outcome.OK
+        return is_ok and not shortfall(self.outcome, self.detail)
 
 
 class Listener(Struct, frozen=True, kw_only=True):
@@ -221,7 +222,7 @@ class Listener(Struct, frozen=True, kw_only=True):
                 told.add(each.text)
                 self.notice(each)
 
-        return structs.replace(self, notice=notice)
+        return replace(self, notice=notice)
 
 
 SILENT = Listener()
@@ -529,7 +530,7 @@ class Conversations(Struct, frozen=True):
             resolved = self.store.resolve(key)
             conversation = resolved.conversation if resolved else self.mint(key, fences=fences)
             claim = self.claim_of(conversation, resolved.link if resolved else None, fences)
-            return structs.replace(
+            return replace(
                 claim,
                 session_host=last_attached(self.store, claim.link).agent_host
                 if request.host
@@ -541,10 +542,10 @@ class Conversations(Struct, frozen=True):
     def standing(self, key: ConversationKey, fences: tuple[Fence, ...] = ()) -> Claim:
         """Return a conversation as it stands; what mints a new one is in the claim. Blocking."""
         resolved = self.store.resolve(key)
-        if resolved is not None:
+        if resolved:
             return self.claim_of(resolved.conversation, resolved.link, fences)
         conversation, opens = self.opening(key)
-        return structs.replace(self.claim_of(conversation, None, fences), opens=opens)
+        return replace(self.claim_of(conversation, None, fences), opens=opens)
 
     def opening(
         self,
@@ -624,7 +625,7 @@ def _named(
 ) -> tuple[str, tuple[Write, ...]]:
     """Return a workstream's base name, and the write that gives it to a new workstream."""
     known = store.workstream(project_id, workstream)
-    if known is not None:
+    if known:
         return known.base_name, ()
     # No two of a project have the same: the store refuses the second one (S11).
     taken = {other.base_name for other in store.workstreams(project_id)}
@@ -651,10 +652,10 @@ def _is_prompted(link: Link | None, views: Iterable[tuple[TurnId, TurnView]]) ->
     """Look back to the newest turn that prompted the session, or the one that made it."""
     for _, view in views:
         attached = view.attached
-        if link is None or attached is None or not view.is_in(link.upstream_session_id):
+        if not link or not attached or not view.is_in(link.upstream_session_id):
             continue
         is_absent = view.recognised is Recognition.ABSENT
-        if view.sent is not None and view.is_prompted and not is_absent:
+        if view.sent and view.is_prompted and not is_absent:
             return True
         # Made, and cut off before its first prompt: it still has to be told who it is.
         if attached.how == "new":

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TypeAlias
 
 import anyio
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.agents.base import AgentConnection, Capabilities, PromptResult
 from upthread.core.commands import OpenLink
@@ -161,7 +161,7 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection) -> None
         elif able.can_load and _is_to_compare(live):
             event = await _load_and_compare(live, connection)
             decision = live.intended.decision
-    if event is None or decision in NEW_SESSION_DECISIONS:
+    if not event or decision in NEW_SESSION_DECISIONS:
         event, _ = await attach(live, connection, decision=decision)
     if live.lost_profile not in {"", event.agent_profile}:
         text = f"the session was in {live.lost_profile}, where it is no longer"
@@ -176,7 +176,7 @@ async def attach_as_decided(live: LiveTurn, connection: AgentConnection) -> None
     _notify_version(live, connection.capabilities)
     _notify_limits(live, connection.capabilities)
     # The session that takes the place of a refused one may refuse the prompt, too.
-    if live.refused_link is None:
+    if not live.refused_link:
         notify_started(live)
 
 
@@ -240,7 +240,7 @@ async def _report_lacked(live: LiveTurn, found: Lacked) -> None:
 def _is_banked(live: LiveTurn) -> bool:
     """Whether this turn has made and banked its session already, and the crash came after that."""
     attached = live.view.attached
-    if attached is None or attached.how != "new" or live.is_elsewhere or live.is_given_up:
+    if not attached or attached.how != "new" or live.is_elsewhere or live.is_given_up:
         return False
     return live.view.is_in(live.current_session)
 
@@ -253,7 +253,7 @@ async def _note_version(live: LiveTurn, connection: AgentConnection) -> None:
     if not was or was == now:
         return
     shift = Shift(was=was, now=now)
-    live.learn(freshness=structs.replace(live.inputs.freshness, agent_version=shift))
+    live.learn(freshness=replace(live.inputs.freshness, agent_version=shift))
     if decide(live.inputs).reasons != live.intended.reasons:
         await live.commit(live.decided_again())
 
@@ -273,7 +273,7 @@ def _bank(live: LiveTurn, event: SessionAttached, is_of_process: bool) -> None: 
         live.commit_here(event)
         return
     is_refused = owner == live.conversation and live.is_given_up
-    if owner is not None and not is_of_process and not is_refused:
+    if owner and not is_of_process and not is_refused:
         raise held_elsewhere(session, "a new session", owner.key.address)
     # One that never got a prompt is replaced with what it was opened for: see `telling`. The old
     # link ends only now that there is another session to go on in.
@@ -292,12 +292,12 @@ def restore_refused(live: LiveTurn, outcome: Outcome, words: str) -> tuple[Sessi
     name of a model.
     """
     link, refused, attached = live.link, live.refused_link, live.view.attached
-    if link is None or refused is None or outcome is not Outcome.UNKNOWN or live.has_output(words):
+    if not link or not refused or outcome is not Outcome.UNKNOWN or live.has_output(words):
         return ()
-    assert attached is not None, "a prompt was answered"
-    live.link = structs.replace(refused, seq=link.seq + 1, opened_at_ms=live.now_ms())
+    assert attached, "a prompt was answered"
+    live.link = replace(refused, seq=link.seq + 1, opened_at_ms=live.now_ms())
     session = refused.upstream_session_id
-    again = structs.replace(attached, upstream_session_id=session, how=RESTORED)
+    again = replace(attached, upstream_session_id=session, how=RESTORED)
     tell_kept(live)
     live.add(link_end(link, outcome, live.now_ms()), OpenLink(link=live.link))
     return (again,)
@@ -352,7 +352,7 @@ def _notify_version(live: LiveTurn, agent: Capabilities) -> None:
     """
     notice = live.request.version_notice(agent.calls_itself, agent.version)
     was = live.inputs.surroundings
-    if notice is not None and not (was and was.agent_version == agent.version):
+    if notice and not (was and was.agent_version == agent.version):
         live.request.listener.notice(notice)
 
 
@@ -453,7 +453,7 @@ def prepare(live: LiveTurn) -> None:
 async def stream(live: LiveTurn, connection: AgentConnection, text: str) -> Answer:
     """Let a prompt leave that is prepared for, and record the reply while it comes."""
     recording, session = live.recording, live.require_link().upstream_session_id
-    assert recording is not None, "it was prepared for"
+    assert recording, "it was prepared for"
     results: list[PromptResult] = []
     began_s = anyio.current_time()
 
@@ -513,7 +513,7 @@ def judged(live: LiveTurn, answer: Answer) -> PromptResult:
     Only a session that was resumed can give one.
     """
     result, attached = answer.result, live.view.attached
-    if result.outcome is not Outcome.OK or attached is None or attached.how == "new":
+    if result.outcome is not Outcome.OK or not attached or attached.how == "new":
         return result
     signs = PoisonSigns(
         # One that is taken on is no other turn before this one.
@@ -528,9 +528,7 @@ def judged(live: LiveTurn, answer: Answer) -> PromptResult:
     is_on = live.request.settings.of_agent(live.agent).roll_over_when_empty
     detectors = detectors_with(empty_reply=is_on)
     detector = poison(signs, detectors=detectors)
-    return (
-        structs.replace(result, outcome=Outcome.POISONED, detail=detector) if detector else result
-    )
+    return replace(result, outcome=Outcome.POISONED, detail=detector) if detector else result
 
 
 def _is_own_child(live: LiveTurn, session: UpstreamSessionId) -> bool:
@@ -538,11 +536,11 @@ def _is_own_child(live: LiveTurn, session: UpstreamSessionId) -> bool:
     own = live.conversation
     owner = live.store.owner(own.key.project_id, session)
     # Upwards, since a sub-agent's own sub-agents are of this conversation as well.
-    while owner is not None and owner.parent_conversation_id is not None:
+    while owner and owner.parent_conversation_id is not None:
         if owner.parent_conversation_id == own.conversation_id:
             return True
         owner = live.store.conversation(owner.parent_conversation_id)
-    return owner is None or owner.conversation_id == own.conversation_id
+    return not owner or owner.conversation_id == own.conversation_id
 
 
 def _prompt_message(live: LiveTurn, context: str) -> Message:
@@ -598,7 +596,7 @@ async def _prompt(live: LiveTurn, connection: AgentConnection, text: str) -> Pro
     A turn that would spend more than may be is cancelled once a request has told what it took.
     """
     session, recording = live.require_link().upstream_session_id, live.recording
-    assert recording is not None
+    assert recording
     began_ms = live.now_ms()
 
     async def take(event: AgentEvent) -> None:
@@ -613,7 +611,7 @@ async def _prompt(live: LiveTurn, connection: AgentConnection, text: str) -> Pro
         at_ms = result.reset_at_ms
         # A time that cannot be would have a run wait for years, or resume at once without end.
         is_time = at_ms is None or 0 <= at_ms - began_ms <= RESET_S_MAX * 1000
-        return result if is_time else structs.replace(result, reset_at_ms=None)
+        return result if is_time else replace(result, reset_at_ms=None)
     # The prompt has left: from here on a failure of the agent's is its outcome, with what
     # is done about it in core/decision/rollover.py, and not an error that ends the turn.
     except UpstreamError as error:

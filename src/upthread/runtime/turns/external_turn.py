@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.agents.base import PromptResult
 from upthread.core.agents import AGENTS
@@ -179,7 +180,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         """Return a call's turn under its lease; None for one that is over, or not its any more."""
         live = self.turn(turn_id)
         lease = self.store.lease(lease_name_of(live.conversation)) if live else None
-        if live is None or lease is None or lease.holder is None or lease.holder.call != turn_id:
+        if not live or not lease or not lease.holder or lease.holder.call != turn_id:
             return None
         live.fences = (lease.fence,)
         return live
@@ -187,13 +188,13 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
     def turn(self, turn_id: TurnId) -> LiveTurn | None:
         """Return a call's turn that is not over, without a lease."""
         conversation = self.store.owner(self.project_id, turn_id=turn_id)
-        if conversation is None:
+        if not conversation:
             return None
         links = self.store.links(conversation.conversation_id)
         link = links[-1] if links and links[-1].ended_because is None else None
         claim = self.conversations.claim_of(conversation, link)
         last, call = claim.last, claim.last.call if claim.last else None
-        if last is None or call is None or claim.last_id != turn_id or last.is_over:
+        if not last or not call or claim.last_id != turn_id or last.is_over:
             return None
         key = conversation.key
         address = Address(workstream=key.workstream, role=key.role, slot=max(key.slot, MAIN_SLOT))
@@ -217,7 +218,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         """Return the conversation of a main session, and what opens a new one."""
         main_id = main_id_of(agent, session)
         known = self.store.conversation(main_id)
-        if known is not None:
+        if known:
             return known, ()
         key = ConversationKey(
             project_id=self.project_id, workstream=workstream, role=MAIN_ROLE, slot=CHILD_SLOT
@@ -235,12 +236,12 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         for _, holder, turn_id in self.held_calls():
             live = self.open_turn(turn_id)
             call = live.view.call if live else None
-            if live is not None and call is not None:
+            if live and call:
                 yield holder, live, call
 
     def holder_of(self, lease: Lease | None) -> str:
         """Return who holds a lease and lives, empty for nobody."""
-        if lease is None or lease.holder is None or self.system.is_dead(lease.holder):
+        if not lease or not lease.holder or self.system.is_dead(lease.holder):
             return ""
         return holder_in_words(lease)
 
@@ -272,13 +273,13 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
                 in_use = in_use or f"{claim.conversation.key.address} is in use by {who}"
                 continue
             begun = self._begin_after(mine, claim, lease)
-            return structs.replace(begun, in_use=in_use)
+            return replace(begun, in_use=in_use)
         raise LeaseHeldError(f"{request.address.role}: too many calls at once", holder=in_use)
 
     def _decide_again(self, request: TellRequest) -> Begun | None:
         """Decide again on a call whose session the agent says it has lost."""
         live, lost = self.open_turn(turn_id_of(call_of(request))), request.session_lost
-        if live is None or live.link is None or lost is None or live.view.sent is not None:
+        if not live or not live.link or lost is None or live.view.sent:
             return None
         stored = live.intended.inputs
         assert isinstance(stored, Mapping)
@@ -294,7 +295,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
     def _siblings(self, request: TellRequest) -> Iterator[tuple[TellRequest, Claim, Lease | None]]:
         """Yield the role's main conversation and its siblings: the request for each, its lease."""
         for slot in range(MAIN_SLOT, SIBLINGS_MAX + 1):
-            taken = structs.replace(request, address=structs.replace(request.address, slot=slot))
+            taken = replace(request, address=replace(request.address, slot=slot))
             key = key_of(self.project_id, taken.address)
             lease = self.store.lease(conversation_lease(key))
             if lease and lease.holder and lease.holder.call and self._failed(lease.holder.call):
@@ -304,13 +305,13 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
     def _begin_after(self, request: TellRequest, claim: Claim, lease: Lease | None) -> Begun:
         """Begin after the conversation's last turn, which stays open if the call is sent back."""
         live = self.live(request, claim)
-        is_open = claim.last is not None and claim.last.ended is None
-        if request.reach is not None and is_open:
+        is_open = claim.last is not None and not claim.last.ended
+        if request.reach and is_open:
             decision = beginning.decided(live, NOTHING_LACKED)
             if sent := self._sent_back(live, decision):
                 return sent
             if self._was_sent_back(live):
-                request = structs.replace(request, reach=None)
+                request = replace(request, reach=None)
         return self._begin_in(self._claimed(request, claim, lease))
 
     def _was_sent_back(self, live: LiveTurn) -> bool:
@@ -344,7 +345,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
             beginning.record_read_back(live, found)
             live = self._afresh(live)
         decision = beginning.decided(live, found)
-        decision = structs.replace(decision, reasons=(*decision.reasons, *live.request.further))
+        decision = replace(decision, reasons=(*decision.reasons, *live.request.further))
         session = live.current_session if decision.decision in RESUMING else None
         if decision.decision == REFUSE:
             self._refuse(live, decision)
@@ -362,11 +363,11 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         link, inputs, call = live.link, live.inputs, call_of(live.request)
         reach = live.request.reach
         is_wanted = live.request.role.continuity == "resume" and not inputs.is_fresh_asked
-        if reach is None or link is None or not is_wanted:
+        if not reach or not link or not is_wanted:
             return None
         if main_session_of(self.store, link) != call.main_session:
             return None
-        could = decide(structs.replace(inputs, takes_no_session=False))
+        could = decide(replace(inputs, takes_no_session=False))
         if could.decision not in RESUMING or self._was_sent_back(live):
             return None
         told_with = {**decision.inputs, **_words_of(live.request)}
@@ -389,7 +390,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         """
         live = self.live(request, claim)
         live.take = self._taking(request, claim.conversation, lease)
-        if claim.last is None or claim.last_id is None or claim.last.ended is not None:
+        if not claim.last or claim.last_id is None or claim.last.ended:
             return live
         # Ended in a commit of its own, because its actions are read before anything is decided.
         live.take_up(claim.last_id, claim.last)
@@ -400,16 +401,16 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         self, request: TellRequest, conversation: Conversation, lease: Lease | None
     ) -> LeaseClaim:
         """Return what takes a conversation for the process of the agent that makes a call."""
-        assert request.holder is not None, "an agent's process makes the call"
-        holder = structs.replace(request.holder, call=turn_id_of(call_of(request)))
+        assert request.holder, "an agent's process makes the call"
+        holder = replace(request.holder, call=turn_id_of(call_of(request)))
         return LeaseClaim(name=lease_name_of(conversation), holder=holder, seen=lease)
 
     def _take(self, live: LiveTurn) -> None:
         """Take the lease now, and no longer with the first commit."""
-        if live.take is None:
+        if not live.take:
             return
         held = self.store.acquire_lease(live.take.name, live.take.holder, seen=live.take.seen)
-        if held is None:
+        if not held:
             raise ConflictError(f"{live.take.name} was taken meanwhile", hint="read it again")
         live.take, live.fences = None, (*live.fences, held.fence)
 
@@ -459,7 +460,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         if self.is_known(call_of(request)):
             return None
         owner = self.owner_of(session)
-        if owner is None or owner.key.slot == CHILD_SLOT:
+        if not owner or owner.key.slot == CHILD_SLOT:
             return None
         lease = self.store.lease(lease_name_of(owner))
         claim = self.conversations.standing(owner.key)
@@ -470,8 +471,8 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         decision = beginning.decided(live, beginning.lacked(live))
         if decision.decision not in RESUMING:
             why = (NAMED, *decision.reasons)
-            decision = structs.replace(decision, decision=RESUME, reasons=why)
-        decision = structs.replace(decision, reasons=reasons or decision.reasons)
+            decision = replace(decision, decision=RESUME, reasons=why)
+        decision = replace(decision, reasons=reasons or decision.reasons)
         self._intend(live, decision, is_told=False)
         return Begun(started=live.started(decision, session))
 
@@ -482,18 +483,18 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         call = call_of(request)
         if self.is_known(call):
             return
-        key = structs.replace(key_of(self.project_id, request.address), slot=CHILD_SLOT)
+        key = replace(key_of(self.project_id, request.address), slot=CHILD_SLOT)
         main, opens = self.main_of(call.agent, call.main_session, key.workstream)
-        child = structs.replace(
+        child = replace(
             main,
             conversation_id=ConversationId(f"con_{digest_of(call.main_session, call.call_id)}"),
-            key=structs.replace(key, workstream=main.key.workstream, role=key.role or ROLE_UNKNOWN),
+            key=replace(key, workstream=main.key.workstream, role=key.role or ROLE_UNKNOWN),
             opened_at_ms=self.system.now_ms(),
             parent_conversation_id=main.conversation_id,
             parent_call_id=call.call_id,
         )
         claim = self.conversations.claim_of(child, None)
-        claim = structs.replace(claim, opens=(*opens, OpenConversation(conversation=child)))
+        claim = replace(claim, opens=(*opens, OpenConversation(conversation=child)))
         live = self.live(request, claim)
         live.take = self._taking(request, child, None)
         was = RESUME if FOREIGN_SESSION in reasons else FIRST
@@ -508,7 +509,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         """
         for mine, claim, lease in self._siblings(request):
             is_same = claim.link is not None and claim.link.upstream_session_id == session
-            if self.holder_of(lease) or (claim.link is not None and not is_same):
+            if self.holder_of(lease) or (claim.link and not is_same):
                 continue
             live = self._claimed(mine, claim, lease)
             decision = Decision(decision=RESUME if is_same else FIRST, reasons=(UNSEEN,))
@@ -521,7 +522,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
     def started(self, call: AgentsCall, session: str, *, is_background: bool = False) -> None:
         """Bank the session that a call's sub-agent works in."""
         live = self.open_turn(turn_id_of(call))
-        if live is None or not session:
+        if not live or not session:
             return
         attached = live.view.attached
         # Two hooks run at once: that of the start may come after that of the answer.
@@ -540,15 +541,15 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         None for a call that is over already, or was taken over.
         """
         live = self.open_turn(turn_id_of(call))
-        if live is None:
+        if not live:
             return None
         if told.session and not live.view.is_in(told.session):
             attach_external(live, UpstreamSessionId(told.session))
-        if told.outcome is Outcome.CANCELLED and live.view.sent is not None:
+        if told.outcome is Outcome.CANCELLED and live.view.sent:
             self._give_up(live, TurnEnded(outcome=told.outcome, detail=told.detail or CANCELLED))
             return live
         live.give = live.fences
-        if live.view.sent is None:
+        if not live.view.sent:
             detail = told.detail or told.reply or NO_CHILD
             live.commit_here(TurnEnded(outcome=told.outcome, detail=detail))
             return live
@@ -577,7 +578,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         result = PromptResult(
             outcome=told.outcome, detail=told.detail, reset_at_ms=told.reset_at_ms
         )
-        return structs.replace(found, tail=tail), result
+        return replace(found, tail=tail), result
 
     def _record(self, live: LiveTurn, found: Recognised) -> None:
         """Record what the sub-agent did, with the files that it read and wrote."""
@@ -613,7 +614,7 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
                 case ToolCallUpdated(child_upstream_session_id=str() as child) if is_elsewhere(
                     child
                 ):
-                    yield structs.replace(event, child_upstream_session_id=None)
+                    yield replace(event, child_upstream_session_id=None)
                 case _:
                     yield event
 
@@ -635,14 +636,14 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         No agent tells of a call that was broken off; the person's next prompt is the sign. With
         `has_ended` the background ends too, where the agent's store says that a person stopped it.
         """
-        own = structs.replace(holder, doing="", call=None)
+        own = replace(holder, doing="", call=None)
         for their, live, call in self.open_calls():
-            theirs = structs.replace(their, doing="", call=None)
+            theirs = replace(their, doing="", call=None)
             if theirs != own or call.main_session != main_session:
                 continue
             attached = live.view.attached
             is_behind = attached is not None and attached.is_background
-            if live.view.sent is None and self._failed(live.turn_id):
+            if not live.view.sent and self._failed(live.turn_id):
                 continue
             if not is_behind or (has_ended and _was_stopped(live, call)):
                 find_child(live)
@@ -674,10 +675,10 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         """End a call that failed, or was refused, without a hook; returns whether it did."""
         live = self.open_turn(TurnId(turn_id))
         call = live.view.call if live else None
-        if live is None or call is None or call.agent not in SILENT:
+        if not live or not call or call.agent not in SILENT:
             return False
         found = session_in_store(live) or live.own_sessions.of_call(call)
-        if found is None or found.failure is None:
+        if not found or not found.failure:
             return False
         self.end(call, CallEnded(outcome=found.failure.outcome, detail=found.failure.detail))
         return True
@@ -688,14 +689,14 @@ class ExternalTurns(Struct, frozen=True, kw_only=True):
         What cannot be read, or is not there yet, is looked for again by whoever comes next.
         """
         live = self.turn(turn_id)
-        if live is None:
+        if not live:
             return
         found_child(live)
         found = read_in_store(live)
-        if found is None:
+        if not found:
             return
         self._record(live, found)
-        assert live.recorder is not None
+        assert live.recorder
         live.hold(recognised_event(found.recognition, live.recorder.counted))
         mine = self.system.this_process(f"reading back {dead.doing}")
         live.take = LeaseClaim(name=lease.name, holder=mine, seen=lease)
@@ -721,7 +722,7 @@ def digest_of(*words: str) -> str:
 
 def call_of(request: TellRequest) -> AgentsCall:
     """Return the agent's call that a request is made of."""
-    assert request.call is not None, "a turn of an agent's own has the call that began it"
+    assert request.call, "a turn of an agent's own has the call that began it"
     return request.call
 
 

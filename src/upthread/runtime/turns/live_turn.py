@@ -15,8 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
-import msgspec
-from msgspec import structs
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from upthread.agents.base import OpenRequest, PromptResult
 from upthread.core.commands import EndLink, OpenLink, RecordParts, RecordTurnEvent, Write
@@ -33,10 +33,17 @@ from upthread.core.redaction.values import has_placeholder
 from upthread.core.roles.reports import MalformedReportError, Report, read_report
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import ASKED_NOBODY, NO_WORDS, NOTHING_SAID
-from upthread.core.turns import turn as turns
 from upthread.core.turns.recorder import Recorder, calls_open
 from upthread.core.turns.spent_tokens import NOTHING_COUNTED, NOTHING_SPENT
-from upthread.core.turns.turn import NEW_SESSION_DECISIONS, STARTS
+from upthread.core.turns.turn import (
+    NEW_SESSION_DECISIONS,
+    REFUSES_TO_OPEN,
+    RESTORED,
+    STARTS,
+    TurnState,
+    TurnView,
+    apply,
+)
 from upthread.core.types import (
     ContextPart,
     Decision,
@@ -107,7 +114,7 @@ class LiveTurn:
         self.system = system
         # Its events and its messages:
         self.turn_id = TurnId("")
-        self.view = turns.TurnView()
+        self.view = TurnView()
         self.fences = (*claim.fences, *request.fences)
         """The leases without which nothing of this turn may be written."""
         self.take: LeaseClaim | None = None
@@ -181,7 +188,7 @@ class LiveTurn:
     # --- its session ----------------------------------------------------------------------------
 
     def require_link(self) -> Link:
-        assert self.link is not None
+        assert self.link
         return self.link
 
     @property
@@ -213,7 +220,7 @@ class LiveTurn:
     @property
     def is_elsewhere(self) -> bool:
         """Whether another agent, or another host, is to go on than the session's."""
-        if self.link is None or self.link.agent != self.agent:
+        if not self.link or self.link.agent != self.agent:
             return self.link is not None
         # Of the session that was claimed: one that this turn has made since is on this host.
         return self.inputs.other_host is not None and self.holds_claimed_link
@@ -223,7 +230,7 @@ class LiveTurn:
         plain = self.request.open
         # A delegation from inside this turn must know which conversations wait for it.
         callers = (*self.request.callers, self.conversation_id)
-        return structs.replace(
+        return replace(
             plain,
             redactor=self.request.redactor,
             answer_permission=self.gate.answer,
@@ -262,12 +269,12 @@ class LiveTurn:
 
     def learn(self, **known: Any) -> None:
         """Decide from now on with these inputs as well."""
-        self.inputs = structs.replace(self.inputs, **known)
+        self.inputs = replace(self.inputs, **known)
 
     def decided_again(self) -> TurnIntended:
         """Return the turn's intent as it is decided with what is known by now."""
         decision = decide(self.inputs)
-        return structs.replace(
+        return replace(
             self.intended,
             decision=decision.decision,
             reasons=decision.reasons,
@@ -280,7 +287,7 @@ class LiveTurn:
     def role_told(self) -> Role:
         """The role as the prompt tells it: without instructions where the agent loads its own."""
         role = self.request.role
-        return structs.replace(role, instructions="") if self.request.call else role
+        return replace(role, instructions="") if self.request.call else role
 
     @property
     def freshness(self) -> Freshness:
@@ -291,10 +298,10 @@ class LiveTurn:
     def telling(self) -> str:
         """The decision whose context is due: a session nobody has prompted yet knows nothing."""
         attached = self.view.attached
-        if attached is not None and attached.how == turns.RESTORED:
+        if attached and attached.how == RESTORED:
             return RESUME  # a new session was refused as well
         decision = self.intended.decision
-        if self.intended.reasons[0] == SESSION_EMPTY and self.claim.link is not None:
+        if self.intended.reasons[0] == SESSION_EMPTY and self.claim.link:
             # What the empty session was to be told is due again, with what was said since.
             is_fresh = DECIDED_FOR.get(self.claim.link.opened_because) == START_FRESH
             return START_FRESH if is_fresh else RESUME_WITH_REPLAY
@@ -306,7 +313,7 @@ class LiveTurn:
     def has_last_turn_ended(self) -> bool:
         """Whether the conversation's last turn, as it was claimed, had come to its end."""
         last = self.claim.last
-        if last is None:
+        if not last:
             return True
         is_heard = not (last.was_unheard or last.may_be_unheard)
         return last.ended is not None and not last.was_cut_off and is_heard
@@ -319,7 +326,7 @@ class LiveTurn:
         It refuses to open it, dies of that, or answers the prompt with an error and nothing else.
         `sends` is how often the prompt may have left in this attempt.
         """
-        if self.link is None or self.has_output(words) or outcome not in turns.REFUSES_TO_OPEN:
+        if not self.link or self.has_output(words) or outcome not in REFUSES_TO_OPEN:
             return False
         own, turn_id = self.conversation_id, self.turn_id
         before = await self.system.in_thread(
@@ -332,7 +339,7 @@ class LiveTurn:
     def is_given_up(self) -> bool:
         """Whether the turn gave its session up, and has no other one yet."""
         view = self.view
-        if view.attach_failed is None or view.state is not turns.TurnState.INTENDED:
+        if not view.attach_failed or view.state is not TurnState.INTENDED:
             return False
         has_other = self.current_session not in {None, view.attach_failed.upstream_session_id}
         return not has_other and self.intended.decision in NEW_SESSION_DECISIONS
@@ -367,14 +374,14 @@ class LiveTurn:
 
     # --- its events -------------------------------------------------------------------------------
 
-    def take_up(self, turn_id: TurnId, view: turns.TurnView) -> None:
+    def take_up(self, turn_id: TurnId, view: TurnView) -> None:
         """Continue a turn as another process left it; a new turn has an empty view."""
         self.turn_id, self.view = turn_id, view
 
     @property
     def intended(self) -> TurnIntended:
         """The intent that was committed last; a turn has one before anything else is asked."""
-        assert self.view.intended is not None
+        assert self.view.intended
         return self.view.intended
 
     @property
@@ -386,7 +393,7 @@ class LiveTurn:
     def hold(self, event: TurnEvent) -> None:
         """Append with the next commit: for what a crash may take with it."""
         self._held += (event,)
-        self.view = turns.apply(self.view, event)
+        self.view = apply(self.view, event)
 
     def add(self, *writes: Write) -> None:
         """Leave writes to the next commit; the next message follows the ones that they record."""
@@ -400,7 +407,7 @@ class LiveTurn:
 
         Calls without an end get an unknown one if the reply `is_whole`, else they stay open.
         """
-        if self.recording is None or self.recorder is None:
+        if not self.recording or not self.recorder:
             return
         self.add(*self.recording.close(is_whole=is_whole))
         self._closed = self.recording
@@ -444,7 +451,7 @@ class LiveTurn:
             self.fences += (self.take.fence,)
         self.take, self.give = None, ()
         for event in events:
-            self.view = turns.apply(self.view, event)
+            self.view = apply(self.view, event)
 
     def _with_totals(self, event: TurnEvent) -> TurnEvent:
         """Add to a turn's end what all before it came to: nobody reads them for that again."""
@@ -481,7 +488,7 @@ class LiveTurn:
         """Return a recorded prompt as it is sent with a context, which is recorded as well."""
         if not context:
             return prompt
-        sent = structs.replace(prompt, parts=(*prompt.parts, ContextPart(text=context)))
+        sent = replace(prompt, parts=(*prompt.parts, ContextPart(text=context)))
         self.add(self.recorded(sent, after=len(prompt.parts)))
         return sent
 
@@ -517,7 +524,7 @@ class LiveTurn:
 
     def has_whole_prompt(self) -> bool:
         """Whether the prompt can be sent as it was written: redaction may have taken from it."""
-        if self._told is not None:
+        if self._told:
             return True
         text = self.prompt().text
         return bool(text.strip() and not has_placeholder(text))
@@ -557,14 +564,14 @@ def ended_event(live: LiveTurn, result: PromptResult, *, late_events: int = 0) -
         digest = tree_digest(Path(live.working_directory), written(live.request.settings.home))
     ended = TurnEnded(
         outcome=result.outcome,
-        report=msgspec.to_builtins(report) if report else None,
+        report=to_builtins(report) if report else None,
         adopted=bool(live.adopted_reply),
         detail=_detail(live, result),
         tokens_used=recorder.own.tokens_used if recorder else None,
         tokens_window=recorder.own.tokens_window if recorder else None,
         was_compacted=recorder is not None and recorder.own.was_compacted,
         late_events=late_events,
-        surroundings=msgspec.to_builtins(here),
+        surroundings=to_builtins(here),
         tree_digest=digest,
         calls_open=calls_open(live.pending),
         tokens_fixed=fixed.count if fixed else None,
@@ -582,7 +589,7 @@ def end_here(live: LiveTurn, ended: TurnEnded) -> None:
     """Commit the end of the turn, with what follows from it. Blocking."""
     live.add(*live.request.at_end(live.turn_id, ended, live.reply))
     # While the session is still known by this, the next prompt need not read it (ADR 88).
-    stamped = structs.replace(ended, session_stamp=_stamp(live))
+    stamped = replace(ended, session_stamp=_stamp(live))
     live.commit_here(stamped)
 
 
@@ -592,7 +599,7 @@ def _stamp(live: LiveTurn) -> str:
     Empty too for one that is to be looked at again: it could not be compared, it lacked turns, or
     nothing was added to it. Its agent may not be able to write its store, and says nothing.
     """
-    if live.link is None or live.view.attached is None:
+    if not live.link or not live.view.attached:
         return ""
     # With a stamp the next prompt would take what was never compared for the same.
     if live.inputs.not_compared or live.inputs.turns_gone:
@@ -608,7 +615,7 @@ def _stamp(live: LiveTurn) -> str:
 def parked_event(live: LiveTurn, because: TurnParked) -> TurnParked:
     """Return why the turn is parked, with what it took and what its session holds."""
     held = live.recorder.own.tokens_used if live.recorder else None
-    return live.account.told_in(structs.replace(because, tokens_held=held))
+    return live.account.told_in(replace(because, tokens_held=held))
 
 
 def result_of(live: LiveTurn) -> TurnResult:
@@ -619,7 +626,7 @@ def result_of(live: LiveTurn) -> TurnResult:
     if ended:
         outcome, detail = ended.outcome, ended.detail
     # As it is on record: an agent's words about its failure may quote a secret (ADR 61).
-    if live.request.redactor is not None:
+    if live.request.redactor:
         detail = live.request.redactor.redact(detail)
     return TurnResult(
         conversation=live.conversation,
@@ -630,7 +637,7 @@ def result_of(live: LiveTurn) -> TurnResult:
         outcome=outcome,
         reply=live.reply,
         report=_report(live),
-        parked=parked if ended is None else None,
+        parked=parked if not ended else None,
         detail=detail,
         is_interrupted=live.interrupted_by is not None,
         reset_at_ms=live.reset_at_ms,
@@ -661,13 +668,13 @@ def _fixed(live: LiveTurn) -> Tokens | None:
     """Return what the agent reads before our words: seen in a new session, else as it was known."""
     view, recorder, price = live.view, live.recorder, price_in(live.intended.inputs)
     is_new = view.attached is not None and view.attached.how == "new"
-    if view.sends != 1 or recorder is None or (price.fixed and not is_new):
+    if view.sends != 1 or not recorder or (price.fixed and not is_new):
         return price.fixed
     sent = live.account.prompt_characters
     held = recorder.own.tokens_used
     if first_read := recorder.counted.usage.first_read:
         # While nobody knows the part, the price of a session is that of our words in it.
-        before = 0 if is_new or price.resume is None else price.resume.count
+        before = 0 if is_new or not price.resume else price.resume.count
         part = fixed_part(first_read - before, characters=sent, is_estimate=not is_new)
         return part if first_read > 2 * before else None
     # A summary is shorter than what was read at first, and tells nothing of it.

@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.agent_stores.homes import settings_of
 from upthread.agents.base import PermissionRequest, PromptResult
@@ -169,7 +170,7 @@ def instruction_files(row: Agent, directory: Path, environment: Environment) -> 
     above = [directory, *directory.parents]
     tops = (number for number, each in enumerate(above, 1) if os.path.lexists(each / ".git"))
     places = [(each, "") for each in above[: next(tops, 1)]]
-    if row.home is not None:
+    if row.home:
         places.append((settings_of(row.name, environment), f"{row.home.below}/"))
     found = list[Path]()
     for place, own in places:
@@ -202,7 +203,7 @@ def look_again(root: str, known: Iterable[ExaminedFile]) -> Iterator[ExaminedFil
                 found = look(each.path if each.path[:1] == "/" else prefix + each.path)
             except (OSError, ValueError):
                 found = None
-            if found is not None and (found.st_mtime_ns, found.st_size) == (
+            if found and (found.st_mtime_ns, found.st_size) == (
                 each.mtime_ns,
                 each.size_bytes,
             ):
@@ -243,15 +244,15 @@ def _touched_at_ns(place: str, path: str) -> int:
 def _hashed(place: str, file: ExaminedFile, found: os.stat_result) -> ExaminedFile:
     if not stat.S_ISREG(found.st_mode):
         return file
-    seen = structs.replace(file, size_bytes=found.st_size, mtime_ns=_settled(found.st_mtime_ns))
+    seen = replace(file, size_bytes=found.st_size, mtime_ns=_settled(found.st_mtime_ns))
     if found.st_size > HASHED_BYTES_MAX:
-        return structs.replace(seen, state="too_large")
+        return replace(seen, state="too_large")
     try:
         digest = _digest_of(place)
     except OSError:
         # Without its time: by that alone it would count as unmoved, and not be tried again.
-        return structs.replace(seen, state="unreadable", mtime_ns=None)
-    return structs.replace(seen, state="too_large" if digest is None else "hashed", digest=digest)
+        return replace(seen, state="unreadable", mtime_ns=None)
+    return replace(seen, state="too_large" if digest is None else "hashed", digest=digest)
 
 
 def _settled(mtime_ns: int) -> int | None:
@@ -394,16 +395,16 @@ class Examiner:
             self._answered.append((call, part, self._directory))
             if self._agent and self._agent.keeps_directory and part.status != FAILED:
                 self._directory = left_in(call, self._directory, root=self._root)
-            is_command = examination is None or examination.how == "shown"
+            is_command = not examination or examination.how == "shown"
             # A command that failed may have shown files before, and written all the same (ADR 23).
-            if examination is not None and (is_command or part.status != FAILED):
+            if examination and (is_command or part.status != FAILED):
                 self._due.append(examination)
             if (is_command or part.status == FAILED) and call.tool_kind in RUNNING_KINDS:
                 self._ran.append((started_at_ns, now_ns()))
 
     def _instructions(self, read: Iterable[str]) -> Iterator[str]:
         """Yield the instructions that belong to the working directory, and to files read now."""
-        if self._agent is None:
+        if not self._agent:
             return
         below = read if self._agent.instructions_below else ()
         places = {Path(self._root)}
@@ -425,7 +426,7 @@ class Examiner:
         touched = changed_between(
             self._root, [now], started_at_ns=after_ns + CLOCK_SLACK_NS, ended_at_ns=now_ns()
         )
-        return structs.replace(now, **_NOT_SEEN) if touched else now
+        return replace(now, **_NOT_SEEN) if touched else now
 
     def _has_changed(self, now: ExaminedFile) -> bool:
         known = self._known[now.path]
@@ -437,7 +438,7 @@ class Examiner:
             for each in found
             # A directory, or a word of a command that is no file, was not read (ADR 23).
             if each.state != "no_file"
-            and (known := known_after(each, before=self._known.get(each.path))) is not None
+            and (known := known_after(each, before=self._known.get(each.path)))
         ]
         if not kept:
             return ()
@@ -682,7 +683,7 @@ class Account:
         """Whether the running prompt would pass what may be spent; `stopped` then says so. Once."""
         allowed, next_read = self.allowed, self._recorder.next_read if self._recorder else None
         # A turn that has come to its end is not stopped.
-        if allowed is None or next_read is None or self.stopped is not None:
+        if not allowed or next_read is None or self.stopped:
             return False
         taken = self._counted.tokens + (self.spent.count if self.spent else 0)
         going = going_on(allowed, taken=taken, next_read=next_read)
@@ -695,9 +696,9 @@ class Account:
 
     def told_in(self, last: Last) -> Last:
         """Return a turn's last event, which tells of its tokens."""
-        if self.spent is None:
+        if not self.spent:
             return last
-        return structs.replace(
+        return replace(
             last,
             tokens_spent=self.spent.count,
             is_spent_estimated=self.spent.is_estimate,

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.agents.base import PromptResult
 from upthread.core.commands import ADOPTED
@@ -192,7 +192,7 @@ def holds_back(live: LiveTurn, found: Recognised) -> bool:
     record_tail(live, found)
     live.commit_here()
     parked = parked_unheld(live)
-    if parked is None:
+    if not parked:
         return False
     live.commit_here(_known(live, found), parked)
     return True
@@ -216,7 +216,7 @@ def recognised_replay(
     message = _prompt_of_session(live)
     found = NOTHING_RECOGNISED if history is None else _judged(live, message, history)
     if found.recognition is Recognition.UNDECIDABLE and live.view.is_person_asked:
-        found = structs.replace(found, recognition=Recognition.INCOMPLETE)
+        found = replace(found, recognition=Recognition.INCOMPLETE)
     return message, found
 
 
@@ -246,10 +246,10 @@ def recognised_in_store(live: LiveTurn) -> Recognised | None:
 def read_in_store(live: LiveTurn) -> Recognised | None:
     """As `recognised_in_store`; raises StoreError for a store that cannot be read. Blocking."""
     found = session_in_store(live)
-    if found is None:
+    if not found:
         return None
     judged = _judged(live, _prompt_of_session(live), found.events)
-    return structs.replace(judged, written_at_ns=found.written_at_ns)
+    return replace(judged, written_at_ns=found.written_at_ns)
 
 
 def with_reply(live: LiveTurn, tail: Sequence[AgentEvent], reply: str) -> tuple[AgentEvent, ...]:
@@ -278,7 +278,7 @@ def with_reply(live: LiveTurn, tail: Sequence[AgentEvent], reply: str) -> tuple[
 def session_in_store(live: LiveTurn) -> StoredSession | None:
     """Return the session that the prompt went to, or its call's, as the agent's store has it."""
     link = live.link
-    if link is None or live.view.sent is None:
+    if not link or not live.view.sent:
         return None
     return live.own_sessions.read(link.agent, link.upstream_session_id, link.agent)
 
@@ -309,12 +309,12 @@ def rest_of(live: LiveTurn, ended: TurnEnded) -> TurnEnded:
     `ended` is how the turn ends where its reply is not known to be complete.
     """
     found = recognised_in_store(live)
-    if found is not None and found.recognition is Recognition.COMPLETE:
+    if found and found.recognition is Recognition.COMPLETE:
         # Whole, with its report: a run that the turn is a step of looks at how it ended.
         ended = _adopted_end(live, found)
-    elif live.link is not None:
+    elif live.link:
         record_tail(live, found or NOTHING_RECOGNISED)
-    if found is not None:
+    if found:
         live.hold(_known(live, found))
     return ended
 
@@ -322,7 +322,7 @@ def rest_of(live: LiveTurn, ended: TurnEnded) -> TurnEnded:
 def _known(live: LiveTurn, found: Recognised) -> PromptRecognised:
     """Return what a history says of the turn's prompt, once the history has been recorded."""
     # What this process counted itself comes with the turn's end.
-    counted = live.counted if live.account.spent is None else NOTHING_COUNTED
+    counted = live.counted if not live.account.spent else NOTHING_COUNTED
     return recognised_event(found.recognition, counted)
 
 
@@ -367,7 +367,7 @@ def _known_effects(live: LiveTurn, found: Recognised) -> tuple[str, ...]:
 
 
 def _sent(live: LiveTurn) -> PromptSent:
-    assert live.view.sent is not None
+    assert live.view.sent
     return live.view.sent
 
 
@@ -644,7 +644,7 @@ def look(
     The session is read only where its stamp is not that of the end of the last turn, or where
     nothing on record proves that it ever got a prompt.
     """
-    if link is None:
+    if not link:
         return NOTHING_LACKED
     session = link.upstream_session_id
     try:
@@ -658,10 +658,10 @@ def look(
         found = own.read(link.agent, session, link.agent)
     except StoreError as error:
         return Lacked(fault=error.message)
-    if found is None or not (is_proven or has_prompt(found.events)):
+    if not found or not (is_proven or has_prompt(found.events)):
         return Lacked(stamp=stamp) if is_proven else _empty(link, stamp)
     compared = _compared(store, link, as_recorded(found.events, redactor))
-    return structs.replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
+    return replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
 
 
 def _empty(link: Link, stamp: str = "") -> Lacked:
@@ -699,7 +699,7 @@ def _compared(
     if compared.fault == TOO_MANY:
         return compared
     prompts = gone_turns(history, recorded, session, was_streamed=was_streamed)
-    return structs.replace(compared, gone=_gone(store, link, prompts))
+    return replace(compared, gone=_gone(store, link, prompts))
 
 
 def _gone(store: Store, link: Link, prompts: Iterable[Message]) -> str:
@@ -707,7 +707,7 @@ def _gone(store: Store, link: Link, prompts: Iterable[Message]) -> str:
     found: set[TurnId] = set()
     for prompt in prompts:
         ended = turn_view(store, link.conversation_id, prompt.turn_id).ended
-        if ended is not None and ended.was_compacted:
+        if ended and ended.was_compacted:
             break  # the agent itself left out what was said
         # An agent need not keep a command such as `/compact` as a prompt.
         is_command = prompt.sent_text.partition(" ")[0].rfind("/") == 0
@@ -744,7 +744,7 @@ def look_at_all(
     """
     stamp = own.stamp(agent, session)
     found = own.read(agent, session, agent)
-    if found is None:
+    if not found:
         return None
     turns = answered_turns(as_recorded(found.events, redactor))
     return Lacked(turns=turns, stamp=stamp, written_at_ns=found.written_at_ns)
@@ -763,7 +763,7 @@ def joined(history: Iterable[AgentEvent]) -> Iterator[AgentEvent]:
         first, *others = together
         if isinstance(first, _SPOKEN):
             text = "".join(piece.text for piece in (first, *others) if isinstance(piece, _SPOKEN))
-            yield structs.replace(first, text=text)
+            yield replace(first, text=text)
         else:
             yield from (first, *others)
 
@@ -784,4 +784,4 @@ def _redacted(event: AgentEvent, redactor: Redactor) -> AgentEvent:
         if isinstance(value, tuple):  # the places of a call, or the entries of a plan
             new = tuple(each if isinstance(each, str) else tuple(each) for each in new)
         redacted[name] = new
-    return structs.replace(event, **redacted)
+    return replace(event, **redacted)

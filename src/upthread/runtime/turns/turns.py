@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar, TypeVarTuple, assert_never
 
 import anyio
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.decision.rollover import (
@@ -34,7 +35,6 @@ from upthread.core.decision.words import OTHER_PROFILE, RECOGNISED, REFUSE
 from upthread.core.events import AttachFailed, PromptRecognised, TurnEnded, TurnParked
 from upthread.core.runs.stops import CUT_OFF, NEW_REFUSED
 from upthread.core.text import command, without_mentions
-from upthread.core.turns import turn as turns
 from upthread.core.turns.agent_history import Lacked, Recognised
 from upthread.core.turns.effects import held
 from upthread.core.turns.spent_tokens import spending_in_words
@@ -44,6 +44,7 @@ from upthread.core.turns.turn import (
     UNDECIDABLE,
     Recognition,
     TurnCommand,
+    TurnView,
     role_block,
 )
 from upthread.core.types import Decision, Message, Outcome, TurnId
@@ -128,13 +129,13 @@ async def drive(live: LiveTurn) -> TurnResult:
 async def cancel(live: LiveTurn) -> None:
     """End a turn whose caller gave it up, and tell the caller's listener what became of it."""
     # Left open, as a crash would leave it: there is one way of taking a turn over (ADR 36).
-    if live.request.is_handed_back and live.answer is None:
+    if live.request.is_handed_back and not live.answer:
         return
     await _end_cancelled(live)
     result = result_of(live)
     # It may have been taken over, or its prompt be uncertain; for its caller it is cancelled.
-    if live.view.ended is None and live.view.parked is None:
-        result = structs.replace(result, outcome=Outcome.CANCELLED, detail=CANCELLED)
+    if not live.view.ended and not live.view.parked:
+        result = replace(result, outcome=Outcome.CANCELLED, detail=CANCELLED)
     live.request.listener.cancelled(result)
 
 
@@ -166,7 +167,7 @@ async def _drive_agents(live: LiveTurn) -> None:
 async def _drive_agent(live: LiveTurn) -> None:
     """Carry out commands on one process of the agent, until another one is needed."""
     needs_another = False
-    assert live.request.adapter is not None, "a turn that upthread drives has an adapter"
+    assert live.request.adapter, "a turn that upthread drives has an adapter"
     async with (
         telling_of_wait(live, "start") as has_started,
         live.request.adapter.open(live.open_request()) as connection,
@@ -221,7 +222,7 @@ async def _end_cancelled(live: LiveTurn) -> None:
         ):
             return
         try:
-            if live.answer is not None:
+            if live.answer:
                 await _conclude(live, live.answer)
             else:
                 await live.in_thread(_end_given_up)
@@ -253,7 +254,7 @@ async def _attach(live: LiveTurn, connection: AgentConnection) -> bool:
     if is_sent and live.intended.decision in NEW_SESSION_DECISIONS:
         # A new session would be sent what the old one may have acted on.
         parked = await live.in_thread(parked_unheld)
-        if parked is not None:
+        if parked:
             await live.commit(parked)
             return False
     compared = live.inputs.not_compared
@@ -359,7 +360,7 @@ async def _move(live: LiveTurn) -> None:
 
 async def _send(live: LiveTurn, connection: AgentConnection) -> bool:
     answer = await send(live, connection)
-    if answer is not None:
+    if answer:
         return await _conclude(live, answer)
     await live.in_thread(end_here, TurnEnded(outcome=Outcome.UNKNOWN, detail=NOT_KEPT))
     return False
@@ -432,7 +433,7 @@ def _parks_in_doubt(live: LiveTurn, result: PromptResult) -> bool:
     """Park a turn that would be sent again, and may do an action twice by that. Blocking."""
     live.commit_here()
     effect = next(iter(held(effects_of_turn(live))), None)
-    if effect is None:
+    if not effect:
         return False
     # The next attempt holds the calls that may repeat the action, as after a kill.
     if _is_interruption(live, result):
@@ -503,7 +504,7 @@ def _changed_since(live: LiveTurn) -> str:
         # No turn has ended in this session: what it was told to be stands in the prompt.
         sent, role = live.message(live.intended.prompt_seq).sent_text, role_block(live.role_told)
         is_changed = bool(sent) and without_mentions(role) not in sent
-        found = structs.replace(found, is_configuration_changed=is_changed)
+        found = replace(found, is_configuration_changed=is_changed)
     return update_of(live, found)
 
 
@@ -529,7 +530,7 @@ def _is_interruption(live: LiveTurn, result: PromptResult) -> bool:
     """
     is_cancelled = result.outcome is Outcome.CANCELLED and not live.gate.was_dismissed
     # What a new session refuses as the old one did is for a person.
-    is_refused = result.outcome is Outcome.UNKNOWN and live.refused_link is None
+    is_refused = result.outcome is Outcome.UNKNOWN and not live.refused_link
     has_failed = is_refused or result.outcome is Outcome.PROCESS_DIED
     return (is_cancelled or has_failed) and live.may_be_left_open
 
@@ -542,7 +543,7 @@ def _with_session(live: LiveTurn, words: str) -> str:
 
 def _both_refused(live: LiveTurn, words: str) -> str:
     failed = live.view.attach_failed
-    assert failed is not None
+    assert failed
     first = failed.detail or ROLLOVER[Outcome(failed.outcome)].says
     # Without the end of its stderr: the line is cut, and the second refusal is to be seen.
     return f"{first.partition(f' ({STDERR_END}')[0]}{NEW_REFUSED}{words}"
@@ -581,7 +582,7 @@ class Turns(Struct, frozen=True):
             live = LiveTurn(request=request, claim=claim, store=self.store, system=self.system)
             self._take_over(live, turn_id)
             view = live.view
-            is_spent = view.parked is None and view.may_send and not view.may_be_continued
+            is_spent = not view.parked and view.may_send and not view.may_be_continued
             # Else a step whose attempts are shorter than its agent takes to start never ends.
             if request.options.key and is_spent:
                 await live.commit(TurnParked(reason=Outcome.TIMED_OUT, detail=CUT_OFF))
@@ -602,7 +603,7 @@ class Turns(Struct, frozen=True):
         key = live.request.options.key
         intended = last.intended if last else None
         is_other = turn_id not in {None, last_id} or (key and intended and intended.key != key)
-        if last is None or last_id is None or last.ended or is_other:
+        if not last or last_id is None or last.ended or is_other:
             why = "its last turn has ended"
             if is_other:
                 why = "a later prompt came first, and its session was told of this one"
@@ -619,9 +620,9 @@ class Turns(Struct, frozen=True):
         Returns the turn that is to begin: one whose last turn has ended well, where it had.
         """
         turn_id, view = live.claim.last_id, live.claim.last
-        if turn_id is None or view is None:
+        if turn_id is None or not view:
             return live
-        if view.ended is not None:
+        if view.ended:
             if view.was_left_open and view.sent:
                 live.take_up(turn_id, view)
                 await live.in_thread(beginning.catch_up)
@@ -637,10 +638,10 @@ class Turns(Struct, frozen=True):
         claim = await self.conversations.looked_at_again(live.request, live.claim)
         return live.afresh(claim)
 
-    async def _end_leftover_agent(self, view: turns.TurnView) -> None:
+    async def _end_leftover_agent(self, view: TurnView) -> None:
         attached = view.attached
         # The same number is another process on another host.
-        if attached is None or attached.agent_host != self.system.this_process("").host:
+        if not attached or attached.agent_host != self.system.this_process("").host:
             return
         pid, ticks = attached.agent_pid, attached.agent_started_at_ticks
         if pid is not None and ticks is not None:
@@ -656,7 +657,7 @@ class Turns(Struct, frozen=True):
         """
         found, decision = await self._meant(live, beginning.looked_at)
         tell_of_lacking(live, found)
-        if decision is None:
+        if not decision:
             live = await self._caught_up(live, found)
             decision = await self._meant(live, beginning.decided_and_meant, found)
         await self._require_allowed(live, decision)
@@ -673,7 +674,7 @@ class Turns(Struct, frozen=True):
             return await live.in_thread(step, *given)
         except anyio.get_cancelled_exc_class():
             # Committed all the same, unless this is the turn before, which has ended.
-            if live.view.intended is not None and not live.view.is_over:
+            if live.view.intended and not live.view.is_over:
                 await cancel(live)
             raise
 

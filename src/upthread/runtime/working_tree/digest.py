@@ -63,7 +63,7 @@ def tree_digest(directory: Path, ours: frozenset[bytes] = NONE) -> str:
     try:
         place = find_place(str(directory))
         until_s = time.monotonic() + DIGEST_TIMEOUT_S
-        return "" if place is None else _Tree(place, until_s).digest(ours)
+        return "" if not place else _Tree(place, until_s).digest(ours)
     except (UsageError, OSError):
         return ""
 
@@ -80,7 +80,7 @@ def keep_written(path: Path, home: str) -> None:
     It is known by its content, under the ids that git gives it: committed, or under another name,
     it is the same.
     """
-    if find_place(str(path.parent)) is None:
+    if not find_place(str(path.parent)):
         return
     with path.open("rb") as file:
         header = b"blob %d\0" % os.fstat(file.fileno()).st_size
@@ -111,7 +111,7 @@ def left_out(directory: str, paths: Iterable[str]) -> frozenset[str]:
     """
     try:
         place = find_place(directory)
-        if place is None or not place.configuration.is_true("core.sparsecheckout"):
+        if not place or not place.configuration.is_true("core.sparsecheckout"):
             return frozenset()
         with tree_of(place, read_head(place).commit, timeout_s=DIGEST_TIMEOUT_S) as git:
             told = git.do("ls-files", "-t", "-z").split(b"\0")
@@ -182,7 +182,7 @@ class _Tree:
         if not os.path.lexists(top / ".git"):
             return None
         place = place_at(str(top.resolve()))
-        if place is None:
+        if not place:
             raise GitFileError(f"{top} is no repository, though there is a .git")
         return _Tree(place, self._until_s, self._depth + 1)
 
@@ -193,7 +193,7 @@ class _Tree:
         for path in paths:
             place = Path(self._place.top, os.fsdecode(path))
             found = _found(place)
-            if found is None:
+            if not found:
                 continue
             mode = found.st_mode
             if stat.S_ISLNK(mode):
@@ -213,7 +213,7 @@ class _Tree:
     def _nested(self, path: bytes) -> bytes:
         """Return what stands for a repository within: its commit while clean, else its content."""
         within = self._within(path)
-        if within is None:
+        if not within:
             return b""
         if within.all_changed():
             return within.digest().encode()

@@ -75,7 +75,7 @@ def find_repository(
     one that cannot be: by its path alone it would be another project.
     """
     real, place = _place_of(directory)
-    if place is None:
+    if not place:
         return Repository(identity=ProjectIdentity(path=str(real)), root=real)
     try:
         root_commit = _root_commit(place, home, is_remembered=is_remembered)
@@ -111,7 +111,7 @@ def find_working_tree(directory: Path) -> WorkingTree:
     Raises as `find_repository`.
     """
     real, place = _place_of(directory)
-    if place is None:
+    if not place:
         return WorkingTree(root=real, repository=str(real))
     return WorkingTree(root=Path(place.top), repository=_shared_path(place))
 
@@ -177,7 +177,7 @@ def _root_commit(place: GitDirectories, home: Path | None, *, is_remembered: boo
     if commit is None:
         return None
     known = _remembered(place, home) if home else None
-    if known is not None and known.commit == commit:
+    if known and known.commit == commit:
         roots = known.roots
     else:
         roots = _found(place, commit, known, home if is_remembered else None)
@@ -193,7 +193,7 @@ def _found(
 
     known = (before.commit, before.roots) if before else None
     roots = find_roots(place, commit, known) or ()
-    if home is not None and roots:
+    if home and roots:
         _remember(place, home, Roots(commit, roots, _marks(place)))
     return roots
 
@@ -272,7 +272,7 @@ def git_facts(directory: Path) -> GitFacts:
     """
     try:
         place = find_place(str(directory))
-        return _facts_without_repository(directory) if place is None else _facts(place)
+        return _facts_without_repository(directory) if not place else _facts(place)
     except (UsageError, OSError) as error:
         return GitFacts(fault=str(error))
 
@@ -308,7 +308,7 @@ def default_branch(directory: Path) -> str | None:
     None where none of them exists. Blocking; raises UsageError where it must not be read.
     """
     place = require_readable(directory)
-    if place is None:
+    if not place:
         return None
     try:
         remote = symbolic(place, f"{_REMOTE}HEAD")
@@ -366,12 +366,12 @@ class Worktrees(Struct, frozen=True):
             found = self._linked(workstream)
         except (UsageError, OSError):
             return None
-        return None if found is None else _worktree(found)
+        return None if not found else _worktree(found)
 
     def require(self, workstream: str) -> Worktree | None:
         """As `find`; raises UsageError for one whose directory is gone."""
         found = self.find(workstream)
-        if found is not None and (found.is_missing or found.is_half_made):
+        if found and (found.is_missing or found.is_half_made):
             raise UsageError(
                 f"the working tree of {shown(workstream)} is gone: {found.path}",
                 hint=f"make it again: upthread run {shlex.quote(workstream)} --worktree; "
@@ -397,10 +397,10 @@ class Worktrees(Struct, frozen=True):
 
     def _ensured(self, workstream: str) -> Worktree:
         found = self._linked(workstream)
-        if found is not None and not found.is_missing and not found.is_half_made:
+        if found and not found.is_missing and not found.is_half_made:
             return _worktree(found)
         repository = require_readable(self.root)
-        if repository is None or read_head(repository).commit is None:
+        if not repository or read_head(repository).commit is None:
             raise UsageError(
                 f"there is no commit in {self.root} to branch off from",
                 hint="commit something first, or run without --worktree",
@@ -409,9 +409,9 @@ class Worktrees(Struct, frozen=True):
         from upthread.boundary.git.worktree_changes import add_tree, forget_tree, remove_tree
 
         # Made anew: half of a checkout may lie there, and nobody was let in to work on it.
-        if found is not None and found.is_half_made:
+        if found and found.is_half_made:
             remove_tree(found)
-        elif found is not None:
+        elif found:
             forget_tree(found.record)
         place, branch = self._place(workstream), _branch(workstream)
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -434,7 +434,7 @@ class Worktrees(Struct, frozen=True):
             linked = self._linked(workstream)
         except OSError as error:
             raise UsageError(str(error), hint="mend it, then try again") from error
-        if linked is None:
+        if not linked:
             raise NotFoundError(
                 f"{shown(workstream)} has no working tree of its own",
                 hint="see `upthread worktree`",
@@ -457,7 +457,7 @@ class Worktrees(Struct, frozen=True):
     def _linked(self, workstream: str) -> LinkedTree | None:
         """Return what git knows of a workstream's tree. Raises UsageError, GitFileError."""
         repository = require_readable(self.root)
-        known = [] if repository is None else list_trees(repository)
+        known = [] if not repository else list_trees(repository)
         place, branch = str(self._place(workstream)), _branch(workstream)
         at_place = [each for each in known if each.path == place]
         # Not the main one: that is the person's own, whatever branch they look at.
@@ -474,7 +474,7 @@ def uncommitted(directory: Path) -> int:
     Raises UsageError where git cannot tell: what is not known is not thrown away.
     """
     place = require_readable(directory)
-    if place is None:
+    if not place:
         raise UsageError(f"{directory} is in no repository", hint="see `git status` there")
     from upthread.runtime.working_tree.digest import changed_paths
 
