@@ -14,6 +14,7 @@ import stat
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from os.path import lexists, realpath
 from pathlib import Path
 from typing import Literal
 
@@ -252,18 +253,18 @@ def held_by_project(agent: str, place: str, environment: Environment) -> bool:
     sent. Agents also go by what is above, except in the person's home and above that.
     """
     row = AGENTS.get(agent)
-    home = os.path.realpath(environment.get("HOME") or "/")
-    here = Path(os.path.realpath(place))
+    home = realpath(environment.get("HOME") or "/")
+    here = Path(realpath(place))
     above = itertools.takewhile(lambda each: str(each) != home, here.parents)
     return row is not None and any(
-        os.path.lexists(each / name) if name in row.project_settings else _leads_out(each, name)
+        lexists(each / name) if name in row.project_settings else _leads_out(each, name)
         for each in (here, *above)
         for name in (*row.project_settings, *row.project_instructions)
     )
 
 
 def _leads_out(place: Path, name: str) -> bool:
-    return not Path(os.path.realpath(place / name)).is_relative_to(place)
+    return not Path(realpath(place / name)).is_relative_to(place)
 
 
 def trusted_agents(
@@ -297,7 +298,7 @@ def is_trusted_in(agent: str, places: Iterable[str], environment: Environment) -
     reader = _READERS.get(agent)
     if reader is None or not environment.get("HOME"):
         return False
-    real = [Path(os.path.realpath(each)) for each in places]
+    real = [Path(realpath(each)) for each in places]
     try:
         return reader(real, environment)
     # Another program writes this file, so it may have any form.

@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from itertools import islice
+from os.path import join, realpath, relpath
 from types import TracebackType
 from typing import BinaryIO
 
@@ -52,13 +53,13 @@ class FileEnds(Struct, frozen=True):
 
 def open_directory(path: str) -> Directory:
     """Open a directory, wherever its links lead. Raises OSError."""
-    return Directory(os.open(os.path.realpath(path), _DIRECTORY), path)
+    return Directory(os.open(realpath(path), _DIRECTORY), path)
 
 
 def open_below(top: str, place: str) -> Directory:
     """Open a directory again by the path it had below another, without a link on the way."""
     directory = open_directory(top)
-    for name in filter(None, os.path.relpath(place, top).split(os.sep)):
+    for name in filter(None, relpath(place, top).split(os.sep)):
         if name != os.curdir:
             with directory:  # held until the next one is open
                 directory = directory.within(name)
@@ -115,7 +116,7 @@ def _walked(
         except FileNotFoundError:
             continue
         except OSError as error:
-            pass_over(os.path.join(directory.path, name), str(error.strerror), 1)
+            pass_over(join(directory.path, name), str(error.strerror), 1)
             continue
         with below:
             yield from _walked(below, tuple(inner), pass_over, is_ordinary=is_ordinary)
@@ -163,7 +164,7 @@ class Directory:
     def within(self, name: str) -> Directory:
         """Open a directory in it, which may be no link."""
         descriptor = os.open(name, _DIRECTORY, dir_fd=self._descriptor)
-        return Directory(descriptor, os.path.join(self.path, name))
+        return Directory(descriptor, join(self.path, name))
 
     def written_at_ms(self, name: str) -> int:
         """Return when a name in it was written last, 0 for one that is gone."""
@@ -194,7 +195,7 @@ class Directory:
         return os.fdopen(self._opened(name), "rb", buffering=0)
 
     def _opened(self, name: str) -> int:
-        shown = os.path.join(self.path, name)
+        shown = join(self.path, name)
         # By what it is before it is opened: to open a device may already do something.
         mode = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_mode
         if not stat.S_ISREG(mode):

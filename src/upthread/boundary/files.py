@@ -17,6 +17,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from os.path import abspath, expanduser, isabs, join, lexists, normpath, realpath, relpath
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600, is_new: bool =
             os.fsync(descriptor)
         (os.link if is_new else os.rename)(aside, path)
     finally:
-        if os.path.lexists(aside):
+        if lexists(aside):
             os.unlink(aside)
 
 
@@ -102,7 +103,7 @@ def within(tree: str, path: str) -> int:
 
     A link counts for what it leads to, as long as that is in the tree as well.
     """
-    shown = os.path.join(tree, path)
+    shown = join(tree, path)
     walk = _Walk(tree, shown)
     try:
         last = walk.to_parent_of(path)
@@ -121,10 +122,10 @@ def place_within(trees: Iterable[str], path: str) -> tuple[str, str] | None:
     By the directories on the way as they were named: a link in the tree makes it no less the
     tree's. Another name of the tree itself is still the tree.
     """
-    tops = {os.path.realpath(each): each for each in trees}
-    *above, _ = parts = [part for part in os.path.abspath(path).split(os.sep) if part]
+    tops = {realpath(each): each for each in trees}
+    *above, _ = parts = [part for part in abspath(path).split(os.sep) if part]
     for length in range(len(above) + 1):
-        top = tops.get(os.path.realpath(os.sep + os.sep.join(parts[:length])))
+        top = tops.get(realpath(os.sep + os.sep.join(parts[:length])))
         # The shortest first: of two trees, one in the other, it is the outer that named it.
         if top is not None:
             return top, os.sep.join(parts[length:])
@@ -133,16 +134,16 @@ def place_within(trees: Iterable[str], path: str) -> tuple[str, str] | None:
 
 def is_beyond(tree: str, place: str) -> bool:
     """Return whether a path, as it was named in a tree, leads out of it or to git's own files."""
-    top = os.path.realpath(tree)
+    top = realpath(tree)
     try:
         # An agent may take `~` for the home, as a shell does: judged as if it did.
-        found = os.path.realpath(os.path.join(top, os.path.expanduser(place)))
+        found = realpath(join(top, expanduser(place)))
     except ValueError:  # a NUL in it: nothing that could be looked at
         return True
     if found != top and not found.startswith(top.rstrip(os.sep) + os.sep):
         return True
     # Without case: to a file system that knows none, `.GIT/hooks` is git's own as well.
-    return _GIT_DIRECTORY in os.path.relpath(found, top).casefold().split(os.sep)
+    return _GIT_DIRECTORY in relpath(found, top).casefold().split(os.sep)
 
 
 def names_from(tree: str, path: str) -> tuple[str, ...]:
@@ -150,10 +151,10 @@ def names_from(tree: str, path: str) -> tuple[str, ...]:
 
     One that is not in the tree is called by its whole path.
     """
-    top = os.path.realpath(tree)
-    named = os.path.join(top, os.path.expanduser(path))
+    top = realpath(tree)
+    named = join(top, expanduser(path))
     try:
-        found = [os.path.normpath(named), os.path.realpath(named)]
+        found = [normpath(named), realpath(named)]
     except ValueError:  # a NUL in it
         return (path,)
     inside = top.rstrip(os.sep) + os.sep
@@ -162,7 +163,7 @@ def names_from(tree: str, path: str) -> tuple[str, ...]:
 
 def names_within(tree: str, path: str, *, names_max: int) -> list[str]:
     """Return the names in a directory of a tree, unsorted. Raises OSError, also for too many."""
-    shown = os.path.join(tree, path)
+    shown = join(tree, path)
     walk = _Walk(tree, shown)
     try:
         last = walk.to_parent_of(path)
@@ -219,7 +220,7 @@ class _Walk:
     """
 
     def __init__(self, tree: str, shown: str) -> None:
-        self._tree = os.path.realpath(tree)
+        self._tree = realpath(tree)
         self._shown = shown
         self._held = [os.open(self._tree, _STEP)]
         self._links = 0
@@ -255,7 +256,7 @@ class _Walk:
 
     def _parts(self, path: str) -> list[str]:
         """Return a path's parts from where we are; of an absolute one, from the tree's top."""
-        if os.path.isabs(path):
+        if isabs(path):
             # By its words alone: a look at what is out there may already mount something.
             if path != self._tree and not path.startswith(self._tree + os.sep):
                 raise self._leads_out()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from os.path import abspath, dirname, isabs, join, lexists
 
 from upthread.boundary import files as opener
 
@@ -37,7 +38,7 @@ def configuration_path(environment: Mapping[str, str]) -> str:
 
 def installed_path(home: Path) -> str:
     """Return the file in which `upthread setup` writes down what it has done, below the home."""
-    return os.path.join(str(home), "hooks", "installed.json")
+    return join(str(home), "hooks", "installed.json")
 
 
 def home_of_hooks(environment: Mapping[str, str], set_up: str) -> str:
@@ -47,7 +48,7 @@ def home_of_hooks(environment: Mapping[str, str], set_up: str) -> str:
     agent works in, and nothing may keep an agent from going on.
     """
     told = environment.get("UPTHREAD_HOME", "")
-    return told if os.path.isabs(told) else set_up
+    return told if isabs(told) else set_up
 
 
 def home_directory(environment: Mapping[str, str]) -> Path:
@@ -61,24 +62,22 @@ def _chosen(environment: Mapping[str, str], variable: str, usual: str) -> str:
     chosen = environment.get("UPTHREAD_HOME", "")
     if not chosen:
         of_all = environment.get(variable, "")
-        if not os.path.isabs(of_all):
+        if not isabs(of_all):
             usual = _OF_MACOS if sys.platform == "darwin" else usual
-            of_all = os.path.join(persons_home(environment), usual)
-        chosen = os.path.join(of_all, "upthread")
-    if os.path.isabs(chosen) and not any(
-        each < " " or "\ud800" <= each <= "\udfff" for each in chosen
-    ):
+            of_all = join(persons_home(environment), usual)
+        chosen = join(of_all, "upthread")
+    if isabs(chosen) and not any(each < " " or "\ud800" <= each <= "\udfff" for each in chosen):
         return chosen
     from upthread.errors import ConfigError
 
-    if os.path.isabs(chosen):
+    if isabs(chosen):
         raise ConfigError(
             f"upthread's files would be in {chosen!r}, whose name is no line of UTF-8",
             hint="set UPTHREAD_HOME to another directory",
         )
     raise ConfigError(
         f"UPTHREAD_HOME is {chosen!r}, which is another place in each directory",
-        hint=f"give it an absolute path: {os.path.abspath(chosen)}",
+        hint=f"give it an absolute path: {abspath(chosen)}",
     )
 
 
@@ -97,7 +96,7 @@ def agents_home(environment: Mapping[str, str]) -> Path:
 def persons_home(environment: Mapping[str, str]) -> str:
     """Return the person's home directory. Raises ConfigError for a user without one."""
     for home in (environment.get("HOME", ""), os.environ.get("HOME", "")):
-        if os.path.isabs(home):
+        if isabs(home):
             return home
     import pwd  # only where HOME says nothing
 
@@ -119,9 +118,9 @@ def require_home(environment: Mapping[str, str]) -> None:
     """
     home = persons_home(environment)
     try:
-        os.stat(os.path.join(home, os.curdir))
+        os.stat(join(home, os.curdir))
     except OSError as error:
-        if not isinstance(error, PermissionError) and not os.path.lexists(home):
+        if not isinstance(error, PermissionError) and not lexists(home):
             return
         from upthread.errors import ConfigError
 
@@ -166,7 +165,7 @@ def replace(path: str, fields: dict[str, Any]) -> None:
     """Write a file whole, for nobody else to read; a crash leaves the old one. Raises OSError."""
     import json  # see the module
 
-    make_directory(os.path.dirname(path))
+    make_directory(dirname(path))
     # Named by the process: two never write into one, and what a dead one left is found by it.
     beside = f"{path}.{os.getpid()}"
     raw = json.dumps({"schema": SCHEMA, **fields}).encode("ascii")
@@ -199,7 +198,7 @@ def make_directory(path: str) -> None:
     except FileExistsError:
         return
     except FileNotFoundError:
-        make_directory(os.path.dirname(path))
+        make_directory(dirname(path))
         make_directory(path)
 
 

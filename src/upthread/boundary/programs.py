@@ -16,6 +16,18 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from os.path import (
+    abspath,
+    basename,
+    dirname,
+    exists,
+    isabs,
+    isfile,
+    join,
+    lexists,
+    normpath,
+    realpath,
+)
 
 from upthread.boundary.files import FileRefusedError, read_start
 from upthread.boundary.git.files import GitFileError, common_of, named_in
@@ -41,8 +53,8 @@ OWN_ENVIRONMENT = (
 OWN_ENVIRONMENT_PREFIXES = ("UPTHREAD_", "PG", "LC_", "XDG_", "SSL_CERT_", "KRB5")
 """And the families it is given: ours, libpq's, and what those two need."""
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
-_LAUNCHER = os.path.join(_HERE, "isolated.py")
+_HERE = dirname(abspath(__file__))
+_LAUNCHER = join(_HERE, "isolated.py")
 _ENV = (b"#!/usr/bin/env ", b"#! /usr/bin/env ", b"#!/bin/env ")
 
 
@@ -75,7 +87,7 @@ def search_path(environment: Mapping[str, str], trees: Sequence[str] = ()) -> st
     Entries in any of `trees` are left out as well.
     """
     entries = environment.get("PATH", os.defpath).split(os.pathsep)
-    kept = (entry for entry in entries if os.path.isabs(entry) and not is_in(entry, trees))
+    kept = (entry for entry in entries if isabs(entry) and not is_in(entry, trees))
     return os.pathsep.join(kept)
 
 
@@ -87,7 +99,7 @@ def absolute_program(
     `outside` are the directories that are worked in. A program named by its absolute path is the
     one somebody meant, wherever it lies; one named by a relative path with a slash is none.
     """
-    if os.path.isabs(name):
+    if isabs(name):
         return name if _is_program(name) else None
     if os.sep in name or not name:
         return None
@@ -99,7 +111,7 @@ def absolute_program(
 def program_outside(name: str, environment: Mapping[str, str], trees: Sequence[str]) -> str | None:
     """Return where a program of a plain name is, None if nowhere but in one of `trees`."""
     for entry in search_path(environment).split(os.pathsep):
-        found = os.path.join(entry, name)
+        found = join(entry, name)
         if entry and _is_program(found) and not is_in(found, trees):
             return found
     return None
@@ -143,14 +155,14 @@ def working_tree_of(directory: str, *, home: str) -> str:
     Empty where that would be somebody's whole home or more: what they installed lies in there.
     """
     # The outermost: an agent could make a repository within, and all around it would count as safe.
-    tree = place = os.path.realpath(directory)
-    if home and _is_below(os.path.realpath(home), place):
+    tree = place = realpath(directory)
+    if home and _is_below(realpath(home), place):
         return ""
     for _ in range(UP_MAX):
-        place = os.path.dirname(place)
-        if len(place) == 1 or (home and _is_below(os.path.realpath(home), place)):
+        place = dirname(place)
+        if len(place) == 1 or (home and _is_below(realpath(home), place)):
             break
-        if os.path.lexists(os.path.join(place, ".git")):
+        if lexists(join(place, ".git")):
             tree = place
     return tree
 
@@ -158,11 +170,11 @@ def working_tree_of(directory: str, *, home: str) -> str:
 def _main_tree_of(tree: str) -> str | None:
     """Return the main working tree of a linked one, None for any other."""
     try:
-        git_directory = named_in(os.path.join(tree, ".git"))
+        git_directory = named_in(join(tree, ".git"))
         common = common_of(git_directory) if git_directory else None
     except GitFileError:
         return None  # it is no repository's, and whoever asks git is told so
-    return os.path.dirname(common) if common and common != git_directory else None
+    return dirname(common) if common and common != git_directory else None
 
 
 def forget_working_directory(path: list[str]) -> None:
@@ -170,31 +182,31 @@ def forget_working_directory(path: list[str]) -> None:
 
     An empty entry in PYTHONPATH means it, and so does `python -m`.
     """
-    ours = os.path.dirname(os.path.dirname(_HERE))
+    ours = dirname(dirname(_HERE))
     try:
-        here = os.path.realpath(os.getcwd())
+        here = realpath(os.getcwd())
     except OSError:
         return  # it is gone, and so is what lay in it
-    if here != os.path.realpath(ours):
-        path[:] = [entry for entry in path if entry and os.path.realpath(entry) != here]
+    if here != realpath(ours):
+        path[:] = [entry for entry in path if entry and realpath(entry) != here]
 
 
 def is_in(path: str, trees: Sequence[str]) -> bool:
     """Return whether a path is one of some trees or in one, by its name or where it leads to."""
-    real = [os.path.realpath(tree) for tree in trees]
+    real = [realpath(tree) for tree in trees]
     return any(_is_below(each, tree) for tree in (*trees, *real) for each in _ways_to(path))
 
 
 def _is_program(path: str) -> bool:
-    return os.path.isfile(path) and os.access(path, os.X_OK)
+    return isfile(path) and os.access(path, os.X_OK)
 
 
 def _ways_to(path: str) -> Iterator[str]:
     # A link that lies in a tree can be changed there, wherever it leads; one that leads into it
     # runs what lies there. Either is the tree's.
-    yield os.path.normpath(path)
-    yield os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-    yield os.path.realpath(path)
+    yield normpath(path)
+    yield join(realpath(dirname(path)), basename(path))
+    yield realpath(path)
 
 
 def _is_below(path: str, tree: str) -> bool:
@@ -238,7 +250,7 @@ def started_at_ticks(pid: int) -> int | None:
     stat = _stat_of(pid)
     if not stat:
         # Gone, or a system without /proc, which tells no more than that a pid is in use.
-        return None if os.path.exists("/proc/self/stat") else _lives_without_proc(pid)
+        return None if exists("/proc/self/stat") else _lives_without_proc(pid)
     # A zombie has ended and waits to be collected, by an agent that may never do it.
     return None if stat[0] in {b"Z", b"X"} else int(stat[19])
 

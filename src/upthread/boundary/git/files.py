@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+from os.path import dirname, join, realpath
 
 from upthread.boundary import files
 
@@ -163,7 +164,7 @@ def named_in(dot_git: str) -> str | None:
     line = read_line(dot_git)
     if line is None or not line.startswith(_NAMES):
         return None
-    return os.path.realpath(os.path.join(os.path.dirname(dot_git), line.removeprefix(_NAMES)))
+    return realpath(join(dirname(dot_git), line.removeprefix(_NAMES)))
 
 
 def common_of(git_directory: str) -> str | None:
@@ -172,21 +173,21 @@ def common_of(git_directory: str) -> str | None:
     None where it names one that is not above it, where git keeps linked worktrees. Raises
     GitFileError.
     """
-    named = read_line(os.path.join(git_directory, "commondir"))
+    named = read_line(join(git_directory, "commondir"))
     if named is None:
         return git_directory
-    common = os.path.realpath(os.path.join(git_directory, named))
-    kept_at = os.path.dirname(os.path.realpath(git_directory))
-    return common if kept_at == os.path.join(common, "worktrees") else None
+    common = realpath(join(git_directory, named))
+    kept_at = dirname(realpath(git_directory))
+    return common if kept_at == join(common, "worktrees") else None
 
 
 def points_back(git_directory: str, top: str) -> bool:
     """Whether a git directory that is not in a folder names it. Raises GitFileError."""
-    dot_git = read_line(os.path.join(git_directory, "gitdir"))
+    dot_git = read_line(join(git_directory, "gitdir"))
     # A linked tree's record names its `.git` file, all others the folder itself.
     if dot_git is not None:
-        named = os.path.join(git_directory, os.path.dirname(dot_git))
+        named = join(git_directory, dirname(dot_git))
     else:
-        configuration = read_configuration(os.path.join(git_directory, "config"))
-        named = os.path.join(git_directory, configuration.last("core.worktree") or ".")
-    return os.path.realpath(named) == os.path.realpath(top)
+        configuration = read_configuration(join(git_directory, "config"))
+        named = join(git_directory, configuration.last("core.worktree") or ".")
+    return realpath(named) == realpath(top)

@@ -14,6 +14,18 @@ import os
 import re
 import stat
 from contextlib import suppress
+from os.path import (
+    basename,
+    dirname,
+    exists,
+    expanduser,
+    isdir,
+    isfile,
+    islink,
+    join,
+    lexists,
+    realpath,
+)
 
 from msgspec import Struct
 
@@ -58,17 +70,17 @@ class GitDirectories(Struct, frozen=True, kw_only=True):
     @property
     def objects(self) -> str:
         """Where the objects are."""
-        return os.path.join(self.common_directory, "objects")
+        return join(self.common_directory, "objects")
 
     @property
     def untrusted(self) -> tuple[str, ...]:
         """The folders that nothing is started from: its repository's trees, and those around."""
-        return untrusted_around(self.top, os.path.dirname(self.common_directory))
+        return untrusted_around(self.top, dirname(self.common_directory))
 
 
 def untrusted_around(*paths: str) -> tuple[str, ...]:
     """Return these folders, and the outermost repository around each, but never a whole home."""
-    home = os.path.expanduser("~")
+    home = expanduser("~")
     around = (programs.working_tree_of(path, home=home) for path in paths)
     return (*paths, *filter(None, around))
 
@@ -79,14 +91,14 @@ def find_place(directory: str) -> GitDirectories | None:
     Raises UsageError for one that must not be read, with the cure, and GitFileError for one that
     cannot be.
     """
-    at = os.path.realpath(directory)
+    at = realpath(directory)
     try:
         device = os.stat(at).st_dev
         for _ in range(UP_MAX):
             found = place_at(at)
             if found is None and _is_bare(at):
                 _require_owned(at, (at,))
-            above = os.path.dirname(at)
+            above = dirname(at)
             # Git stops where another file system begins, and so the project stays what it was.
             if found is not None or above == at or os.stat(above).st_dev != device:
                 return found
@@ -98,13 +110,13 @@ def find_place(directory: str) -> GitDirectories | None:
 
 def place_at(top: str) -> GitDirectories | None:
     """Return the working tree whose top a directory is, None where it is none. Raises as above."""
-    dot_git = os.path.join(top, ".git")
+    dot_git = join(top, ".git")
     try:
         mode = os.lstat(dot_git).st_mode
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
-    git_directory = named_in(dot_git) if stat.S_ISREG(mode) else os.path.realpath(dot_git)
-    if git_directory is None or not os.path.isdir(git_directory):
+    git_directory = named_in(dot_git) if stat.S_ISREG(mode) else realpath(dot_git)
+    if git_directory is None or not isdir(git_directory):
         raise GitFileError(f"{dot_git} leads to no git directory")
     if stat.S_ISDIR(mode) and not _was_begun(git_directory):
         return None
@@ -130,13 +142,13 @@ def place_at(top: str) -> GitDirectories | None:
 
 def _is_bare(path: str) -> bool:
     """Whether git would take a folder itself for a repository, which is refused if foreign."""
-    return os.path.basename(path) != ".git" and all(
-        os.path.exists(os.path.join(path, name)) for name in ("HEAD", "objects", "refs")
+    return basename(path) != ".git" and all(
+        exists(join(path, name)) for name in ("HEAD", "objects", "refs")
     )
 
 
 def _forged(top: str, git_directory: str, why: str) -> UsageError:
-    kept = os.path.join(git_directory, "config")
+    kept = join(git_directory, "config")
     cure = command("git", "config", "--file", kept, "core.worktree", top)
     return UsageError(
         f"{top}/.git leads to {git_directory}, which {why}",
@@ -156,7 +168,7 @@ def _was_begun(git_directory: str) -> bool:
 def _require_git_directory(dot_git: str, common: str) -> None:
     # Git passes a damaged one by, up to the next; the project would be another all of a sudden.
     for name in ("objects", "refs"):
-        if not os.path.isdir(os.path.join(common, name)):
+        if not isdir(join(common, name)):
             raise GitFileError(f"{dot_git} is no git directory: {common} has no folder {name}")
 
 
@@ -180,7 +192,7 @@ def _require_owned(top: str, paths: tuple[str, ...]) -> None:
 
 def _configuration(git_directory: str, common: str) -> Configuration:
     """Return the repository's own values, the working tree's over them, where git reads them so."""
-    shared = read_configuration(os.path.join(common, "config"))
+    shared = read_configuration(join(common, "config"))
     version = shared.last("core.repositoryformatversion") or "0"
     # In format 0 git passes by the extensions that it does not know.
     if version == "1":
@@ -189,7 +201,7 @@ def _configuration(git_directory: str, common: str) -> Configuration:
         raise GitFileError(f"{common} has the format {version!r}, which is not known")
     if not shared.is_true("extensions.worktreeconfig"):
         return shared
-    return read_configuration(os.path.join(git_directory, "config.worktree")).over(shared)
+    return read_configuration(join(git_directory, "config.worktree")).over(shared)
 
 
 def _require_known_extensions(shared: Configuration, common: str) -> None:
@@ -223,7 +235,7 @@ class Head(Struct, frozen=True, kw_only=True):
 
 def read_head(place: GitDirectories) -> Head:
     """Return what HEAD names. Raises GitFileError where it cannot be told."""
-    path = os.path.join(place.git_directory, "HEAD")
+    path = join(place.git_directory, "HEAD")
     line = read_line(path)
     if line is not None and not line.startswith(_LEADS_TO):
         return Head(reference=None, commit=_object(line, path))
@@ -259,10 +271,10 @@ def is_reference(name: str) -> bool:
 
 
 def _read(place: GitDirectories, name: str) -> str | None:
-    loose = os.path.join(place.common_directory, name)
+    loose = join(place.common_directory, name)
     _require_plain_way(loose)
     # An empty folder may be left where a reference was.
-    if os.path.islink(loose) or not os.path.isdir(loose):
+    if islink(loose) or not isdir(loose):
         line = read_line(loose)
         # Before what is packed: that may hold where it was before it moved.
         if line is not None:
@@ -272,17 +284,17 @@ def _read(place: GitDirectories, name: str) -> str | None:
 
 def _require_plain_way(loose: str) -> None:
     """Refuse what is no folder on the way to a reference; it is not just not there."""
-    above = os.path.dirname(loose)
-    while not os.path.lexists(above):
-        above = os.path.dirname(above)
+    above = dirname(loose)
+    while not lexists(above):
+        above = dirname(above)
     # It may be a reference itself; none is below it then.
-    is_reference_itself = os.path.isfile(above) and not os.path.islink(above)
-    if not os.path.isdir(above) and not is_reference_itself:
+    is_reference_itself = isfile(above) and not islink(above)
+    if not isdir(above) and not is_reference_itself:
         raise GitFileError(f"{above} is no folder of references")
 
 
 def _packed(common_directory: str, name: bytes) -> str | None:
-    packed = read_plain(os.path.join(common_directory, "packed-refs"), bytes_max=PACKED_BYTES_MAX)
+    packed = read_plain(join(common_directory, "packed-refs"), bytes_max=PACKED_BYTES_MAX)
     # Whole to the end of its line: a name may be the beginning of another one.
     at = (packed or b"").find(b" " + name + b"\n")
     if packed is None or at < 0:
@@ -291,7 +303,7 @@ def _packed(common_directory: str, name: bytes) -> str | None:
 
 
 def _named(place: GitDirectories, name: str, text: str) -> str:
-    return _object(text, os.path.join(place.common_directory, name))
+    return _object(text, join(place.common_directory, name))
 
 
 def _object(text: str, path: str) -> str:
@@ -333,27 +345,27 @@ class LinkedTree(Struct, frozen=True, kw_only=True):
 
 def list_trees(place: GitDirectories) -> list[LinkedTree]:
     """Return the working trees of a repository, the main one first. Raises GitFileError."""
-    main = os.path.dirname(place.common_directory)
+    main = dirname(place.common_directory)
     found = [LinkedTree(path=main, branch=_branch(place.common_directory))]
-    folder = os.path.join(place.common_directory, "worktrees")
+    folder = join(place.common_directory, "worktrees")
     with suppress(FileNotFoundError, NotADirectoryError):
         names = sorted(os.listdir(folder))
         # Each is some reads: without a limit a clone could have one look at it take for ever.
         if len(names) > WORKTREES_MAX:
             raise GitFileError(f"{folder} holds more than {WORKTREES_MAX} working trees")
-        read = (_linked(os.path.join(folder, name)) for name in names)
+        read = (_linked(join(folder, name)) for name in names)
         found += [tree for tree in read if tree is not None]
     return found
 
 
 def _linked(record: str) -> LinkedTree | None:
-    if os.path.islink(record) or not os.path.isdir(record):
+    if islink(record) or not isdir(record):
         return None
-    dot_git = read_line(os.path.join(record, "gitdir"))
+    dot_git = read_line(join(record, "gitdir"))
     if not dot_git:
         return None
-    path = os.path.dirname(os.path.join(record, dot_git))
-    lock = read_line(os.path.join(record, "locked"))
+    path = dirname(join(record, dot_git))
+    lock = read_line(join(record, "locked"))
     return LinkedTree(
         path=path,
         branch=_branch(record),
@@ -367,14 +379,14 @@ def _linked(record: str) -> LinkedTree | None:
 def _belongs(path: str, record: str) -> bool:
     # What a record says is not enough to work in, or to remove, any folder that it names.
     try:
-        return named_in(os.path.join(path, ".git")) == os.path.realpath(record)
+        return named_in(join(path, ".git")) == realpath(record)
     except GitFileError:
         return False
 
 
 def _branch(git_directory: str) -> str:
     try:
-        line = read_line(os.path.join(git_directory, "HEAD")) or ""
+        line = read_line(join(git_directory, "HEAD")) or ""
     except GitFileError:
         return ""
     prefix = f"ref: {HEADS}"

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
+from os.path import exists, expanduser, join, realpath
 
 from msgspec import Struct
 
@@ -48,10 +49,10 @@ def _settings(place: GitDirectories, found: Configuration, at: str) -> dict[str,
     values = {name: word for name, word in values.items() if re.fullmatch("[A-Za-z0-9]+", word)}
     for name in _PATTERNS:
         if named := found.last(f"core.{name}"):
-            path = os.path.realpath(os.path.join(place.top, os.path.expanduser(named)))
+            path = realpath(join(place.top, expanduser(named)))
             # A copy: where the real one lies there may be a pipe by the time git opens it.
             _write(at, name, read_plain(path, bytes_max=PATTERNS_BYTES_MAX) or b"")
-            values[name] = os.path.join(at, name)
+            values[name] = join(at, name)
     return values
 
 
@@ -123,14 +124,14 @@ def tree_of(
         at = git.directory
         # The commit itself: of the branch there is no reference in here.
         _write(at, "HEAD", f"{commit}\n" if commit else _UNBORN)
-        os.mkdir(os.path.join(at, "info"))
+        os.mkdir(join(at, "info"))
         for name in ("exclude", "attributes"):
-            path = os.path.join(place.common_directory, "info", name)
+            path = join(place.common_directory, "info", name)
             _write(at, f"info/{name}", read_plain(path, bytes_max=PATTERNS_BYTES_MAX) or b"")
         _write(at, "config", _configuration(place, _settings(place, found, at)))
         if not index:
             _copy_index(place.git_directory, at)
-        git.environment["GIT_INDEX_FILE"] = index or os.path.join(at, "index")
+        git.environment["GIT_INDEX_FILE"] = index or join(at, "index")
         git.environment["GIT_WORK_TREE"] = place.top
         yield git
 
@@ -144,13 +145,13 @@ def _private(place: GitDirectories, timeout_s: float | None) -> Generator[Privat
     with tempfile.TemporaryDirectory(prefix="upthread-git-", dir=parent) as directory:
         # Empty: they make it a repository to git, which takes objects from where it is told.
         for name in ("objects", "refs"):
-            os.mkdir(os.path.join(directory, name))
+            os.mkdir(join(directory, name))
         environment = {
             **UNCONFIGURED,
             "GIT_DIR": directory,
             "GIT_OBJECT_DIRECTORY": place.objects,
         }
-        shallow = os.path.join(place.common_directory, "shallow")
+        shallow = join(place.common_directory, "shallow")
         ends = read_plain(shallow, bytes_max=SHALLOW_BYTES_MAX)
         # Without it, what a shallow clone left out would look like damage to git.
         if ends is not None:
@@ -174,19 +175,19 @@ def _configuration(place: GitDirectories, values: dict[str, str]) -> str:
 
 def _write(directory: str, name: str, content: bytes | str) -> None:
     raw = content if isinstance(content, bytes) else os.fsencode(content)
-    with open(os.path.join(directory, name), "xb") as file:
+    with open(join(directory, name), "xb") as file:
         file.write(raw)
 
 
 def _require_plain_objects(objects: str) -> None:
     """Refuse what git would wait for: every index of a pack as it begins, and loose objects."""
-    read_plain(os.path.join(objects, "info", "alternates"), bytes_max=ALTERNATES_BYTES_MAX)
+    read_plain(join(objects, "info", "alternates"), bytes_max=ALTERNATES_BYTES_MAX)
     loose = [name for name in os.listdir(objects) if re.fullmatch("[0-9a-f]{2}", name)]
     for below in ("", "info", "pack", *loose):
         with suppress(FileNotFoundError, NotADirectoryError):
-            for entry in list(os.scandir(os.path.join(objects, below))):
+            for entry in list(os.scandir(join(objects, below))):
                 # A link that leads nowhere is none that git would wait for.
-                is_there = not entry.is_symlink() or os.path.exists(entry.path)
+                is_there = not entry.is_symlink() or exists(entry.path)
                 if is_there and not entry.is_file() and not entry.is_dir():
                     raise GitFileError(f"{entry.path} is not a plain file")
 
@@ -197,7 +198,7 @@ def _copy_index(git_directory: str, to: str) -> None:
     parts = list(filter(None, map(shared.fullmatch, os.listdir(git_directory))))
     if not parts:
         return
-    content = read_plain(os.path.join(to, "index"), bytes_max=INDEX_BYTES_MAX) or b""
+    content = read_plain(join(to, "index"), bytes_max=INDEX_BYTES_MAX) or b""
     for part in parts:
         # A split index names its other part in its own bytes; parts of others may lie about.
         if bytes.fromhex(part[1]) in content:
@@ -206,10 +207,10 @@ def _copy_index(git_directory: str, to: str) -> None:
 
 def _copy(git_directory: str, name: str, to: str) -> None:
     """Copy a file of a git directory, with its time."""
-    descriptor = open_plain(os.path.join(git_directory, name), bytes_max=INDEX_BYTES_MAX)
+    descriptor = open_plain(join(git_directory, name), bytes_max=INDEX_BYTES_MAX)
     if descriptor is None:
         return
-    copied = os.path.join(to, name)
+    copied = join(to, name)
     with open(descriptor, "rb") as source, open(copied, "xb") as copy:
         seen = os.fstat(descriptor)
         shutil.copyfileobj(source, copy, _COPY_BYTES)

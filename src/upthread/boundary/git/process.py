@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from os.path import abspath, expanduser, isdir, join, realpath
 from pathlib import Path
 from typing import IO
 
@@ -141,7 +142,7 @@ def run_git(
 def private_parent(outside: Sequence[str]) -> str:
     """Return a folder for temporary ones that is not within some directories."""
     for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp"):  # noqa: S108 - its parent only
-        if os.path.isdir(parent) and not programs.is_in(parent, outside):
+        if isdir(parent) and not programs.is_in(parent, outside):
             return parent
     raise UsageError(
         f"there is no temporary folder outside of {outside[0]}", hint="set TMPDIR to one that is"
@@ -194,7 +195,7 @@ def person_configuration(outside: Sequence[str]) -> Configuration:
             directory=empty,
             outside=outside,
             # To nothing: git would else look for a repository above, and read that one's too.
-            environment={**_persons_variables(), "GIT_DIR": os.path.join(empty, "none")},
+            environment={**_persons_variables(), "GIT_DIR": join(empty, "none")},
             until_s=time.monotonic() + TIMEOUT_S,
         )
     values: dict[str, list[str]] = {}
@@ -210,7 +211,7 @@ def _persons_variables() -> dict[str, str]:
     found = {name: os.environ[name] for name in os.environ if name.startswith("GIT_CONFIG_")}
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
         if found.get(name):  # empty means none, as git has it
-            found[name] = os.path.abspath(found[name])
+            found[name] = abspath(found[name])
     return found
 
 
@@ -219,10 +220,10 @@ def is_trusted_by_the_person(top: str, outside: Sequence[str]) -> bool:
 
     `outside` are the folders that git is not to be started from.
     """
-    is_trusted, real = False, os.path.realpath(top)
+    is_trusted, real = False, realpath(top)
     found = person_configuration(outside)
     for value in found.values.get("safe.directory", ()):
-        named = os.path.expanduser(value)
+        named = expanduser(value)
         if named in {"", "true"}:  # also a key without a value
             is_trusted = False  # it takes back what was said before, as git has it
         # Not where a link leads: git before 2.46 goes by the text, and a link can be moved.

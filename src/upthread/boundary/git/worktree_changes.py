@@ -9,6 +9,7 @@ private directory.
 import os
 import shutil
 from contextlib import suppress
+from os.path import basename, dirname, isdir, join, lexists, realpath
 
 from upthread.boundary.git import process
 from upthread.boundary.git.files import GitFileError
@@ -43,7 +44,7 @@ def add_tree(place: GitDirectories, path: str, branch: str) -> dict[bytes, bytes
             f"the branch {branch} is checked out in {taken[0]}",
             hint="work there, or check out another branch in it",
         )
-    if os.path.lexists(path) and (not os.path.isdir(path) or os.listdir(path)):
+    if lexists(path) and (not isdir(path) or os.listdir(path)):
         raise UsageError(f"{path} already exists", hint="look at what it is, and move it away")
     start = commit or read_head(place).commit
     if start is None:
@@ -67,42 +68,42 @@ def _make_branch(place: GitDirectories, branch: str, commit: str) -> None:
     above = ["/".join(parts[:count]) for count in range(3, len(parts))]
     if not is_reference(name) or any(find_reference(place, other) for other in above):
         raise UsageError(f"git takes no branch named {branch} here", hint="see git branch --list")
-    path = os.path.join(place.common_directory, name)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    path = join(place.common_directory, name)
+    os.makedirs(dirname(path), exist_ok=True)
     # A folder on the way may be a link that a clone brought, and we would write behind it.
-    _require_within(place, os.path.dirname(path))
+    _require_within(place, dirname(path))
     # As git does it, so that no two processes make it at once: under its lock, then in one step.
     _write(f"{path}.lock", f"{commit}\n")
     os.replace(f"{path}.lock", path)
 
 
 def _make_record(place: GitDirectories, path: str, branch: str) -> str:
-    folder = os.path.join(place.common_directory, "worktrees")
+    folder = join(place.common_directory, "worktrees")
     os.makedirs(folder, exist_ok=True)
     _require_within(place, folder)
-    record = os.path.join(folder, f"{os.path.basename(path)}-{os.urandom(4).hex()}")
+    record = join(folder, f"{basename(path)}-{os.urandom(4).hex()}")
     os.mkdir(record)
     # The first file: from now on `git worktree prune` leaves it, and a kill shows as half made.
-    _write(os.path.join(record, "locked"), BEING_MADE)
-    _write(os.path.join(record, "gitdir"), f"{os.path.join(path, '.git')}\n")
-    _write(os.path.join(record, "commondir"), "../..\n")
-    _write(os.path.join(record, "HEAD"), f"ref: {HEADS}{branch}\n")
+    _write(join(record, "locked"), BEING_MADE)
+    _write(join(record, "gitdir"), f"{join(path, '.git')}\n")
+    _write(join(record, "commondir"), "../..\n")
+    _write(join(record, "HEAD"), f"ref: {HEADS}{branch}\n")
     return record
 
 
 def _fill(path: str, record: str, commit: str) -> dict[bytes, bytes]:
     os.makedirs(path, exist_ok=True)
-    _write(os.path.join(path, ".git"), f"gitdir: {record}\n")
+    _write(join(path, ".git"), f"gitdir: {record}\n")
     # Read back by the rules for any clone: what we made ourselves has to pass them.
-    made = place_at(os.path.realpath(path))
+    made = place_at(realpath(path))
     if made is None:
         raise GitFileError(f"{path} did not become a working tree")
-    index = os.path.join(record, "index")
+    index = join(record, "index")
     with tree_of(made, commit, timeout_s=process.WORK_TIMEOUT_S, index=index) as git:
         git.do("read-tree", "-m", "-u", commit)
         filtered = filters_of(git, git.do("ls-files", "-z").split(b"\0")[:-1])
     # Last of all: until here it is told for half made, and removed with nothing asked.
-    os.unlink(os.path.join(record, "locked"))
+    os.unlink(join(record, "locked"))
     return filtered
 
 
@@ -116,8 +117,8 @@ def remove_tree(tree: LinkedTree) -> None:
             f"the working tree {tree.path} is locked: {tree.lock}",
             hint=f"unlock it: {command('git', 'worktree', 'unlock', tree.path)}",
         )
-    modules = os.path.join(tree.record, "modules")
-    if os.path.isdir(modules) and os.listdir(modules) and not tree.is_missing:
+    modules = join(tree.record, "modules")
+    if isdir(modules) and os.listdir(modules) and not tree.is_missing:
         raise UsageError(
             f"the working tree {tree.path} has submodules, with what was committed in them",
             hint="remove it yourself: "
@@ -133,7 +134,7 @@ def forget_tree(record: str) -> None:
     """Have git know nothing of a linked working tree any more; its folder is left alone."""
     shutil.rmtree(record)
     with suppress(OSError):  # not empty: there are others
-        os.rmdir(os.path.dirname(record))
+        os.rmdir(dirname(record))
 
 
 def _require_within(place: GitDirectories, folder: str) -> None:
