@@ -62,7 +62,7 @@ from upthread.core.trust import (
     own_leaves,
     role_file_item,
 )
-from upthread.core.types import RecordMode, ready
+from upthread.core.types import Environment, RecordMode, ready
 from upthread.errors import ConfigError, NotFoundError
 
 PROJECT_FILE = "upthread.toml"
@@ -141,7 +141,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             for name in self.roles
         }
 
-    def trusts(self, agent: str, place: str, environment: Mapping[str, str]) -> bool:
+    def trusts(self, agent: str, place: str, environment: Environment) -> bool:
         """Return whether an agent may go by what a directory of the project says to it. Blocking.
 
         If the directory holds no settings, there is nothing to trust, except for an agent that also
@@ -156,7 +156,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         where = {**environment, **self.of_agent(known).environment}
         return is_trusted_in(known, (place, self.repository), where)
 
-    def leaving_out(self, environment: Mapping[str, str]) -> tuple[str, ...]:
+    def leaving_out(self, environment: Environment) -> tuple[str, ...]:
         """Return the agents that leave the project's settings out by themselves. Blocking."""
         rows = (row for row in AGENTS.values() if row.heeds_trust and row.name not in self.trusted)
         place = self.working_directory
@@ -184,7 +184,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 def load_settings(
     working_directory: Path,
     *,
-    environment: Mapping[str, str],
+    environment: Environment,
     database: str | None = None,
     repository: str | None = None,
 ) -> Settings:
@@ -260,7 +260,7 @@ def read_config(raw: bytes, *, source: str) -> ConfigFile:
         raise ConfigError(f"{source}: {error}", hint="see docs/configuration.md") from error
 
 
-def _stamps(working_directory: Path, environment: Mapping[str, str], home: Path) -> dict[str, str]:
+def _stamps(working_directory: Path, environment: Environment, home: Path) -> dict[str, str]:
     """Return all that is looked into for settings, also what is not there, with its stamp."""
     folders = [working_directory / folder for folder in ROLE_FOLDERS]
     own = [_user_path(environment), consents_path(home)]
@@ -271,7 +271,7 @@ def _stamps(working_directory: Path, environment: Mapping[str, str], home: Path)
     return {str(path): opener.stamp_of(str(path)) for path in paths}
 
 
-def _user_path(environment: Mapping[str, str]) -> Path:
+def _user_path(environment: Environment) -> Path:
     return Path(configuration_path(environment), "config.toml")
 
 
@@ -539,7 +539,7 @@ def _read_role(path: Path, text: str) -> Role:
     return read(text, file_stem=path.stem, source=str(path))
 
 
-def personal_role(agent: str, name: str, environment: Mapping[str, str]) -> Role | None:
+def personal_role(agent: str, name: str, environment: Environment) -> Role | None:
     """Return a role of the person's own that an agent finds by its name, None without one.
 
     A file that cannot be read counts with its file's name alone: the agent loads it itself.
@@ -556,7 +556,7 @@ def personal_role(agent: str, name: str, environment: Mapping[str, str]) -> Role
 
 
 def unusable_role(
-    agent: str, name: str, tree: Path, environment: Mapping[str, str]
+    agent: str, name: str, tree: Path, environment: Environment
 ) -> ConfigError | None:
     """Return why no address can have the name of an agent's role, None for any other name."""
     if not name or _ROLE_NAME.fullmatch(name):
@@ -567,7 +567,7 @@ def unusable_role(
 
 
 def roles_of_agent(
-    agent: str, tree: Path | None, environment: Mapping[str, str], name: str = ""
+    agent: str, tree: Path | None, environment: Environment, name: str = ""
 ) -> Iterator[tuple[Path, Role | ConfigError]]:
     """Yield the files in which an agent finds its roles: a project's, then the person's own.
 
@@ -586,7 +586,7 @@ def roles_of_agent(
 
 
 def _role_files(
-    agent: str, tree: Path | None, environment: Mapping[str, str]
+    agent: str, tree: Path | None, environment: Environment
 ) -> Iterator[tuple[Path, Path | None]]:
     """Yield each role file of an agent, with the tree that a repository's file must be in."""
     ending = PERSONAL_FILES.get(agent, "")

@@ -329,5 +329,5 @@ def _content(path: Path) -> str:
 CONTENT_BYTES_MAX = 64 * 1024 * 1024
 """Claude Code keeps what it knows of every project in that file."""
 
-_Reader = Callable[[Iterable[Path], Mapping[str, str]], bool]
+_Reader = Callable[[Iterable[Path], Environment], bool]
 _READERS = {"claude-code": _claude_code, "codex": _codex}

@@ -15,15 +15,16 @@ from upthread.boundary import files as opener
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
     from typing import Any
+
+    from upthread.core.types import Environment
 
 _OF_MACOS = "Library/Application Support"
 _NONE = "/nonexistent"  # as Debian writes it down for users without a home
 
 
-def home_path(environment: Mapping[str, str]) -> str:
+def home_path(environment: Environment) -> str:
     """Return where upthread keeps its files: UPTHREAD_HOME, else the platform's data directory.
 
     Raises ConfigError where the person has no home, or UPTHREAD_HOME is not absolute.
@@ -31,7 +32,7 @@ def home_path(environment: Mapping[str, str]) -> str:
     return _chosen(environment, "XDG_DATA_HOME", ".local/share")
 
 
-def configuration_path(environment: Mapping[str, str]) -> str:
+def configuration_path(environment: Environment) -> str:
     """Return the directory of the person's own `config.toml`, as `home_path` does."""
     return _chosen(environment, "XDG_CONFIG_HOME", ".config")
 
@@ -41,7 +42,7 @@ def installed_path(home: Path) -> str:
     return join(str(home), "hooks", "installed.json")
 
 
-def home_of_hooks(environment: Mapping[str, str], set_up: str) -> str:
+def home_of_hooks(environment: Environment, set_up: str) -> str:
     """Return where upthread's files are for what an agent runs: where `set_up` says, unless told.
 
     What is not absolute is passed over: in here it would be a place in whichever repository the
@@ -51,14 +52,14 @@ def home_of_hooks(environment: Mapping[str, str], set_up: str) -> str:
     return told if isabs(told) else set_up
 
 
-def home_directory(environment: Mapping[str, str]) -> Path:
+def home_directory(environment: Environment) -> Path:
     """Return `home_path` as a Path."""
     from pathlib import Path  # see the module
 
     return Path(home_path(environment))
 
 
-def _chosen(environment: Mapping[str, str], variable: str, usual: str) -> str:
+def _chosen(environment: Environment, variable: str, usual: str) -> str:
     chosen = environment.get("UPTHREAD_HOME", "")
     if not chosen:
         of_all = environment.get(variable, "")
@@ -81,7 +82,7 @@ def _chosen(environment: Mapping[str, str], variable: str, usual: str) -> str:
     )
 
 
-def agents_home(environment: Mapping[str, str]) -> Path:
+def agents_home(environment: Environment) -> Path:
     """Return the home below which agents have their files; one that is not there for none."""
     from pathlib import Path  # see the module
 
@@ -93,7 +94,7 @@ def agents_home(environment: Mapping[str, str]) -> Path:
         return Path(_NONE)
 
 
-def persons_home(environment: Mapping[str, str]) -> str:
+def persons_home(environment: Environment) -> str:
     """Return the person's home directory. Raises ConfigError for a user without one."""
     for home in (environment.get("HOME", ""), os.environ.get("HOME", "")):
         if isabs(home):
@@ -111,7 +112,7 @@ def persons_home(environment: Mapping[str, str]) -> str:
         ) from None
 
 
-def require_home(environment: Mapping[str, str]) -> None:
+def require_home(environment: Environment) -> None:
     """Raise ConfigError for a user without a home that an agent could use.
 
     One that is not there yet is not refused, because some agents make it.

@@ -35,8 +35,10 @@ from upthread.boundary.git.files import GitFileError, common_of, named_in
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
     from pathlib import Path
+
+    from upthread.core.types import Environment
 
 UP_MAX = 64
 """How many directories up a repository is looked for."""
@@ -71,7 +73,7 @@ def own_file(path: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", path, *arguments)
 
 
-def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def own_environment(environment: Environment) -> dict[str, str]:
     """Return what a process of our own is given of an environment that is an agent's."""
     kept = {
         name: value
@@ -81,7 +83,7 @@ def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "PATH": search_path(environment)}
 
 
-def search_path(environment: Mapping[str, str], trees: Sequence[str] = ()) -> str:
+def search_path(environment: Environment, trees: Sequence[str] = ()) -> str:
     """Return PATH without its relative and its empty entries: those mean the working directory.
 
     Entries in any of `trees` are left out as well.
@@ -91,9 +93,7 @@ def search_path(environment: Mapping[str, str], trees: Sequence[str] = ()) -> st
     return os.pathsep.join(kept)
 
 
-def absolute_program(
-    name: str, environment: Mapping[str, str], *, outside: Sequence[str]
-) -> str | None:
+def absolute_program(name: str, environment: Environment, *, outside: Sequence[str]) -> str | None:
     """Return where a program is, None if nowhere; never one in the repositories of `outside`.
 
     `outside` are the directories that are worked in. A program named by its absolute path is the
@@ -108,7 +108,7 @@ def absolute_program(
     return program_outside(name, environment, trees)
 
 
-def program_outside(name: str, environment: Mapping[str, str], trees: Sequence[str]) -> str | None:
+def program_outside(name: str, environment: Environment, trees: Sequence[str]) -> str | None:
     """Return where a program of a plain name is, None if nowhere but in one of `trees`."""
     for entry in search_path(environment).split(os.pathsep):
         found = join(entry, name)
@@ -118,7 +118,7 @@ def program_outside(name: str, environment: Mapping[str, str], trees: Sequence[s
 
 
 def absolute_command(
-    command: Sequence[str], environment: Mapping[str, str], *, outside: Sequence[str]
+    command: Sequence[str], environment: Environment, *, outside: Sequence[str]
 ) -> list[str] | None:
     """Return a command with its program's absolute path, and its interpreter's; None: not found.
 
@@ -266,7 +266,7 @@ def _lives_without_proc(pid: int) -> int | None:
     return 0
 
 
-def environments_above() -> Iterator[Mapping[str, str]]:
+def environments_above() -> Iterator[Environment]:
     """Yield what each process above this one was started with, the nearest first."""
     pid = os.getppid()
     # A pid may be given out again while we go up: without a bound the way could go round.
@@ -332,7 +332,7 @@ def _identity(file: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def environment_of(pid: int) -> Mapping[str, str]:
+def environment_of(pid: int) -> Environment:
     """Return what a process was started with; empty where the system does not tell."""
     raw = _read(f"/proc/{pid}/environ", ENVIRONMENT_BYTES_MAX)
     pairs = (each.partition(b"=") for each in raw.split(b"\0"))

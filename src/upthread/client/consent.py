@@ -4,7 +4,7 @@ Only for a person, and for a program of theirs, such as CI: a model may look and
 may loosen anything core/trust.py knows; where consents lie, boundary/consents.py.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from upthread.boundary.consents import Consent, change_consents, kept_text, read_consents
@@ -12,6 +12,7 @@ from upthread.client.file_permissions import secure_home
 from upthread.config import Settings, load_settings
 from upthread.core.agents import Actor
 from upthread.core.trust import Item
+from upthread.core.types import Environment
 from upthread.errors import UsageError
 from upthread.runtime.working_tree.repository import find_working_tree
 
@@ -20,7 +21,7 @@ BY_YOURSELF = "do it yourself, at your own terminal: upthread trust"
 
 
 def load_trusting(
-    directory: Path, *, environment: Mapping[str, str], database: str | None = None
+    directory: Path, *, environment: Environment, database: str | None = None
 ) -> Settings:
     """Return the settings of the project a directory is in; its consents are the repository's."""
     tree = find_working_tree(directory)

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Self
 
 from upthread.boundary.forked import Forkable
-from upthread.client.parts import Environment
 from upthread.client.project_opener import open_parts
 from upthread.core.names import Address, key_of, parse_address, parse_role, parse_workstream
-from upthread.core.types import ConversationKey
+from upthread.core.types import ConversationKey, Environment
 from upthread.errors import ConfigError, StoreError, UsageError
 from upthread.runtime.record.entry_log import EntryLog
 from upthread.runtime.record.project_store import ProjectStore

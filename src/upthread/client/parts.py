@@ -45,6 +45,7 @@ from upthread.core.turns.agent_history import Lacked, UndecidedCall
 from upthread.core.turns.turn import Task, TurnView, with_unverified
 from upthread.core.types import (
     ConversationId,
+    Environment,
     Link,
     ProjectId,
     RecordMode,
@@ -75,9 +76,6 @@ if TYPE_CHECKING:
     from upthread.runtime.permissions import AskPerson
     from upthread.runtime.record.turn_views import WorkstreamEffects
 
-
-Environment: TypeAlias = Mapping[str, str]
-"""The variables of a process."""
 
 Command: TypeAlias = tuple[str, ...]
 """The words of a command that a person types."""

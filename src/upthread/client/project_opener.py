@@ -20,7 +20,7 @@ from upthread.boundary.own_files import home_directory
 from upthread.client.agent_calls import AgentCalls
 from upthread.client.consent import load_trusting
 from upthread.client.file_permissions import KEY_BYTES, read_key, redaction_key, secure_home
-from upthread.client.parts import Environment, ProjectParts
+from upthread.client.parts import ProjectParts
 from upthread.client.stores import (
     PROJECT_VARIABLE,
     identity_in,
@@ -33,6 +33,7 @@ from upthread.client.stores import (
 from upthread.config import Settings, load_settings
 from upthread.core.agents import AGENTS, PROGRAM, Actor, name_of
 from upthread.core.redaction.redactor import Redactor
+from upthread.core.types import Environment
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.record.project_store import ProjectStore, RecordPolicy

@@ -34,13 +34,12 @@ from psycopg_pool import AsyncConnectionPool
 
 import upthread
 from upthread.agents.registry import REHEARSAL, end_process_group, installed_agents
-from upthread.client.parts import Environment
 from upthread.client.project import Project
 from upthread.client.project_opener import open_project
 from upthread.client.runs import Transition
 from upthread.core.events import kind_of
 from upthread.core.runs.pipeline import ANY_QUEUE, queue_of
-from upthread.core.types import Holder, ProjectId
+from upthread.core.types import Environment, Holder, ProjectId
 from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError, UsageError
 from upthread.runtime.system import System, host_name, is_dead
 from upthread.runtime.turns.delegation import Listener, RunOptions

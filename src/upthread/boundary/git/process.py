@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os.path import abspath, expanduser, isdir, join, realpath
 from pathlib import Path
 from typing import IO
@@ -21,6 +21,7 @@ from msgspec import Struct
 from upthread.boundary import programs
 from upthread.boundary.git.files import Configuration
 from upthread.boundary.programs import POLL_S, GivenUpError, is_given_up
+from upthread.core.types import Environment
 from upthread.errors import UsageError
 
 TIMEOUT_S = 30.0
@@ -88,7 +89,7 @@ def run_git(
     *,
     directory: str,
     outside: Sequence[str],
-    environment: Mapping[str, str],
+    environment: Environment,
     given: bytes = b"",
     until_s: float,
 ) -> Done:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, TypeAlias
@@ -37,7 +37,7 @@ from upthread.core.outward.shell_commands import (
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-Judge: TypeAlias = Callable[[Words], Iterable[Word]]
+Judge: TypeAlias = Callable[[Words], Words]
 """Returns the paths that a program's words change; raises where the words are not understood."""
 
 SHELLS_WITHIN_MAX = 4
@@ -129,13 +129,13 @@ class _Walk:
             is_read = any(each.type == "<" for each in node.children)
             self._keep([] if is_read else [to], where)
 
-    def _keep(self, places: Iterable[Word], where: str) -> None:
+    def _keep(self, places: Words, where: str) -> None:
         for place in places:
             _require(place is not None)
             said = place or ""
             self.places.append(said if said[:1] == "~" else posixpath.join(where, said))
 
-    def _command(self, words: tuple[Word, ...], where: str, depth: int) -> str:
+    def _command(self, words: Words, where: str, depth: int) -> str:
         words = _unwrapped(words)
         name = program_of(words[0])
         if name in SHELLS:
@@ -183,7 +183,7 @@ def _is_harmless_variable(assignment: str) -> bool:
     return re.fullmatch(_HARMFUL_VARIABLE, assignment.partition("=")[0].rstrip("+")) is None
 
 
-def _unwrapped(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def _unwrapped(words: Words) -> Words:
     """Return the words from the program on that is run at last, which is one of the tables."""
     if words[:2] == ("command", "-v"):
         return ("which", *words[2:])
@@ -210,7 +210,7 @@ def _unwrapped(words: tuple[Word, ...]) -> tuple[Word, ...]:
 # --- judges ---------------------------------------------------------------------------------------
 
 
-def _nothing(_words: Words) -> Iterable[Word]:
+def _nothing(_words: Words) -> Words:
     raise _NotUnderstoodError
 
 
@@ -242,7 +242,7 @@ READERS: Mapping[str, Callable[[Sequence[str]], bool]] = {
 
 
 def _as(harmless: Callable[[Sequence[str]], bool]) -> Judge:
-    def judge(words: Words) -> Iterable[Word]:
+    def judge(words: Words) -> Words:
         _require(None not in words and harmless([word or "" for word in words]))
         return ()
 
@@ -255,7 +255,7 @@ _EDITS = (
 )
 
 
-def _sed(words: Words) -> Iterable[Word]:
+def _sed(words: Words) -> Words:
     """`sed SCRIPT FILE…` and `sed -i SCRIPT FILE…` with a script that only replaces text."""
     options = [word for word in words if word and word.startswith("-")]
     script, *files = [word for word in words if not (word and word.startswith("-"))] or [None]
@@ -264,24 +264,24 @@ def _sed(words: Words) -> Iterable[Word]:
     return files if {"-i", "-i.bak"} & {*options} else ()
 
 
-def _operands(words: Words) -> list[Word]:
+def _operands(words: Words) -> Words:
     return [word for word in words if word is None or not word.startswith("-")]
 
 
-def _changes(words: Words) -> Iterable[Word]:
+def _changes(words: Words) -> Words:
     """All operands are paths that change: `rm`, `mkdir`, `mv`. Modes and owners do no harm."""
     _require(not any(word and word.startswith(("-t", "--target")) for word in words))
     return _operands(words)
 
 
-def _plain(words: Words) -> Iterable[Word]:
+def _plain(words: Words) -> Words:
     """A builtin of bash that evaluates the name of a variable, and is given none of these."""
     _require(words[:1] != (None,))
     _require(not any(word and (word.startswith("-v") or "[" in word[1:]) for word in words))
     return ()
 
 
-def _enters(words: Words) -> Iterable[Word]:
+def _enters(words: Words) -> Words:
     _require(len(words) == 1 and words[0] not in {"", "-"})
     return words
 
@@ -302,7 +302,7 @@ def _is_target(word: Word) -> bool:
     return bool(word and re.fullmatch(_TARGET, word.lstrip(":")) and not re.search(_TELLING, word))
 
 
-def _runs_targets(words: Words) -> Iterable[Word]:
+def _runs_targets(words: Words) -> Words:
     """A task runner: each of its operands is a target of the table; `-C` leads to a directory."""
     left = [word for before, word in zip([None, *words], words, strict=False) if before != "-C"]
     operands = [word for word in _operands(left) if not (word and re.fullmatch(_NUMBER, word))]
@@ -315,7 +315,7 @@ _NUMBER = r"(?:\w+=)?\d*"
 """`4` of `-j 4`, and `V=1`."""
 
 
-def _packages(words: Words) -> Iterable[Word]:
+def _packages(words: Words) -> Words:
     """The npm family: a script of the table, or a list."""
     operands = [word for word in words if word not in {"-s", "--silent", "run", "run-script"}]
     verb = operands[0] if operands else None
@@ -335,7 +335,7 @@ def _verbs(table: str, acting: str = "") -> Judge:
     known = {tuple(each.split()) for each in table.split(",")}
     bad = tuple(acting.split())
 
-    def judge(words: Words) -> Iterable[Word]:
+    def judge(words: Words) -> Words:
         taking = {"-n", "--namespace", "--context", "-R", "--repo"}
         values = [at + 1 for at, word in enumerate(words) if word in taking]
         said = [word or "" for at, word in enumerate(words) if at not in values]
@@ -347,7 +347,7 @@ def _verbs(table: str, acting: str = "") -> Judge:
     return judge
 
 
-def _awk(words: Words) -> Iterable[Word]:
+def _awk(words: Words) -> Words:
     """An awk without a program file, and with a program that starts none and writes no file."""
     _require(not any(word is None or re.search(_AWK_ACTS, word) for word in words))
     return ()
@@ -356,14 +356,14 @@ def _awk(words: Words) -> Iterable[Word]:
 _AWK_ACTS = r"system|getline|[|>@]|^-(?!F|v)"
 
 
-def _cmake(words: Words) -> Iterable[Word]:
+def _cmake(words: Words) -> Words:
     acting = ("-P", "-E", "-C", "--install", "--workflow", "--open")
     _require(not any(word is None or word == "--" or word.startswith(acting) for word in words))
     _require(all(map(_is_target, (*_after("--target", words), *_after("-t", words)))))
     return _after("-B", words)
 
 
-def _after(option: str, words: Words) -> list[Word]:
+def _after(option: str, words: Words) -> Words:
     """Return the word after each place where an option stands."""
     return [after for word, after in pairwise(words) if word == option]
 
@@ -392,7 +392,7 @@ _GIT_SECOND = {
 }
 
 
-def _git(words: Words) -> Iterable[Word]:
+def _git(words: Words) -> Words:
     """A verb of git's own that sends nothing; git takes no alias for such a verb."""
     places: list[Word] = []
     while words and words[0] in {"-C", "--no-pager", "-P"}:

@@ -70,7 +70,7 @@ def as_line(words: Words) -> str:
     return " ".join(HOLE if word is None else shlex.quote(word) for word in words)
 
 
-def unwrapped(words: tuple[Word, ...]) -> str | tuple[Word, ...]:
+def unwrapped(words: Words) -> str | Words:
     """Return what a command runs: a line of shell to be read, else its own words."""
     words = without_wrapper(words)
     name = name_of(words[0]) if words else ""
@@ -83,7 +83,7 @@ def unwrapped(words: tuple[Word, ...]) -> str | tuple[Word, ...]:
     return words
 
 
-def without_wrapper(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def without_wrapper(words: Words) -> Words:
     """Return the words from the program on that is run at last."""
     while words and (taking := _OPTIONS_WITH_VALUE.get(name_of(words[0]))) is not None:
         name, at = name_of(words[0]), 1
@@ -98,7 +98,7 @@ def without_wrapper(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return words
 
 
-def lines_run_by(words: tuple[Word, ...]) -> Iterator[str]:
+def lines_run_by(words: Words) -> Iterator[str]:
     """Yield the lines of shell that `find -exec` and `git rebase --exec` run."""
     name = name_of(words[0]) if words else ""
     acting = {"find": _ACTING, "git": {"--exec", "-x"}}.get(name, frozenset[str]())
@@ -186,7 +186,7 @@ def commands_in(line: str) -> tuple[ShellCommand, ...]:
     return tuple(islice(_commands(line, "", DEPTH_MAX), COMMANDS_MAX))
 
 
-def commands_written(line: str) -> tuple[tuple[Word, ...], ...]:
+def commands_written(line: str) -> Sequence[Words]:
     """Return the words of a line's commands as they stand there, `sudo` and the like included."""
     root = _parsed(line[:COMMAND_CHARACTERS_MAX])
     return tuple(words for words, _ in _simple_commands(root))
@@ -210,9 +210,7 @@ def _commands(line: str, directory: str, depth: int) -> Iterator[ShellCommand]:
             where = _joined(where, operand)
 
 
-def _one(
-    words: tuple[Word, ...], where: str, depth: int, node: Node | None
-) -> Iterator[ShellCommand]:
+def _one(words: Words, where: str, depth: int, node: Node | None) -> Iterator[ShellCommand]:
     """Yield a command, or what it runs; and what it runs beside that."""
     inner = unwrapped(words)
     # What is not known inside a line for a shell is a hole, so that the rest of it is still read.
@@ -224,7 +222,7 @@ def _one(
         return
     if not inner:
         return
-    yield ShellCommand(words=inner, directory=where)
+    yield ShellCommand(words=tuple(inner), directory=where)
     for line in lines_run_by(inner) if depth else ():
         yield from _commands(line, where, depth - 1)
 
@@ -240,7 +238,7 @@ def _parser() -> Parser:
 # --- the tree ------------------------------------------------------------------------------------
 
 
-def _simple_commands(root: Node) -> Iterator[tuple[tuple[Word, ...], Node | None]]:
+def _simple_commands(root: Node) -> Iterator[tuple[Words, Node | None]]:
     """Yield each command's words, in order; and the file that it is fed."""
     waiting = [root]
     while waiting:
@@ -261,7 +259,7 @@ EVALUATED = (
 """A node, as TYPE:SOURCE, where bash evaluates a text again, which may be `a[$(COMMAND)]`."""
 
 
-def words_of(command: Node, *, hole: str | None = None) -> tuple[Word, ...]:
+def words_of(command: Node, *, hole: str | None = None) -> Words:
     """Return a command's words, without what is assigned before them.
 
     `hole` stands for what is not known in a word, None for the whole word.
@@ -376,7 +374,7 @@ _READERS = {
 }
 
 
-def _fed_by_file(node: Node) -> Iterator[tuple[Word, ...]]:
+def _fed_by_file(node: Node) -> Iterator[Words]:
     """Yield `cat FILE` for each file that a command is fed."""
     for redirect in node.named_children:
         if redirect.type == "file_redirect" and any(each.type == "<" for each in redirect.children):
