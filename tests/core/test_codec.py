@@ -2,6 +2,7 @@
 
 import json
 import math
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
@@ -156,3 +157,25 @@ def test_the_json_of_others_may_hold_halves_of_characters():
     assert read_json(b'["\\ud800", NaN]')[0] == "\ud800"  # type: ignore[index]
     with pytest.raises(StoreError, match="no JSON"):
         read_json(b"{")
+
+
+@pytest.mark.parametrize(
+    ("value", "back", "is_same"),
+    [
+        ({"a": (1, [math.nan])}, {"a": [1, [math.nan]]}, True),
+        ({1: "a"}, {"1": "a"}, False),
+        ([1, 2], [1], False),
+        ({"a": b"x"}, {"a": "x"}, False),
+        ([Decimal(1)], ["1"], True),
+    ],
+)
+def test_a_value_comes_back_where_all_in_it_is_equal_or_may_be_text(value, back, is_same):
+    assert codec.comes_back(value, back, but=(Decimal,)) is is_same
+
+
+@pytest.mark.parametrize(("levels", "is_deeper"), [(2, False), (3, True)])
+def test_lists_and_objects_count_as_levels_of_a_value(levels, is_deeper):
+    value: object = 1
+    for level in range(levels):
+        value = [value] if level % 2 else {"a": value}
+    assert codec.is_nested_deeper(value, 2) is is_deeper
