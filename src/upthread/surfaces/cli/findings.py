@@ -92,7 +92,10 @@ def _cure(stored: VendorHistory, found: Sequence[Fault]) -> str:
     if found or stored.is_of_lines:
         return command("upthread", "repair", stored.agent, stored.session_id)
     copied = command("upthread", "keep", stored.session_id)
-    return f"left as it is; if the agent cannot read it, a prompt continues a copy of it: {copied}"
+    return (
+        "left as it is; if the agent cannot read it, the next prompt begins a new session, and a"
+        f" copy of what can be read is kept by: {copied}"
+    )
 
 
 def counts_of(found: Sequence[Fault]) -> dict[str, int]:
