@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from threading import RLock
+from time import monotonic
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -59,7 +60,7 @@ TEXT_CHARACTERS_MAX = 20_000
 
 ENTRIES_AT_ONCE = 500
 
-REWRITES_MAX = 20
+REWRITE_TIMEOUT_S = 30.0
 
 NESTED_MAX = 200
 """A value is nested at most so deep: every command can read it, whatever limit its writer has."""
@@ -207,9 +208,10 @@ class EntryLog:
 
         `kept` may be called again: another process's entry that came meanwhile is among them then.
         What others said in the same conversation would be erased with it: UsageError.
-        ConflictError after REWRITES_MAX attempts, beside a process that appends without a pause.
+        ConflictError after REWRITE_TIMEOUT_S beside a process that appends without a pause.
         """
-        for _ in range(REWRITES_MAX):
+        deadline_s = monotonic() + REWRITE_TIMEOUT_S
+        while monotonic() < deadline_s:
             with self.lock:
                 stands = self.stands()
                 old, last = stands.conversation, stands.last
