@@ -131,9 +131,9 @@ named-secret, is_assigned:
 named-secret, is_set:
     (?i){PASSWORD}{SET}{OPEN}([a-z_.-]{6,64}){QUOTE}
     # A value that holds its own quote, behind a backslash or twice; JSON in JSON; all escaped
-    (?i){STRONG}{SET}[bfruL@$]{0,2}"([^"\\\n]{1,64}(?:\\["'\\]|""|')(?:[^"\\\n]|\\.|""){0,64})"
-    (?i){STRONG}{SET}[bfruL@$]{0,2}'([^'\\\n]{1,64}(?:\\["'\\]|''|")(?:[^'\\\n]|\\.|''){0,64})'
-    (?i){STRONG}{NUMBERED}\\"{IS}\\"((?:[^"\\\n]|\\\\\\?["\\]?){4,64}?)\\"
+    (?i){STRONG}{SET}[bfruL@$]{0,2}"([^"\\\n]+(?:\\["'\\]|""|')(?:[^"\\\n]|\\.|"")*)"
+    (?i){STRONG}{SET}[bfruL@$]{0,2}'([^'\\\n]+(?:\\["'\\]|''|")(?:[^'\\\n]|\\.|'')*)'
+    (?i){STRONG}{NUMBERED}\\"{IS}\\"((?:[^"\\\n]|\\\\\\?["\\]?){4,}?)\\"
     (?i){STRONG}{SET}[bfruL@$]{0,2}{QUOTE}?((?:\\(?:u[0-9a-f]{4}|U[0-9a-f]{8}|x[0-9a-f]{2}|[0-7]{3})
         |&#x?[0-9a-f]{2,6};){6,})
     (?i){PASSWORD}[\w-]{0,16}(?: [^<>\n]*)?>\s*<!\[CDATA\[([^\n]{4,}?)\]\]>
