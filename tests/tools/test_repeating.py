@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.sets import EXTENDED
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -93,12 +94,14 @@ def test_a_test_that_fails_twice_has_failed_and_is_not_flaky(tmp_path):
     assert "1 failed, 1 passed" in text
 
 
+@EXTENDED
 def test_a_test_that_hangs_twice_is_ended_twice(tmp_path):
     code, _, text = run(tmp_path, ["hanging"], CI="1")
     assert code == 1, text
     assert "Timeout (>1.0s)" in text
 
 
+@EXTENDED
 def test_one_flaky_test_in_each_of_two_sessions_fails_the_ci_run(tmp_path):
     """A test that failed and is then skipped is flaky too."""
     of_run = {"CI": "1", "UPTHREAD_FLAKY_FILE": str(tmp_path / "flaky tests")}

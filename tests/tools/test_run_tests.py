@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 
+from tests.support.sets import EXTENDED
 from tools.run_tests import EXPRESSIONS, REPOSITORY
 
 from upthread.core.agents import AGENTS
@@ -45,11 +46,13 @@ def numbers_in(tests: Iterable[str]) -> set[str]:
     return set(re.findall(r"(?<![A-Za-z])[AS]\d+(?=_)", "\n".join(tests)))
 
 
+@EXTENDED
 def test_the_first_set_has_every_promise_of_the_store():
     tests = first_set_of("tests/store/test_store_conformance.py")
     assert {each.number for each in store_conformance.PROMISES} <= numbers_in(tests)
 
 
+@EXTENDED
 def test_the_first_set_has_every_promise_of_the_agents():
     tests = first_set_of("tests/agents/test_agent_conformance.py")
     assert {each.number for each in agent_conformance.PROMISES} <= numbers_in(tests)
@@ -71,6 +74,7 @@ def adapter_tests() -> set[str]:
     return starts
 
 
+@EXTENDED
 def test_the_first_set_has_every_adapter_with_its_real_agent():
     tests = first_set_of("tests/live", "tests/agents")
     starts = adapter_tests()
@@ -78,6 +82,7 @@ def test_the_first_set_has_every_adapter_with_its_real_agent():
     assert not [start for start in starts if not any(test.startswith(start) for test in tests)]
 
 
+@EXTENDED
 def test_the_first_set_has_every_verb_with_its_effect():
     file = "tests/surfaces/cli/test_every_verb.py"
     test = f"{file}::test_each_verb_does_its_work_as_a_real_process"
