@@ -86,11 +86,13 @@ def test_an_agent_without_a_network_tells_meanwhile_that_it_tries_again(name, sh
             repeated += line.get("unknown_kind") == "retry"
             if repeated == 2:  # Codex waits for a network as long as it is left alone
                 shown = wait_until(lambda: shell.one("show", "spec-42")["standing"]["detail"], "it")
+                listed = shell.run(*shell.command("ls"))
                 running.terminate()
                 break
     (only_once,) = told
     assert only_once.startswith(f"{name}: {WITHOUT_A_NETWORK[name]}")
     assert only_once.endswith(shown)
+    assert f"spec-42: {shown[:40]}" in listed
 
 
 @EXTENDED

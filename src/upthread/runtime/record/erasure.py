@@ -191,7 +191,7 @@ class Forgetting(Struct, frozen=True, kw_only=True):
         parts = content_bytes = 0
         oldest_at_ms = None
         head = self.store.head("conversation", conversation_id)
-        for entry in () if not head else self.store.all_entries(head.row, PARTS):
+        for entry in self.store.all_entries(head.row, PARTS) if head else ():
             if entry.said is not None and (before_ms is None or entry.at_ms < before_ms):
                 parts += _parts_in(entry)
                 content_bytes += len(as_bytes(entry.said))

@@ -173,7 +173,7 @@ class ProjectStore(Store):
 
     def commit(self, writes: Sequence[Write], **leases: Unpack[Leases]) -> None:
         self._end_moment()
-        batch = writes if not self._filter else self._filter.kept(writes)
+        batch = self._filter.kept(writes) if self._filter else writes
         opened: set[str] = set()
         for write in batch:
             self._check(write, opened)
@@ -326,7 +326,7 @@ class RecordFilter:
         if known is not None:
             return known
         conversation = self._conversation_of(conversation_id)
-        return self._policy.strictest if not conversation else self._learn(conversation)
+        return self._learn(conversation) if conversation else self._policy.strictest
 
     def _learn(self, conversation: Conversation) -> RecordMode:
         mode = self._policy.of_role(conversation.key.role)

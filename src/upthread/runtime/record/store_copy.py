@@ -133,7 +133,7 @@ class Move(Struct, frozen=True):
     def _missing(self, head: Head) -> list[ProjectIdentity]:
         """Return the identities of a project that the target does not know."""
         project_id = ProjectId(head.name)
-        known = () if not self.target else self.target.identities(project_id)
+        known = self.target.identities(project_id) if self.target else ()
         return [each for each in self.source.identities(project_id) if each not in known]
 
     def _write(self, head: Head) -> None:

@@ -268,7 +268,7 @@ class Overview(Struct, frozen=True):
             report=run.report(key.role) if run else None,
             verdict=verdict,
             # While somebody holds it, a turn without an end is under way.
-            cut_off=self._cut_off(conversation_id, last) if not holder else None,
+            cut_off=None if holder else self._cut_off(conversation_id, last),
         )
 
     def _waits(self, conversation_id: ConversationId) -> str:

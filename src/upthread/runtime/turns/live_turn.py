@@ -637,7 +637,7 @@ def result_of(live: LiveTurn) -> TurnResult:
         outcome=outcome,
         reply=live.reply,
         report=_report(live),
-        parked=parked if not ended else None,
+        parked=None if ended else parked,
         detail=detail,
         is_interrupted=live.interrupted_by is not None,
         reset_at_ms=live.reset_at_ms,

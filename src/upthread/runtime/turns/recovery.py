@@ -322,7 +322,7 @@ def rest_of(live: LiveTurn, ended: TurnEnded) -> TurnEnded:
 def _known(live: LiveTurn, found: Recognised) -> PromptRecognised:
     """Return what a history says of the turn's prompt, once the history has been recorded."""
     # What this process counted itself comes with the turn's end.
-    counted = live.counted if not live.account.spent else NOTHING_COUNTED
+    counted = NOTHING_COUNTED if live.account.spent else live.counted
     return recognised_event(found.recognition, counted)
 
 

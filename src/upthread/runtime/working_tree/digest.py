@@ -63,7 +63,7 @@ def tree_digest(directory: Path, ours: frozenset[bytes] = NONE) -> str:
     try:
         place = find_place(str(directory))
         until_s = time.monotonic() + DIGEST_TIMEOUT_S
-        return "" if not place else _Tree(place, until_s).digest(ours)
+        return _Tree(place, until_s).digest(ours) if place else ""
     except (UsageError, OSError):
         return ""
 

@@ -272,7 +272,7 @@ def git_facts(directory: Path) -> GitFacts:
     """
     try:
         place = find_place(str(directory))
-        return _facts_without_repository(directory) if not place else _facts(place)
+        return _facts(place) if place else _facts_without_repository(directory)
     except (UsageError, OSError) as error:
         return GitFacts(fault=str(error))
 
@@ -366,7 +366,7 @@ class Worktrees(Struct, frozen=True):
             found = self._linked(workstream)
         except (UsageError, OSError):
             return None
-        return None if not found else _worktree(found)
+        return _worktree(found) if found else None
 
     def require(self, workstream: str) -> Worktree | None:
         """As `find`; raises UsageError for one whose directory is gone."""
@@ -457,7 +457,7 @@ class Worktrees(Struct, frozen=True):
     def _linked(self, workstream: str) -> LinkedTree | None:
         """Return what git knows of a workstream's tree. Raises UsageError, GitFileError."""
         repository = require_readable(self.root)
-        known = [] if not repository else list_trees(repository)
+        known = list_trees(repository) if repository else []
         place, branch = str(self._place(workstream)), _branch(workstream)
         at_place = [each for each in known if each.path == place]
         # Not the main one: that is the person's own, whatever branch they look at.
