@@ -71,7 +71,7 @@ async def test_an_agent_that_cannot_start_fails_the_turn_clearly_and_costs_nothi
         assert after.outcome == "ok"
 
 
-@pytest.mark.parametrize("method", ["initialize", "session/new", "session/resume"])
+@pytest.mark.parametrize("method", spread(["initialize", "session/new", "session/resume"]))
 async def test_a_wait_for_an_agent_is_told_and_ends_with_what_helps(world, method, monkeypatch):
     monkeypatch.setattr("upthread.runtime.turns.delivery.WAIT_TOLD_AT_S", (0.1,))
     notices: list[Notice] = []

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from tests.support.laboratory.proxy import Proxy
 from tests.support.postgres_server import PostgresServer, with_database
+from tests.support.sets import EXTENDED
 
 from upthread.core.types import Fence
 from upthread.errors import StoreError
@@ -64,6 +65,7 @@ def test_open_stores_move_to_the_new_primary_while_the_old_one_stays_up(pair):
         each.close()
 
 
+@EXTENDED
 def test_a_call_waits_for_a_standby_that_takes_over_later(pair):
     primary, standby, proxy = pair
     store = PostgresStore(proxy.address)
@@ -81,6 +83,7 @@ def test_a_call_waits_for_a_standby_that_takes_over_later(pair):
     store.close()
 
 
+@EXTENDED
 def test_a_server_that_stays_read_only_is_an_error_after_a_bounded_wait_and_can_be_read(
     pair, monkeypatch
 ):
