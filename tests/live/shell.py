@@ -92,12 +92,13 @@ class Shell:
             text=True,
         )
 
-    def start_call(self, prompt: str, *options: str) -> subprocess.Popen[str]:
-        """Send a prompt; return once a tool call of its turn is on record."""
+    def start_call(self, prompt: str, *options: str, calls: int = 1) -> subprocess.Popen[str]:
+        """Send a prompt; return once so many tool calls of its turn are on record."""
         running = self.start("tell", ADDRESS, prompt, *options)
         assert running.stdout is not None
         for line in running.stdout:
-            if json.loads(line).get("kind") == "tool_call":
+            calls -= json.loads(line).get("kind") == "tool_call"
+            if not calls:
                 return running
         raise AssertionError("the turn ended without a tool call")
 

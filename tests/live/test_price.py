@@ -110,7 +110,7 @@ def call_after_much(name: str, shell: Shell, model: RehearsalModel, *options: st
     """Start a turn that reads much; return once that is on record and the next call runs."""
     much, before = "head -c 9000 /dev/zero | tr '\\0' x", len(model.requests)
     calls = (AGENTS[name].command(each) for each in (*[much] * 3, "sleep 60"))
-    running = shell.start_call("\n\n".join(("Wait a while.", *calls)), *options)
+    running = shell.start_call("\n\n".join(("Wait a while.", *calls)), *options, calls=4)
     wait_until(lambda: len(answered(model.requests[before:])) > 3, "fourth request")
     time.sleep(2 * FLUSH_EVERY_S)
     return running
