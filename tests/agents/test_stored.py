@@ -481,6 +481,24 @@ def test_a_directory_that_cannot_be_entered_is_counted(tmp_path):
     closed.chmod(0o700)
 
 
+@pytest.mark.parametrize(
+    ("agent", "place"),
+    [
+        ("claude-code", ".claude/projects"),
+        ("codex", ".codex/sessions"),
+        ("opencode", ".local/share/opencode"),
+    ],
+)
+def test_a_place_that_cannot_be_read_is_named_with_its_cure(tmp_path, agent, place):
+    closed = tmp_path / place
+    closed.parent.mkdir(parents=True)
+    closed.write_text("a file, which no directory can be read from, not even by root")
+    (error,) = stored_histories({"HOME": str(tmp_path)}, agent=agent)
+    assert isinstance(error, StoreError)
+    assert str(closed) in error.message
+    assert str(closed) in error.hint
+
+
 # --- for a search --------------------------------------------------------------------------------
 
 FEW = Months(claude_code=6, codex=6, opencode=6, sub_agents=6, session_bytes=20_000)

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import re2
-from msgspec import Struct
+from msgspec import Struct, field
 
-from upthread.agent_stores.base import Look, SessionOutline, VendorHistory
+from upthread.agent_stores.base import Look, SessionOutline, VendorHistory, look
 from upthread.agent_stores.lines import (
     LINE_BYTES_MAX,
     SUFFIX,
@@ -71,8 +71,11 @@ class Reader(Protocol):
         """Yield each session to be searched, in any order; `held` keeps open what they read."""
         ...
 
-    def find_histories(self, home: Path, /) -> Iterator[Path]:
-        """Yield each file that may hold sessions, a sub-agent's after its main session's."""
+    def find_histories(self, home: Path, walk: FileWalk | None = None, /) -> Iterator[Path]:
+        """Yield each file that may hold sessions, a sub-agent's after its main session's.
+
+        `walk` counts the places that cannot be read.
+        """
         ...
 
     def read_histories(self, path: Path, /) -> Iterator[VendorHistory]:
@@ -268,8 +271,8 @@ class LineFile(Struct, frozen=True):
 class FileWalk(Struct, frozen=True):
     """A walk through one agent's files, which counts what it passes over, each place once."""
 
-    agent: str
-    look: Look
+    agent: str = ""
+    look: Look = field(default_factory=look)
     counted: set[tuple[str, str]] = set()
 
     def files(self, top: Path, *levels: str, is_ordinary: bool = True) -> Iterator[LineFile]:
@@ -281,7 +284,7 @@ class FileWalk(Struct, frozen=True):
     def _count(self, place: str, why: str, number: int) -> None:
         if why == MORE_NAMES:
             self.look.is_cut_short |= bool(number)
-        elif (place, why) not in self.counted:
+        elif number and (place, why) not in self.counted:
             self.counted.add((place, why))
             self.look.pass_over(self.agent, why, number)
 

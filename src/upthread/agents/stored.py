@@ -13,12 +13,13 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import ExitStack, contextmanager, suppress
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from msgspec import structs
 
 from upthread.agent_stores.base import Look, SessionOutline, VendorHistory
 from upthread.agent_stores.homes import file_stamp, home_of
+from upthread.agent_stores.reader import FileWalk, Reader, Searched
 from upthread.agents.registry import REHEARSAL, reader_of
 from upthread.agents.rehearsal.sessions import (
     HOME_VARIABLE,
@@ -26,14 +27,12 @@ from upthread.agents.rehearsal.sessions import (
     UnknownSessionError,
     sessions_directory,
 )
+from upthread.boundary.directories import NO_FILE
 from upthread.core.agents import AGENTS, WITH_A_STORE
 from upthread.core.events import AgentsCall
 from upthread.core.turns.agent_history import StoredSession, UndecidedCall
 from upthread.core.types import Environment, UpstreamSessionId
 from upthread.errors import StoreError
-
-if TYPE_CHECKING:
-    from upthread.agent_stores.reader import Reader, Searched
 
 
 def stored_histories(
@@ -45,19 +44,16 @@ def stored_histories(
     CODEX_HOME. With `agent`, only that one's.
     """
     for name in WITH_A_STORE if agent is None else (agent,):
-        home = home_of(name, environment)
-        try:
-            next(home.iterdir(), None)
-        except (FileNotFoundError, NotADirectoryError):
-            pass  # nothing, or the one database that a variable names
-        except OSError as error:
-            yield StoreError(f"{home}: {error.strerror}", hint=f"make {home} readable for you")
-            continue
-        for path in reader_of(name).find_histories(home):
+        walk = FileWalk()
+        for path in reader_of(name).find_histories(home_of(name, environment), walk):
             try:
                 yield from reader_of(name).read_histories(path)
             except StoreError as error:
                 yield error
+        for place, why in sorted(walk.counted):
+            if why != NO_FILE:
+                what = why.removesuffix(f": {place}")
+                yield StoreError(f"{place}: {what}", hint=f"make {place} readable for you")
 
 
 # --- one session ---------------------------------------------------------------------------------

@@ -69,6 +69,7 @@ def open_below(top: str, place: str) -> Directory:
 PassOver = Callable[[str, str, int], object]
 """Is given a path, why something there is left out, and how often."""
 
+NO_FILE = "no ordinary file"
 MORE_NAMES = "more names than are read"
 
 
@@ -103,7 +104,7 @@ def _walked(
     except OSError as error:
         pass_over(directory.path, str(error.strerror), 1)
         return
-    pass_over(directory.path, "no ordinary file", names.others)
+    pass_over(directory.path, NO_FILE, names.others)
     pass_over(directory.path, MORE_NAMES, names.is_cut_short)
     if not inner:
         files = names.files if is_ordinary else directory.all_names()

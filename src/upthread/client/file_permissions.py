@@ -37,7 +37,7 @@ def secure_home(home: Path) -> str:
     if stat.S_ISLNK(found.st_mode):
         raise _refused(home, "is a symbolic link", "name the place it points to")
     if not stat.S_ISDIR(found.st_mode):
-        raise _refused(home, "is not a directory", "name another place")
+        raise _refused(home, "is not a directory", OTHER_HOME)
     # Its owner could put a file of theirs in the place of ours at any moment.
     if found.st_uid != os.geteuid():
         raise _refused(home, f"belongs to user {found.st_uid}", "name a place of your own")

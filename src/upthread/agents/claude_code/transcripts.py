@@ -21,7 +21,7 @@ from sys import maxsize
 
 from msgspec import Struct
 
-from upthread.agent_stores.base import Unreadable, look, outlined, text_of_blocks
+from upthread.agent_stores.base import Unreadable, outlined, text_of_blocks
 from upthread.agent_stores.lines import Line, decoded, lines_from_end, read_lines, read_object
 from upthread.agent_stores.reader import FileWalk, LineFile, written_at_ns
 from upthread.agents.claude_code.translation import SUBAGENTS, file_of
@@ -65,10 +65,10 @@ def files(home: Path, walk: FileWalk, *, is_ordinary: bool = True) -> Iterator[L
         yield from walk.files(home / "projects", *levels, is_ordinary=is_ordinary)
 
 
-def find_histories(home: Path) -> Iterator[Path]:
+def find_histories(home: Path, walk: FileWalk | None = None) -> Iterator[Path]:
     """Yield what is called like a transcript, sub-agents after their session."""
-    walk = FileWalk("", look())
-    yield from map(Path, sorted(file.path for file in files(home, walk, is_ordinary=False)))
+    found = files(home, walk or FileWalk(), is_ordinary=False)
+    yield from map(Path, sorted(file.path for file in found))
 
 
 def parent_of(directory: str) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from upthread.agent_stores.base import Unreadable, look, text_in, text_of_blocks
+from upthread.agent_stores.base import Unreadable, text_in, text_of_blocks
 from upthread.agent_stores.lines import BYTE_ORDER_MARK, SUFFIX, Line, read_lines, read_object
 from upthread.agent_stores.reader import FileWalk, LineFile, written_at_ns
 from upthread.agents._outcomes import did_run
@@ -110,9 +110,9 @@ def files(
                 yield file
 
 
-def find_histories(home: Path) -> Iterator[Path]:
+def find_histories(home: Path, walk: FileWalk | None = None) -> Iterator[Path]:
     """Yield the rollouts under a Codex home, oldest first, then the archived ones."""
-    paths = (Path(file.path) for file in files(home, FileWalk("", look())))
+    paths = (Path(file.path) for file in files(home, walk or FileWalk()))
     yield from sorted(paths, key=lambda path: (path.parent.name == ARCHIVED, path))
 
 
@@ -122,7 +122,7 @@ def find_rollout(home: Path, session_id: str) -> Path | None:
     if not session_id or not session_id.replace("-", "").isalnum():
         return None
     # Whatever lies under its name: it is refused where it is opened.
-    found = files(home, FileWalk("", look()), f"*-{session_id}", is_ordinary=False)
+    found = files(home, FileWalk(), f"*-{session_id}", is_ordinary=False)
     return max((Path(file.path) for file in found), key=written_at_ns, default=None)
 
 

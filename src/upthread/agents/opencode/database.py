@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable
 from upthread.agent_stores.lines import LINE_BYTES_MAX, read_object
-from upthread.agent_stores.reader import texts_in
+from upthread.agent_stores.reader import FileWalk, texts_in
 from upthread.boundary.files import read_all, through_links, within
 from upthread.core.codec import AnyJson, encode_json, number_at, object_at, objects_at, text_at
 from upthread.core.types import JsonObject, JsonValue
@@ -384,13 +384,14 @@ def _raw(data: object) -> bytes:
 # --- opening -------------------------------------------------------------------------------------
 
 
-def find_histories(data_home: Path) -> Iterator[Path]:
+def find_histories(data_home: Path, walk: FileWalk | None = None) -> Iterator[Path]:
     """Yield OpenCode's databases under a data home (`~/.local/share`), then its older stores."""
     if data_home.is_file():
         yield data_home  # OPENCODE_DB names it
         return
     home = data_home / _HOME
-    yield from sorted(home.glob("opencode*.db"))
+    found = (walk or FileWalk()).files(home, "opencode*.db", is_ordinary=False)
+    yield from map(Path, sorted(file.path for file in found))
     older = (home / "storage", *sorted(home.glob("project/*/storage")))
     yield from (path for path in older if any(path.glob(_SESSION_FILES)))
 

@@ -60,6 +60,7 @@ from upthread.agents.opencode.database import (
     would_be_copied,
 )
 from upthread.agents.opencode.turn import history, usage
+from upthread.boundary.directories import NO_FILE
 from upthread.boundary.files import streamed
 from upthread.boundary.programs import users_of
 from upthread.core import types
@@ -130,7 +131,7 @@ def outlines(data_home: Path, look: Look) -> Iterator[SessionOutline]:
 def _databases(data_home: Path, look: Look) -> Iterator[Path]:
     """Yield the databases that are opened at a glance; the others are counted."""
     for path in find_histories(data_home):
-        why = "no ordinary file" if path.is_symlink() else ""
+        why = NO_FILE if path.is_symlink() else ""
         if not why and would_be_copied(path) and path.stat().st_size > COPIED_BYTES_MAX:
             why = "too large to copy"
         look.pass_over(AGENT, why, bool(why))

@@ -658,5 +658,6 @@ def end(rows: Cursor) -> None:
     rows.execute("")  # not by `close`, after which apsw 3.54 never frees the cursor
 
 
-def _sha256(said: str) -> bytes:
-    return sha256(said.encode()).digest()
+def _sha256(said: str | bytes) -> bytes:
+    # Damage can be a blob where a text was.
+    return sha256(said if isinstance(said, bytes) else said.encode()).digest()
