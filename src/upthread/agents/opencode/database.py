@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import groupby, takewhile
 from operator import itemgetter
+from os.path import isfile
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
 from urllib.parse import quote
@@ -386,12 +387,14 @@ def _raw(data: object) -> bytes:
 
 def find_histories(data_home: Path, walk: FileWalk | None = None) -> Iterator[Path]:
     """Yield OpenCode's databases under a data home (`~/.local/share`), then its older stores."""
-    if data_home.is_file():
+    if isfile(data_home):
         yield data_home  # OPENCODE_DB names it
         return
     home = data_home / _HOME
     found = (walk or FileWalk()).files(home, "opencode*.db", is_ordinary=False)
     yield from map(Path, sorted(file.path for file in found))
+    if not os.access(home, os.R_OK | os.X_OK):
+        return
     older = (home / "storage", *sorted(home.glob("project/*/storage")))
     yield from (path for path in older if any(path.glob(_SESSION_FILES)))
 
