@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import groupby, takewhile
 from operator import itemgetter
-from os.path import isfile
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
 from urllib.parse import quote
@@ -387,7 +386,7 @@ def _raw(data: object) -> bytes:
 
 def find_histories(data_home: Path, walk: FileWalk | None = None) -> Iterator[Path]:
     """Yield OpenCode's databases under a data home (`~/.local/share`), then its older stores."""
-    if isfile(data_home):
+    if os.access(data_home, os.R_OK) and data_home.is_file():
         yield data_home  # OPENCODE_DB names it
         return
     home = data_home / _HOME
