@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.agent_stores.homes import settings_of
 from upthread.boundary import files as opener
@@ -309,7 +310,7 @@ def _agents(files: Sequence[ConfigFile]) -> Mapping[str, AgentSettings]:
                 variable: str(Path(value).expanduser()) if value.startswith("~/") else value
                 for variable, value in table.environment.items()
             }
-            said = structs.replace(table, environment=environment)
+            said = replace(table, environment=environment)
             stands = agents.get(name)
             agents[name] = said if stands is None or said.command else _added(stands, said)
     return agents
@@ -352,7 +353,7 @@ def _limits(table: FreshnessTable) -> Limits:
         for name in Limits.__struct_fields__
         if (value := getattr(table, name)) is not None
     }
-    return structs.replace(USUAL_LIMITS, **said)
+    return replace(USUAL_LIMITS, **said)
 
 
 # --- files of a repository with instructions: for roles, and for an agent itself ------------------
@@ -499,8 +500,8 @@ def _limit_all(roles: dict[str, Role], limits: Mapping[str, Sequence[RoleLimits]
         own = roles[name].limits
         others = [each for each in limits[name] if each.held != own.held]
         held = joined((*others, own))
-        held = structs.replace(held, model=own.model, model_of=own.model_of)
-        roles[name] = structs.replace(roles[name], limits=held)
+        held = replace(held, model=own.model, model_of=own.model_of)
+        roles[name] = replace(roles[name], limits=held)
 
 
 def _stand_in(found: Roles, item: Item) -> str:

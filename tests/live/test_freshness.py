@@ -95,7 +95,10 @@ OF_CLAUDE = (
 INSTRUCTIONS = {
     "claude-code": OF_CLAUDE,
     "codex": ("AGENTS.md", "../home/.codex/AGENTS.md"),
-    "opencode": ("AGENTS.md", "sub/AGENTS.md", "../home/.config/opencode/AGENTS.md"),
+    "opencode": (
+        *("AGENTS.md", "sub/AGENTS.md", "../home/.config/opencode/AGENTS.md"),
+        *("rules/of-all.md", "../home/rules.md"),
+    ),
 }
 """By agent, what of `ALL` it reads by itself when it works in a project and reads `sub/f.txt`."""
 IMPORTING = {"CLAUDE.md": "@docs/style.md and `@docs/code.md`", "docs/style.md": "@more/deep.md"}
@@ -117,6 +120,9 @@ def test_instructions_of_the_person_of_subdirectories_and_imported_are_files_tha
     for each in {*files, "sub/f.txt"}:
         (shell.project / each).parent.mkdir(parents=True, exist_ok=True)
         write(shell.project, each, text=f"Rule of {each}. {IMPORTING.get(each, '')}\n")
+    if name == "opencode":
+        named = '{"instructions": ["rules/*.md", "~/rules.md", "nothing.md"], // and more\n}'
+        write(shell.project, "opencode.json", text=named)
     shell.lines("trust", "--yes")
     shell.tell(AGENTS[name].read(shell.project / "sub/f.txt"))
     seen = {each for each in files if f"Rule of {each}." in str(model.requests)}
@@ -124,6 +130,20 @@ def test_instructions_of_the_person_of_subdirectories_and_imported_are_files_tha
     write(shell.project, *files, text="Other rules.\n")
     stale = shell.one("why", ADDRESS)["now"]["stale_files"]
     assert {os.path.relpath(shell.project / each, shell.project) for each in stale} == own
+
+
+@EXTENDED
+@pytest.mark.parametrize("name", ["opencode"])
+def test_opencode_reads_the_instructions_of_claude_code_where_the_person_has_no_own(
+    name, shell, model
+):
+    file = shell.home / ".claude" / "CLAUDE.md"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("Use tabs.\n")
+    shell.tell("Begin.")
+    assert "Use tabs." in str(model.requests)
+    file.write_text("Use spaces.\n")
+    assert shell.one("why", ADDRESS)["now"]["stale_files"] == [str(file)]
 
 
 @pytest.mark.parametrize("name", spread(AGENTS, first=1, extended=["claude-code", "codex"]))

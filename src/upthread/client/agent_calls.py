@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.agents.base import PermissionRequest
 from upthread.client.parts import ProjectParts
@@ -151,7 +152,7 @@ class AgentCalls:
     """One project's calls. `environment` is the agent's."""
 
     def __init__(self, parts: ProjectParts) -> None:
-        self._parts = parts = structs.replace(parts, is_inside=True)
+        self._parts = parts = replace(parts, is_inside=True)
         self._store = parts.store
         self._system = parts.system
         self._settings = parts.settings
@@ -211,7 +212,7 @@ class AgentCalls:
             self.ended(call, CallEnded(session=found.upstream_session_id))
         elif found and turns and found.written_at_ns < now_ns - INTERRUPTED_AFTER_NS:
             # No process has this number, so the call is read back as that of a dead agent.
-            self.started(structs.replace(call, pid=0), found.upstream_session_id)
+            self.started(replace(call, pid=0), found.upstream_session_id)
         else:
             return False
         return True
@@ -300,7 +301,7 @@ class AgentCalls:
             why = unusable_role(call.agent, call.role, Path(self._root), self._environment)
             line = f"upthread: not continued, only recorded: {why}" if why else ""
             return Answer(line=visible_line(line), prompt=call.prompt)
-        request = structs.replace(
+        request = replace(
             self._own_request(call, role),
             busy=frozenset(each for each, why in call.unusable.items() if why == BUSY),
             reach=call.reach,
@@ -328,7 +329,7 @@ class AgentCalls:
         With `is_unseen` no hook saw the call begin.
         """
         owner = self._turns.owner_of(session)
-        call = structs.replace(call, takes_session=True)  # the tool that was called continues it
+        call = replace(call, takes_session=True)  # the tool that was called continues it
         what = NO_ROLES
         if owner is not None and owner.key.slot != CHILD_SLOT:
             role = self.role_of(owner.key.role, call.agent) or Role(name=owner.key.role)
@@ -478,7 +479,7 @@ class AgentCalls:
                 agent=agent, main_session=session, call_id="", role=key.role, prompt="", pid=0
             )
             request = self._request(
-                structs.replace(call, takes_session=True), role, workstream, "", slot=key.slot
+                replace(call, takes_session=True), role, workstream, "", slot=key.slot
             )
             if self._turns.would_resume(request, conversation, link):
                 yield key.address, link.upstream_session_id, main_session_of(self._store, link)
@@ -508,7 +509,7 @@ class AgentCalls:
             role=role,
             call=agents_call(call, because),
         )
-        return structs.replace(
+        return replace(
             request,
             takes_no_session=not call.takes_session,
             opens_only_within=ELSEWHERE in call.unusable.values()

@@ -12,7 +12,8 @@ from functools import partial
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.client.parts import ProjectParts
 from upthread.client.worktrees import notice_of
@@ -231,7 +232,7 @@ class LiveRun(Struct):
     async def _held(self, *, wait_s: float | None) -> AsyncGenerator[Listener]:
         """Hold the workstream's lease; gives who listens. Raises LeaseHeldError."""
         listener = (self.options.listener or SILENT).telling_once()
-        self.options = structs.replace(self.options, listener=listener)
+        self.options = replace(self.options, listener=listener)
         lease = LeaseRequest(
             name=workstream_lease(self.parts.project_id, self.workstream),
             doing=f"run {self.workstream}",
@@ -503,7 +504,7 @@ class LiveRun(Struct):
                 return (self._record(stepped(turn_id), event),)
             return with_next(turn_id, event)
 
-        return structs.replace(
+        return replace(
             self._told_step(command),
             run_id=self.run_id,
             fences=self.fences,
@@ -526,12 +527,12 @@ class LiveRun(Struct):
         role = request.role
         if options.continuity is not None:
             # What was said for this run holds: the role's condition would overrule it.
-            role = structs.replace(role, continuity=options.continuity, resume_if=None)
+            role = replace(role, continuity=options.continuity, resume_if=None)
         # The report is missing in that very session: another one would have to do the work again.
         if command.asked_again:
-            role = structs.replace(role, continuity="resume")
+            role = replace(role, continuity="resume")
         judged = step.on_rejected
-        return structs.replace(
+        return replace(
             request,
             role=role,
             is_waiting_for_tree=options.is_waiting,

@@ -106,7 +106,9 @@ class Agent(Struct, frozen=True, kw_only=True):
     agent is started without them and without its `project_instructions`, of which the first that
     exists is quoted. Of these it reads the first one in each directory, or if it
     `reads_all_instructions` all that exist, with the files that they name, for example
-    `@docs/style.md`. An agent with `heeds_trust` does this itself. One that
+    `@docs/style.md`. It reads those that are named in its settings, the files
+    `names_instructions_in`; and `instead_of_own`, a file in HOME, where the person has no own. An
+    agent with `heeds_trust` does this itself. One that
     `goes_by_settings_below` reads those of a subdirectory when it works there. With
     `instructions_below` it reads the instructions beside each file that it reads. A person's own
     settings and instructions are in `settings`, in `home` if that is None. `other_majors` are the
@@ -131,6 +133,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     project_settings: tuple[str, ...] = ()
     project_instructions: tuple[str, ...] = ()
     reads_all_instructions: bool = False
+    names_instructions_in: tuple[str, ...] = ()
+    instead_of_own: str = ""
     instructions_below: bool = False
     heeds_trust: bool = False
     goes_by_settings_below: bool = False
@@ -237,6 +241,8 @@ _OPENCODE = Agent(
         *(".claude/skills", ".agents/skills"),
     ),
     project_instructions=("AGENTS.md", "CLAUDE.md", "CONTEXT.md"),
+    names_instructions_in=("opencode.json", "opencode.jsonc"),
+    instead_of_own=".claude/CLAUDE.md",
     instructions_below=True,
     settings=Home(variable="XDG_CONFIG_HOME", below=".config", folder="opencode"),
     resumed_by=("opencode", "--session"),

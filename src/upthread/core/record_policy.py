@@ -18,7 +18,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, get_args
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.core import commands, events, types
 from upthread.core.agents import Actor
@@ -81,7 +81,7 @@ def without_text(event: Event) -> Event:
     """
     names = FIELDS_WITH_TEXT.get(type(event), ())
     blanks = {name: _blank(getattr(event, name)) for name in names}
-    return structs.replace(event, **blanks) if blanks else event
+    return replace(event, **blanks) if blanks else event
 
 
 def left_of_receipt(receipt: types.JsonValue) -> dict[str, types.JsonValue] | None:
@@ -227,7 +227,7 @@ def _with(value: Kept, **fields: object) -> Kept:
     """Return the value with these fields, the same object when each is what it has: most are."""
     for name, new in fields.items():
         if getattr(value, name) is not new:
-            return cast("Kept", structs.replace(cast("Any", value), **fields))
+            return cast("Kept", replace(cast("Any", value), **fields))
     return value
 
 
@@ -247,7 +247,7 @@ def _keep_event(
 ) -> commands.Write:
     event: Any = write.event
     if mode == "index":
-        write = structs.replace(write, event=without_text(event))
+        write = replace(write, event=without_text(event))
         event = write.event
     names = _NAMES_OF_TEXTS if mode != "index" else _GIVEN
     texts = names.get(type(write.event))
@@ -264,7 +264,7 @@ def _blank(value: Any) -> Any:
     if isinstance(value, tuple):
         members = cast("tuple[str | events.Question, ...]", value)
         return tuple(
-            structs.replace(each, text="") for each in members if isinstance(each, events.Question)
+            replace(each, text="") for each in members if isinstance(each, events.Question)
         )
     return _outline(cast("types.JsonValue", value))
 

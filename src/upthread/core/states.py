@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.events import Question, RunParked, TurnEnded, TurnParked
 from upthread.core.roles.reports import Report
@@ -177,7 +178,7 @@ def of_role(facts: RoleFacts) -> Standing:
     said = _of_turn(facts)
     is_under_way = facts.turn is None or not facts.turn.is_over
     begun_at_ms = facts.held_since_ms or (facts.opened_at_ms if is_under_way else None)
-    return structs.replace(
+    return replace(
         said,
         since_ms=begun_at_ms if said.state is State.RUNNING else facts.moved_at_ms,
         role=facts.role,
@@ -200,7 +201,7 @@ def _of_turn(facts: RoleFacts) -> Standing:
 def _of_park(parked: TurnParked | RunParked) -> Standing:
     state = State.BLOCKED if parked.reason == BLOCKED else State.PARKED
     stopped = _standing(state, stop_in_words(parked.reason, parked.detail))
-    return structs.replace(stopped, until_ms=parked.reset_at_ms)
+    return replace(stopped, until_ms=parked.reset_at_ms)
 
 
 def _next(said: Standing, workstream: str, going_on: str) -> dict[str, str]:
@@ -307,7 +308,7 @@ def of_run(facts: RunFacts) -> Standing | None:
     is_over = said.state in _AT_IT_OR_WELL
     going_on = "" if is_over else _command_of_run(facts.workstream, run, said, said.role)
     told = _next(said, facts.workstream, going_on)
-    return structs.replace(said, since_ms=facts.moved_at_ms, **told)
+    return replace(said, since_ms=facts.moved_at_ms, **told)
 
 
 def _of_run(facts: RunFacts) -> Standing:
@@ -321,15 +322,15 @@ def _of_run(facts: RunFacts) -> Standing:
 def _of_open_run(run: RunView, role: str) -> Standing:
     """Nobody holds it: it waits for somebody, or its process has gone."""
     if run.parked is not None:
-        return structs.replace(_of_park(run.parked), role=run.parked.role)
+        return replace(_of_park(run.parked), role=run.parked.role)
     if run.open_questions:
         texts = [question.text for question in run.open_questions]
-        return structs.replace(_asked(texts), role=run.open_questions[0].role)
+        return replace(_asked(texts), role=run.open_questions[0].role)
     if run.started is not None:
-        return structs.replace(_cut_off("the run was cut off in a step"), role=run.started.role)
+        return replace(_cut_off("the run was cut off in a step"), role=run.started.role)
     if run.last is not None and run.last.outcome is not Outcome.OK:
         failed = _of_failure(run.last.outcome, run.last.report_error)
-        return structs.replace(failed, role=run.last.role)
+        return replace(failed, role=run.last.role)
     reason = f"the run goes on with {role}" if role else "the run goes on from here"
     return Standing(state=State.HALFWAY, reason=reason, role=role)
 
@@ -343,8 +344,8 @@ def _of_run_end(facts: RunFacts) -> Standing:
         said, detail = "rejected, and no role is there to mend it", "; ".join(evidence)
         return Standing(state=State.PARKED, reason=said, detail=detail, role=role)
     if run.ended.status == "approved":
-        return structs.replace(_of_approval(facts.verdict), role=role)
-    return structs.replace(_done("the run has ended", evidence), role=role)
+        return replace(_of_approval(facts.verdict), role=role)
+    return replace(_done("the run has ended", evidence), role=role)
 
 
 def _command_of_run(workstream: str, run: RunView, said: Standing, role: str) -> str:
@@ -379,7 +380,7 @@ def of_workstream(
 
 def _with_agent(run: Standing, roles: tuple[Standing, ...]) -> Standing:
     agents = {each.role: each.agent for each in reversed(roles)}
-    return structs.replace(run, agent=agents.get(run.role, ""))
+    return replace(run, agent=agents.get(run.role, ""))
 
 
 def with_doubts(standing: Standing, actions: Sequence[str], *, workstream: str) -> Standing:
@@ -395,7 +396,7 @@ def with_doubts(standing: Standing, actions: Sequence[str], *, workstream: str) 
     after = ": ".join(filter(None, (standing.cure or "go on", standing.command)))
     cure = standing.cure if standing.command == settle else f"{LOOK}; then {after}"
     told = [standing.detail] if is_stopped and standing.detail else []
-    return structs.replace(
+    return replace(
         standing,
         state=standing.state if is_stopped else State.UNSETTLED,
         reason=f"{standing.reason}; {doubts_in_words(len(actions))}",

@@ -26,7 +26,8 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeAlias, cast
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core import types
 from upthread.core.text import SURROGATES, item, unicode_text
@@ -213,11 +214,11 @@ def made_unicode(part: types.Part) -> types.Part:
             | types.ReasoningPart(text=text)
             | types.ToolResultPart(text=text)
         ) if re.search(SURROGATES, text):
-            return structs.replace(part, text=unicode_text(text))
+            return replace(part, text=unicode_text(text))
         case types.ToolCallPart(title=title, arguments=arguments) if has_lone_surrogate(
             (title, arguments)
         ):
-            return structs.replace(part, title=unicode_text(title), arguments=sendable(arguments))
+            return replace(part, title=unicode_text(title), arguments=sendable(arguments))
         case _:
             return part
 
@@ -288,7 +289,7 @@ def without_children(messages: Sequence[Message]) -> tuple[Message, ...]:
     What was forgotten stays so: a note says that there was something.
     """
     return tuple(
-        structs.replace(
+        replace(
             message,
             parts=tuple(chain.from_iterable(_without_child(part) for part in message.parts)),
         )
@@ -320,5 +321,5 @@ def _without_child(part: Part) -> tuple[Part, ...]:
         return (part,)
     raw = {"call_id": part.call_id, "conversation_id": part.child_conversation_id}
     # Dropped, else the branch would go on in the first one's child.
-    result = structs.replace(part, child_conversation_id=None)
+    result = replace(part, child_conversation_id=None)
     return (result, UnknownPart(kind=CHILD_ELSEWHERE, raw=raw))

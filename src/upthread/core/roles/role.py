@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.names import folded, parse_role, rows_by_name, shown
 from upthread.core.roles.limits import (
@@ -93,7 +94,7 @@ def overlaid(role: Role, overlay: RoleOverlay) -> Role:
         for name in overlay.__struct_fields__
         if (value := getattr(overlay, name)) is not None
     }
-    return structs.replace(role, **changes)
+    return replace(role, **changes)
 
 
 def without_model(role: Role) -> Role:
@@ -102,9 +103,7 @@ def without_model(role: Role) -> Role:
     if not named:
         return role
     not_given = (*role.limits.not_given, f"model: {named}")
-    return structs.replace(
-        role, limits=structs.replace(role.limits, model="", model_of="", not_given=not_given)
-    )
+    return replace(role, limits=replace(role.limits, model="", model_of="", not_given=not_given))
 
 
 def read_markdown_role(text: str, *, file_stem: str, source: str) -> Role:
@@ -391,7 +390,7 @@ def _by_word(fields: Mapping[str, object], key: str, source: str) -> RoleLimits:
     if limits is _LOOSENS:
         return RoleLimits(not_given=(said,))
     told = ", ".join((said, *limits.said))
-    return structs.replace(limits, said=(told,)) if limits.are_any else limits
+    return replace(limits, said=(told,)) if limits.are_any else limits
 
 
 # --- OpenCode's ----------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, TypeAlias, assert_never
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from upthread.core import events
 from upthread.core.agents import Actor
@@ -247,7 +248,7 @@ def fold(run_events: Iterable[events.RunEvent]) -> RunView:
 
 def apply(view: RunView, event: events.RunEvent) -> RunView:
     """Return the view after one more event."""
-    view = structs.replace(view, events=view.events + 1)
+    view = replace(view, events=view.events + 1)
     match event:
         case events.RunStarted():
             view = _started(view, event)
@@ -256,27 +257,27 @@ def apply(view: RunView, event: events.RunEvent) -> RunView:
         case events.StepEnded():
             view = _step_ended(view, event)
         case events.QuestionsAsked():
-            view = structs.replace(view, questions=(*view.questions, *event.questions))
+            view = replace(view, questions=(*view.questions, *event.questions))
         case events.QuestionAnswered(question_id=asked):
             answers = {**view.answers, asked: event.text}
             answered_by = {**view.answered_by, asked: event.answered_by}
-            view = structs.replace(view, answers=answers, answered_by=answered_by)
+            view = replace(view, answers=answers, answered_by=answered_by)
         case events.AnswerSuggested(question_id=asked):
             suggested = {**view.suggested, asked: event}
-            view = structs.replace(view, suggested=suggested, suggestions=view.suggestions + 1)
+            view = replace(view, suggested=suggested, suggestions=view.suggestions + 1)
         case events.RunParked():
-            view = structs.replace(view, parked=event)
+            view = replace(view, parked=event)
         case events.RunResumed():
             view = _resumed(view, event)
         case events.RunEnded():
-            view = structs.replace(view, ended=event)
+            view = replace(view, ended=event)
         case _:
             assert_never(event)
     return view
 
 
 def _started(view: RunView, event: events.RunStarted) -> RunView:
-    return structs.replace(
+    return replace(
         view,
         specification=event.specification,
         pipeline=msgspec.convert(event.pipeline, ready(Pipeline)),
@@ -287,7 +288,7 @@ def _started(view: RunView, event: events.RunStarted) -> RunView:
 
 
 def _step_started(view: RunView, event: events.StepStarted) -> RunView:
-    return structs.replace(
+    return replace(
         view,
         started=event,
         last=None,
@@ -300,7 +301,7 @@ def _step_started(view: RunView, event: events.StepStarted) -> RunView:
 
 
 def _step_ended(view: RunView, event: events.StepEnded) -> RunView:
-    view = structs.replace(view, started=None, last=event, is_resumed=False)
+    view = replace(view, started=None, last=event, is_resumed=False)
     if event.report is None:
         return view
     report = msgspec.convert(event.report, ready(Report))
@@ -312,7 +313,7 @@ def _step_ended(view: RunView, event: events.StepEnded) -> RunView:
         turn_id=event.turn_id,
         tree_digest=event.tree_digest,
     )
-    view = structs.replace(
+    view = replace(
         view,
         handed={**view.handed, event.role: handed},
         # What its session has read by now: the next telling leaves it out.
@@ -322,13 +323,13 @@ def _step_ended(view: RunView, event: events.StepEnded) -> RunView:
     step = view.pipeline.step_of(event.role)
     if step.on_rejected and has_rejected(report):
         counted = view.rejections.get(event.role, 0) + 1
-        view = structs.replace(view, rejections={**view.rejections, event.role: counted})
+        view = replace(view, rejections={**view.rejections, event.role: counted})
     return view
 
 
 def _resumed(view: RunView, event: events.RunResumed) -> RunView:
     """A person looked: the counters that led to the stop start again."""
-    return structs.replace(
+    return replace(
         view,
         parked=None,
         # A run that is over goes on only for a role that is named: a late "go on" changes nothing.
@@ -378,7 +379,7 @@ def next_role(view: RunView) -> str:
         return view.started.role
     # Answered with nothing, so that the fold says who goes on afterwards.
     answers = {question.question_id: "" for question in view.questions}
-    command = next_command(structs.replace(view, parked=None, answers=answers))
+    command = next_command(replace(view, parked=None, answers=answers))
     return command.step.role if isinstance(command, RunStep) else ""
 
 

@@ -20,7 +20,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from glob import escape
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,6 +32,7 @@ from msgspec.structs import replace
 from upthread.agent_stores.homes import settings_of
 from upthread.agents.base import PermissionRequest, PromptResult
 from upthread.boundary.files import OPEN_FLAGS, is_ordinary, read_start
+from upthread.boundary.own_files import agents_home
 from upthread.core.agents import AGENTS, Agent
 from upthread.core.commands import RecordExamined, RecordParts, Write
 from upthread.core.decision.freshness import (
@@ -108,6 +109,10 @@ IMPORTING_BYTES_MAX = 1024 * 1024
 _IMPORT = re.compile(r"(?<![\w`])@(?![~/])(\S+)")
 """Claude Code (2.1.332) follows `@docs/style.md`, outside of code and in the project."""
 
+_NAMES = re.compile(r'"instructions"\s*:\s*\[([^\]]*)')
+_NAME = re.compile(r'"([^"\\]+)"')
+"""OpenCode (1.18.33) looks for each pattern from the working directory up."""
+
 
 _NOT_SEEN: Mapping[str, Any] = {"state": "unreadable", "digest": None, "mtime_ns": None}
 
@@ -172,22 +177,34 @@ def instruction_files(row: Agent, directory: Path, environment: Environment) -> 
     places = [(each, "") for each in above[: next(tops, 1)]]
     if row.home:
         places.append((settings_of(row.name, environment), f"{row.home.below}/"))
-    found = list[Path]()
+    home, found = str(agents_home(environment)), list[Path]()
+    settings = [_text_of(place / name) for place, _ in places for name in row.names_instructions_in]
+    named = _NAME.findall(" ".join(each for text in settings for each in _NAMES.findall(text)))
+    named = [each.replace("~/", f"{home}/") for each in named]
     for place, own in places:
-        names = (name.removeprefix(own) for name in row.project_instructions)
-        there = (path for name in names for path in sorted(place.glob(name)) if path.is_file())
-        found += islice(there, MATCHED_MAX if row.reads_all_instructions else 1)
+        names = [name.removeprefix(own) for name in row.project_instructions]
+        names += [f"{home}/{row.instead_of_own}"] if own else ()
+        found += islice(_files(place, names), MATCHED_MAX if row.reads_all_instructions else 1)
+        found += islice(_files(place, named), MATCHED_MAX)
     for each in found:  # and each that is imported, in its turn
         if row.reads_all_instructions and len(found) < IMPORTED_MAX:
-            found += [new for new in _imported_by(each) if new not in found]
+            names = _IMPORT.findall(_text_of(each))[:MATCHED_MAX]
+            imported = filter(Path.is_file, map(each.parent.joinpath, names))
+            found += [new for new in imported if new not in found]
     return found
 
 
-def _imported_by(file: Path) -> Iterator[Path]:
-    with suppress(OSError):  # whatever cannot be read is looked at, and is a state
-        text = read_start(str(file), IMPORTING_BYTES_MAX).decode(errors="replace")
-        paths = (file.parent / name for name in _IMPORT.findall(text)[:MATCHED_MAX])
-        yield from (path for path in paths if path.is_file())
+def _files(place: Path, patterns: Iterable[str]) -> Iterator[Path]:
+    for each in patterns:
+        pattern = Path(escape(str(place)), each).relative_to("/")
+        yield from filter(Path.is_file, sorted(Path("/").glob(str(pattern))))
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return read_start(str(file), IMPORTING_BYTES_MAX).decode(errors="replace")
+    except OSError:  # whatever cannot be read is looked at, and is a state
+        return ""
 
 
 def look_again(root: str, known: Iterable[ExaminedFile]) -> Iterator[ExaminedFile]:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Iterable
 
 import anyio
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.agents.base import (
     AgentConnection,
@@ -177,7 +177,7 @@ async def an_error_of_who_answers_comes_through(trial: Trial) -> None:
     async def fail(_request: PermissionRequest) -> PermissionAnswer:
         raise OwnError
 
-    async with trial.opened(structs.replace(trial.request, answer_permission=fail)) as connection:
+    async with trial.opened(replace(trial.request, answer_permission=fail)) as connection:
         session = await connection.new_session()
         prompt = connection.prompt(session, trial.agent.permission, on_event=Recorded())
         await _own_error_of(prompt)
@@ -225,7 +225,7 @@ async def cancel_ends_the_turn(trial: Trial) -> None:
 
 
 async def a_deaf_agent_is_ended(trial: Trial) -> None:
-    request = structs.replace(trial.request, cancel_timeout_s=0.5)
+    request = replace(trial.request, cancel_timeout_s=0.5)
     async with trial.opened(request) as connection:
         within_s = request.cancel_timeout_s
         _, result = await _cancelled(connection, trial.agent.deaf, within_s)
@@ -233,7 +233,7 @@ async def a_deaf_agent_is_ended(trial: Trial) -> None:
 
 
 async def a_deadline_ends_the_turn_not_the_session(trial: Trial) -> None:
-    request = structs.replace(trial.request, prompt_timeout_s=DEADLINE_S)
+    request = replace(trial.request, prompt_timeout_s=DEADLINE_S)
     async with trial.opened(request) as connection:
         session = await connection.new_session()
         before_s = anyio.current_time()
@@ -305,7 +305,7 @@ async def _answered(trial: Trial, kind: str) -> tuple[PermissionAnswered, Permis
     async def answer(request: PermissionRequest) -> PermissionAnswer:
         return trial.answer(request, kind, f"{kind} by the suite")
 
-    asking = structs.replace(trial.request, answer_permission=answer)
+    asking = replace(trial.request, answer_permission=answer)
     events = (await trial.prompted(trial.agent.permission, asking)).events
     answered = events.of(PermissionAnswered)
     assert len(answered) == len(trial.asked) > 0, "it acted and did not ask"
@@ -334,7 +334,7 @@ async def _answered_before_it_runs(
         return answer
 
     events = Recorded()
-    async with trial.opened(structs.replace(trial.request, hold_call=hold)) as connection:
+    async with trial.opened(replace(trial.request, hold_call=hold)) as connection:
         require(connection, "hold")
         session = await connection.new_session()
         result = await connection.prompt(session, trial.agent.permission, on_event=events)
@@ -365,7 +365,7 @@ async def it_asks_before_it_acts_and_then_acts(trial: Trial) -> None:
         was_there.append(trial.has_left)
         return trial.answer(request, "allow_once", "the suite")
 
-    asking = structs.replace(trial.request, answer_permission=answer)
+    asking = replace(trial.request, answer_permission=answer)
     await trial.prompted(trial.agent.permission, asking)
     assert was_there, "it did not ask"
     assert not any(was_there), "it acted before it asked"

@@ -22,7 +22,8 @@ replay that tells of an earlier prompt does not run it again.
 import json
 import re
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.context.briefing import CLOSING, JUDGE, TITLE
 from upthread.testing.rehearsal_model.protocol import (
@@ -149,17 +150,17 @@ def _answers(markers: list[_Marker]) -> tuple[Answer, ...]:
     for marker in markers:
         match marker.word:
             case "SLEEP":
-                coming = structs.replace(coming, delay_s=_number(marker, "seconds"))
+                coming = replace(coming, delay_s=_number(marker, "seconds"))
             case "PACE":
-                coming = structs.replace(coming, pace_s=_number(marker, "seconds"))
+                coming = replace(coming, pace_s=_number(marker, "seconds"))
             case "TELL":
-                coming = structs.replace(coming, text=marker.body)
+                coming = replace(coming, text=marker.body)
             case "USAGE":
-                coming = structs.replace(coming, tokens_in=int(_number(marker, "tokens")))
+                coming = replace(coming, tokens_in=int(_number(marker, "tokens")))
             case "CACHED":
-                coming = structs.replace(coming, tokens_cached=int(_number(marker, "tokens")))
+                coming = replace(coming, tokens_cached=int(_number(marker, "tokens")))
             case "THINK":
-                coming = structs.replace(coming, thinking=marker.body)
+                coming = replace(coming, thinking=marker.body)
             case _:
                 answers.append(_step(marker, coming))
                 coming = Reply()
@@ -170,13 +171,13 @@ def _step(marker: _Marker, coming: Reply) -> Answer:
     match marker.word:
         case "CALL":
             call = ToolCall(name=marker.body, arguments=marker.arguments)
-            return structs.replace(coming, calls=(call,))
+            return replace(coming, calls=(call,))
         case "FAIL":
-            return structs.replace(_failure(marker), delay_s=coming.delay_s)
+            return replace(_failure(marker), delay_s=coming.delay_s)
         case "HANG":
             return Silence()
         case _:
-            return structs.replace(coming, text=marker.body)
+            return replace(coming, text=marker.body)
 
 
 def _failure(marker: _Marker) -> Failure:

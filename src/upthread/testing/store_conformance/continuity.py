@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.core.commands import OpenConversation
 from upthread.core.context.prior_context import REPLY_BEGINNING_MAX, REPLY_END_MAX
@@ -60,7 +60,7 @@ def what_was_said_comes_back_without_tools(trial: Trial) -> None:
     whole = {message.seq: message for message in trial.store.messages(CONVERSATION)}
 
     def only(seq: int, *texts: str) -> Message:
-        return structs.replace(whole[seq], parts=tuple(TextPart(text=text) for text in texts))
+        return replace(whole[seq], parts=tuple(TextPart(text=text) for text in texts))
 
     assert found == (only(1, "do it"), only(5, "\u2003", "a\0\ud800"))
 
@@ -69,7 +69,7 @@ def what_was_said_comes_back_without_tools(trial: Trial) -> None:
 def only_readable_sessions_and_no_session_are_read(trial: Trial) -> None:
     trial.commit(*samples.home())
     for seq, upstream in enumerate((None, A, B, None, A), 1):
-        trial.commit(structs.replace(samples.said(seq), upstream_session_id=upstream))
+        trial.commit(replace(samples.said(seq), upstream_session_id=upstream))
 
     def seqs(upstreams: Collection[UpstreamSessionId]) -> list[int]:
         return [seq for seq, _ in _prior(trial, *upstreams)]
@@ -84,7 +84,7 @@ def only_readable_sessions_and_no_session_are_read(trial: Trial) -> None:
 def the_newest_are_returned_oldest_first_by_number(trial: Trial) -> None:
     trial.commit(*samples.home())
     for seq, at_ms in enumerate((9_000, 1_000, -1, 5_000, 1_000), 1):
-        trial.commit(structs.replace(samples.said(seq), recorded_at_ms=at_ms))
+        trial.commit(replace(samples.said(seq), recorded_at_ms=at_ms))
     assert [seq for seq, _ in _prior(trial, A, newest=3)] == [3, 4, 5]
     assert [seq for seq, _ in _prior(trial, A, newest=5)] == [1, 2, 3, 4, 5]
     assert _prior(trial, A, newest=0) == _prior(trial, A, newest=-1) == ()
@@ -168,7 +168,7 @@ READ = ExaminedFile(
     mtime_ns=1_763_731_118_123_456_789,
     digest="c0ffee",
 )
-WROTE = structs.replace(READ, how="wrote", mtime_ns=None, digest="beef")
+WROTE = replace(READ, how="wrote", mtime_ns=None, digest="beef")
 VANISHED = ExaminedFile(path="/etc/\0'; DROP\ud800", how="read", state="missing")
 
 
@@ -188,7 +188,7 @@ def sessions_and_conversations_know_their_own_files(trial: Trial) -> None:
     key = samples.sibling_key(role="auditor")
     other = OpenConversation(conversation=samples.conversation(OTHER, key=key))
     trial.commit(*samples.home(), other)
-    later = structs.replace(READ, digest="later")
+    later = replace(READ, digest="later")
     trial.commit(examined(0, READ), examined(1, later, session=ODD))
     trial.commit(examined(2, VANISHED, owner=OTHER))
     trial.reopen()
@@ -209,7 +209,7 @@ def a_place_is_written_once(trial: Trial) -> None:
         examined(0, WROTE),
         examined(1, READ),
         examined(0, READ, session=ODD),
-        structs.replace(examined(0, READ), recorded_at_ms=9_001),
+        replace(examined(0, READ), recorded_at_ms=9_001),
     ):
         with refused(ConflictError):
             trial.commit(examined(7, WROTE), other)

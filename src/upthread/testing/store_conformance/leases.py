@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Barrier
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.core.commands import OpenConversation, OpenLink
 from upthread.core.types import ConversationId, Durability, Fence, LeaseClaim, TextPart, TurnId
@@ -50,7 +50,7 @@ def a_released_lease_is_free_under_a_higher_token(trial: Trial) -> None:
     mine = taken(trial.store, LEASE)
     for _ in range(2):
         trial.store.release_lease(mine.fence)
-        assert trial.store.lease(LEASE) == structs.replace(mine, holder=None)
+        assert trial.store.lease(LEASE) == replace(mine, holder=None)
     with refused(FencedError):
         trial.store.heartbeat(mine.fence)
     theirs = taken(trial.store, LEASE, OTHER_HOLDER)
@@ -94,7 +94,7 @@ def a_lease_is_taken_and_given_with_a_batch(trial: Trial) -> None:
     assert mine is not None
     assert mine.holder == CALL_HOLDER
     trial.store.commit((), fences=(mine.fence,), give=(mine.fence,))
-    assert trial.store.lease(CLAIM.name) == structs.replace(mine, holder=None)
+    assert trial.store.lease(CLAIM.name) == replace(mine, holder=None)
     trial.store.commit((), take=(CLAIM,))
     again = trial.store.lease(CLAIM.name)
     assert again is not None
@@ -105,14 +105,14 @@ def a_lease_is_taken_and_given_with_a_batch(trial: Trial) -> None:
 def a_batch_whose_lease_cannot_be_taken_or_given_leaves_nothing(trial: Trial) -> None:
     other = taken(trial.store, CLAIM.name, OTHER_HOLDER)
     with refused(ConflictError):
-        another = structs.replace(CLAIM, name="another")
+        another = replace(CLAIM, name="another")
         trial.store.commit((samples.workstream(),), take=(CLAIM, another))
     with refused(FencedError):
         trial.store.commit((samples.workstream(),), give=(UNKNOWN,))
     assert trial.store.lease(CLAIM.name) == other
     assert trial.store.lease("another") is None
     assert trial.store.workstreams(PROJECT) == ()
-    trial.store.commit((samples.workstream(),), take=(structs.replace(CLAIM, seen=other),))
+    trial.store.commit((samples.workstream(),), take=(replace(CLAIM, seen=other),))
     assert len(trial.store.workstreams(PROJECT)) == 1
 
 
@@ -217,7 +217,7 @@ def _open_the_same(store: Store, number: int) -> object:
 
 
 def _take_lease(store: Store, number: int) -> object:
-    holder = structs.replace(HOLDER, pid=number)
+    holder = replace(HOLDER, pid=number)
     return store.acquire_lease("spec-42", holder) is not None
 
 

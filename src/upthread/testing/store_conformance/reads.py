@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeVar, get_args
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.core import types
 from upthread.core.commands import (
@@ -53,10 +53,10 @@ def order_is_by_seq_and_never_by_time(trial: Trial) -> None:
     trial.commit(*home(), samples.run())
     times = (9_000, 1_000, 5_000, -1, 5_000)
     numbered = tuple(enumerate(times, 1))
-    happened = tuple(structs.replace(samples.happened(n), recorded_at_ms=t) for n, t in numbered)
-    moved = tuple(structs.replace(samples.moved(n), recorded_at_ms=t) for n, t in numbered)
+    happened = tuple(replace(samples.happened(n), recorded_at_ms=t) for n, t in numbered)
+    moved = tuple(replace(samples.moved(n), recorded_at_ms=t) for n, t in numbered)
     for seq, at_ms in numbered:
-        trial.commit(structs.replace(said(seq), recorded_at_ms=at_ms))
+        trial.commit(replace(said(seq), recorded_at_ms=at_ms))
         trial.commit(happened[seq - 1], moved[seq - 1])
     trial.reopen()
     messages = trial.store.messages(CONVERSATION)
@@ -129,11 +129,11 @@ def every_part_comes_back_identical(trial: Trial) -> None:
         ]
     # Of a session that is no link, and of none.
     session = types.UpstreamSessionId("ses_\ud800")
-    told = structs.replace(said(1, *parts), upstream_session_id=session)
+    told = replace(said(1, *parts), upstream_session_id=session)
     trial.commit(*home(), told)
     # One of which only the outline was ever given.
     outline = types.ErasedPart(kind="text")
-    trial.commit(structs.replace(said(2, outline), upstream_session_id=None))
+    trial.commit(replace(said(2, outline), upstream_session_id=None))
     for _ in range(2):
         first, second = trial.store.messages(CONVERSATION)
         assert (first.parts, second.parts) == (tuple(parts), (outline,))
@@ -208,7 +208,7 @@ def resolve_returns_the_newest_open_link(trial: Trial) -> None:
     assert upstream() == "ses_a"
     trial.commit(samples.end_of(1))
     assert upstream() is None
-    ended = structs.replace(samples.link(3, "ses_c"), ended_because="imported", ended_at_ms=8)
+    ended = replace(samples.link(3, "ses_c"), ended_because="imported", ended_at_ms=8)
     trial.commit(OpenLink(link=ended))
     assert upstream() is None
     assert trial.store.links(CONVERSATION)[2] == ended
@@ -282,7 +282,7 @@ def names_are_data_and_stay_apart(trial: Trial) -> None:
     for number, name in enumerate(dict.fromkeys(names)):
         new = samples.conversation(
             types.ConversationId(f"con_{name}"),
-            key=structs.replace(KEY, workstream=name, role=name),
+            key=replace(KEY, workstream=name, role=name),
             base_name=f"{number}{name}",
         )
         opened.append(new)
@@ -332,13 +332,11 @@ def what_was_opened_comes_in_the_order_it_was_opened(trial: Trial) -> None:
         child = samples.conversation(
             ConversationId(f"con_{name}"), key=samples.sibling_key(0, "x"), parent=CONVERSATION
         )
-        children.append(structs.replace(child, opened_at_ms=opened_at_ms))
-        opened = structs.replace(
-            samples.workstream(name, base_name=name), opened_at_ms=opened_at_ms
-        )
-        run = structs.replace(samples.run(runs[number - 2]), opened_at_ms=opened_at_ms)
-        link = structs.replace(samples.link(number, f"ses_{name}"), opened_at_ms=opened_at_ms)
-        turn = structs.replace(samples.turn(TurnId(f"trn_{name}")), opened_at_ms=opened_at_ms)
+        children.append(replace(child, opened_at_ms=opened_at_ms))
+        opened = replace(samples.workstream(name, base_name=name), opened_at_ms=opened_at_ms)
+        run = replace(samples.run(runs[number - 2]), opened_at_ms=opened_at_ms)
+        link = replace(samples.link(number, f"ses_{name}"), opened_at_ms=opened_at_ms)
+        turn = replace(samples.turn(TurnId(f"trn_{name}")), opened_at_ms=opened_at_ms)
         trial.commit(opened, OpenConversation(conversation=children[-1]), run, turn)
         trial.commit(OpenLink(link=link), samples.end_of(number))
     trial.reopen()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.core import commands
 from upthread.core.commands import OpenConversation, OpenTurn, RecordProject, Write
@@ -86,13 +86,13 @@ def other_content_under_the_same_key_is_a_conflict(trial: Trial) -> None:
         said(1, TextPart(text="do something else")),
         said(1, TextPart(text=HARD), speaker=Speaker.ASSISTANT),
         samples.happened(1, samples.happened(7).event),
-        structs.replace(samples.run(), opened_at_ms=1),
+        replace(samples.run(), opened_at_ms=1),
         samples.moved(1, samples.moved(7).event),
         commands.EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=11),
         samples.stray(0, {"x": 2}),
         # Of two who edit a briefing at once the second is refused (S25).
         samples.edit(1, "theirs"),
-        structs.replace(samples.step("intent"), recorded_at_ms=10),
+        replace(samples.step("intent"), recorded_at_ms=10),
         samples.step("done", "att_2", receipt={"url": "another"}),
     ]
     _refuses_each(trial, ConflictError, others)
@@ -101,7 +101,7 @@ def other_content_under_the_same_key_is_a_conflict(trial: Trial) -> None:
 @promise("S3")
 def the_first_cause_of_an_end_stands(trial: Trial) -> None:
     trial.commit(*everything())
-    trial.commit(structs.replace(samples.end_of(1, "expired"), ended_at_ms=99))
+    trial.commit(replace(samples.end_of(1, "expired"), ended_at_ms=99))
     ended = trial.store.links(CONVERSATION)[0]
     assert (ended.ended_because, ended.ended_at_ms) == ("missing", 9)
 
@@ -197,7 +197,7 @@ def a_workstream_has_one_base_name_and_shares_it_with_none(trial: Trial) -> None
 def conversations_of_two_projects_never_meet(trial: Trial) -> None:
     trial.commit(*home())
     other = ProjectId("prj_two")
-    key = structs.replace(KEY, project_id=other)
+    key = replace(KEY, project_id=other)
     assert trial.store.resolve(key) is None
     assert trial.store.conversations(other, samples.WORKSTREAM) == ()
     assert trial.store.workstream(other, samples.WORKSTREAM) is None
@@ -221,9 +221,7 @@ def what_was_never_opened_is_not_found(trial: Trial) -> None:
     nobody = ConversationId("con_nobody")
     lost: list[Write] = [
         commands.OpenConversation(
-            conversation=samples.conversation(
-                nobody, key=structs.replace(KEY, workstream="nowhere")
-            )
+            conversation=samples.conversation(nobody, key=replace(KEY, workstream="nowhere"))
         ),
         commands.OpenConversation(
             conversation=samples.conversation(
@@ -233,7 +231,7 @@ def what_was_never_opened_is_not_found(trial: Trial) -> None:
         commands.OpenLink(link=samples.link(owner=nobody)),
         samples.end_of(2),
         samples.turn(TurnId("trn_two"), owner=nobody),
-        structs.replace(samples.turn(TurnId("trn_two")), run_id=RunId("run_nobody")),
+        replace(samples.turn(TurnId("trn_two")), run_id=RunId("run_nobody")),
         said(1, owner=nobody),
         said(1, turn_id=TurnId("trn_nobody")),
         samples.happened(1, turn_id=TurnId("trn_nobody")),
@@ -246,7 +244,7 @@ def what_was_never_opened_is_not_found(trial: Trial) -> None:
         samples.examined(0, owner=nobody),
         samples.examined(0, turn_id=TurnId("trn_nobody")),
         samples.edit(1, owner=nobody),
-        structs.replace(samples.act(), conversation_id=nobody),
+        replace(samples.act(), conversation_id=nobody),
         samples.act(of_run=True),
         commands.EraseConversation(conversation_id=nobody),
         commands.EraseRun(run_id=samples.RUN),
@@ -281,7 +279,7 @@ def a_path_of_another_owner_is_another_place(trial: Trial) -> None:
     assert found(mine) == ["prj_mine", "prj_old"]
     assert found(theirs) == ["prj_old", "prj_theirs"]
     assert found(unowned) == ["prj_old"]
-    assert found(structs.replace(mine, root_commit="abc")) == ["prj_clone", "prj_mine", "prj_old"]
+    assert found(replace(mine, root_commit="abc")) == ["prj_clone", "prj_mine", "prj_old"]
     assert found(ProjectIdentity(path="/elsewhere", owner="ada@one")) == []
     (known,) = (each for each in trial.store.projects(mine) if each.project_id == "prj_mine")
     assert known.identity == mine
@@ -333,7 +331,7 @@ def it_is_kept_from_nothing_by_what_another_project_has(trial: Trial) -> None:
     ours.act_for(PROJECT)
     theirs.act_for(OTHER)
     ours.commit([*home(), said(1)])
-    key = structs.replace(KEY, project_id=OTHER)
+    key = replace(KEY, project_id=OTHER)
     opened = samples.conversation(OTHERS_CONVERSATION, key=key)
     turn = OpenTurn(turn_id=OTHERS_TURN, conversation_id=OTHERS_CONVERSATION, opened_at_ms=1)
     theirs.commit(
