@@ -4,6 +4,7 @@ upthread.boundary.git.places, pointing, reading and references.
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -81,6 +82,20 @@ def test_a_git_directory_that_shares_another_ones_is_refused(root: Path, tmp_pat
     (stranger / ".git" / "commondir").write_text(f"{root}/.git\n")
     with pytest.raises(UsageError, match="names a repository that does not hold it"):
         find_repository(stranger)
+
+
+def test_a_git_directory_in_the_folder_under_another_name_is_the_folders_own(root, tmp_path):
+    folder = tmp_path / "folder"
+    git(tmp_path, "clone", "-q", "--bare", str(root), str(folder / ".bare"))
+    (folder / ".git").write_text("gitdir: ./.bare\n")
+    git(folder, "worktree", "add", "-q", "one")
+    for where in (folder, folder / "one"):
+        found = find_repository(where)
+        assert found.identity.root_commit == git(root, "rev-parse", "HEAD")
+        assert git_facts(where).branch == git(where, "branch", "--show-current")
+    (folder / ".bare" / "commondir").write_text(f"{root}/.git\n")
+    with pytest.raises(UsageError):
+        find_repository(folder)
 
 
 HARMFUL = "it's; touch harm; $(touch harm) `touch harm`"
@@ -196,6 +211,28 @@ def test_a_persons_trust_counts_as_git_finds_it_in_the_environment(tmp_path, mon
     else:
         assert git(root, "rev-parse", "--show-toplevel") == str(root), "the oracle"
         assert find_repository(root).root == root
+
+
+@GIVING
+@pytest.mark.parametrize("number", ["0", "1"])
+@pytest.mark.parametrize("persons", ["/dev/null", "{}/none/own"])
+def test_the_cure_helps_also_where_the_persons_file_cannot_be_written(
+    tmp_path, monkeypatch, persons, number
+):
+    root = make_repository(tmp_path / "their own")
+    give_away(root)
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", persons.format(tmp_path))
+    for name, value in {"COUNT": number, "KEY_0": "user.name", "VALUE_0": "Vera"}.items():
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    with pytest.raises(UsageError) as caught:
+        find_repository(root)
+    export, *given = shlex.split(caught.value.hint.rpartition(": ")[2])
+    assert export == "export"
+    for each in given:
+        monkeypatch.setenv(*each.split("=", 1))
+    assert git(root, "rev-parse", "--show-toplevel") == str(root), "the oracle"
+    assert find_repository(root).root == root
 
 
 @GIVING

@@ -326,6 +326,14 @@ def test_a_repository_of_our_own_has_nobodys_hooks(tmp_path, monkeypatch):
     assert git_facts(tmp_path / "made").branch == "main"
 
 
+@pytest.mark.parametrize("bit", ["skip-worktree", "assume-unchanged"])
+def test_a_file_that_git_overlooks_is_told_from_what_was_deleted(root, bit):
+    git(root, "update-index", f"--{bit}", "c/c.txt")
+    (root / "c" / "c.txt").unlink()
+    (root / "a.txt").unlink()
+    assert left_out(str(root), ("c/c.txt", "a.txt")) == {"c/c.txt"}
+
+
 @pytest.mark.parametrize("kind", [(), ("--sparse-index",)])
 def test_what_a_sparse_checkout_leaves_out_is_told_from_what_was_deleted(root, kind):
     (root / "c" / "c.txt").unlink()

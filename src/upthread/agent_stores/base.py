@@ -13,7 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from upthread.core import types
 from upthread.core.codec import objects_at, text_at
@@ -66,9 +67,9 @@ def outlined(part: types.Part) -> types.Part:
     """Return a part with the beginning of its text."""
     match part:
         case types.TextPart() | types.ReasoningPart() | types.ToolResultPart():
-            return structs.replace(part, text=part.text[:OUTLINE_CHARACTERS])
+            return replace(part, text=part.text[:OUTLINE_CHARACTERS])
         case types.UnknownPart():
-            return structs.replace(part, raw=None)
+            return replace(part, raw=None)
         case _:
             return part
 

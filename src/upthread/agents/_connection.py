@@ -24,7 +24,8 @@ from uuid import UUID
 
 import anyio
 from anyio.abc import TaskGroup
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from upthread.agent_stores.homes import settings_of
 from upthread.agents._json_lines import Unreadable, read_json, write_frame
@@ -603,7 +604,7 @@ class Connection(ABC):
 
     def _with_tokens(self, running: RunningPrompt, result: PromptResult) -> PromptResult:
         """Return a result with the tokens that the agent reported while the prompt ran."""
-        return structs.replace(result, tokens_used=running.seen.tokens_used)
+        return replace(result, tokens_used=running.seen.tokens_used)
 
 
 class ServerTurn(Protocol):

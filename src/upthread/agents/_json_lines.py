@@ -9,7 +9,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core import events
 from upthread.core.codec import AnyJson, object_at
@@ -65,12 +66,12 @@ def unknown(
 
 def tries_again(raw: AnyJson, words: str) -> events.UnknownReceived:
     """Return that an agent waits for its provider and tries again by itself, in its own words."""
-    return structs.replace(unknown(RETRY, {**raw, "progress": words}), progress=words)
+    return replace(unknown(RETRY, {**raw, "progress": words}), progress=words)
 
 
 def of_session(session: UpstreamSessionId | None, told: Iterable[AgentEvent]) -> Events:
     """Return events as those of a session, but for events that name a session themselves."""
     return tuple(
-        event if event.upstream_session_id else structs.replace(event, upstream_session_id=session)
+        event if event.upstream_session_id else replace(event, upstream_session_id=session)
         for event in told
     )

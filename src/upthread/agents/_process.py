@@ -460,12 +460,7 @@ def _works(command: tuple[str, ...]) -> bool:
     if remembered(command) is not None:
         return True
     tried = subprocess.run(
-        command,
-        cwd=NOWHERE,
-        env={},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
+        command, cwd=NOWHERE, env={}, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
     if tried.returncode == 0:
         remember(command, "works")

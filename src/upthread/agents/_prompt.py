@@ -22,7 +22,8 @@ from typing import TypeAlias
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from upthread.agents._json_lines import Unreadable, read_json
 from upthread.agents.base import (
@@ -244,7 +245,7 @@ class ToldOfCalls:
         if told not in said and told != Told():
             if len(said) >= TELLINGS_OF_CALL_MAX:
                 said.pop()
-                told = structs.replace(told, tool_kind=UNSETTLED)
+                told = replace(told, tool_kind=UNSETTLED)
             said.append(told)
         self._told[call_id] = said  # the newest last
         self._bytes += sum(map(_bytes_of, said))
@@ -306,8 +307,8 @@ _NO_ANSWER = CallAnswer(answered_by="upthread: no answer", why="upthread has no 
 def _as_foreseen(asked: PermissionRequest, running: RunningPrompt) -> PermissionRequest:
     """Return a request with all that was said of its call, whatever it says itself."""
     tellings = (*running.told_of(asked.call_id), asked.told)
-    whole = structs.replace(asked, tellings=tellings).foreseen
-    return structs.replace(
+    whole = replace(asked, tellings=tellings).foreseen
+    return replace(
         asked,
         title=whole.title,
         tool_kind=whole.tool_kind,

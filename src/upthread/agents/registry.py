@@ -18,7 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
@@ -158,7 +159,7 @@ def _found(entry: Agent, way: Way, search_path: str | None) -> Way | None:
     if way.kind != NATIVE:
         return way if find_program(way.command[0], search_path) else None
     program = find_agent(entry, search_path)
-    return structs.replace(way, command=(program, *way.command[1:])) if program else None
+    return replace(way, command=(program, *way.command[1:])) if program else None
 
 
 def _words(agent: str) -> tuple[str, ...]:

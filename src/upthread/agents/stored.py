@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.agent_stores.base import Look, SessionOutline, VendorHistory
 from upthread.agent_stores.homes import file_stamp, home_of
@@ -270,7 +270,7 @@ def _newest_first(found: Iterable[Searched]) -> Iterator[Searched]:
             yield newest
             continue
         at_ms = newest.written_at_ns() // 1_000_000
-        timed = structs.replace(newest, used_at_ms=at_ms, written_at_ns=None)
+        timed = replace(newest, used_at_ms=at_ms, written_at_ns=None)
         heappush(waiting, (-at_ms, number, timed))
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.boundary import files
 from upthread.boundary.files import write_whole
@@ -102,7 +102,7 @@ class Consents:
 
     def tell_instead(self, stand_in: Callable[[Item], str]) -> None:
         """Note of all that is pending what is used in its place."""
-        self._pending = [structs.replace(e, instead=stand_in(e.item)) for e in self._pending]
+        self._pending = [replace(e, instead=stand_in(e.item)) for e in self._pending]
 
 
 def as_known(path: str | os.PathLike[str]) -> str:

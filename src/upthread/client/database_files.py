@@ -14,7 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.client.file_permissions import put_key, read_key, secure_home
 from upthread.client.stores import conversations_in, key_of, projects_in
@@ -248,8 +249,8 @@ def _actions(here: LogStore, there: LogStore) -> Iterator[RecordOnce]:
         )
         if known is None or known.attempt_id != stands.attempt_id:
             if known is not None and known.state == "intent":
-                yield structs.replace(end, attempt_id=known.attempt_id, state="failed")
-            yield structs.replace(end, state="intent")
+                yield replace(end, attempt_id=known.attempt_id, state="failed")
+            yield replace(end, state="intent")
         if stands.state != "intent" and (known is None or known.state != stands.state):
             yield end
 

@@ -9,7 +9,8 @@ in the world is not undone, so it is listed.
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.client.parts import ProjectParts
 from upthread.core.commands import FORKED, OpenLink, OpenTurn, RecordParts, Write
@@ -150,7 +151,7 @@ def _commit(
     link = None
     if forked is not None and plan.link is not None:
         session, profile, chose_profile = forked
-        link = structs.replace(
+        link = replace(
             plan.link,
             conversation_id=conversation.conversation_id,
             seq=1,

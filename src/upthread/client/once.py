@@ -11,7 +11,7 @@ from contextlib import closing
 from functools import partial
 
 import anyio
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.client.parts import ProjectParts
 from upthread.client.stores import PROJECT_VARIABLE, is_of_another_repository, key_of, open_store
@@ -94,7 +94,7 @@ class DoOnce:
             raise _begun_otherwise(key, stands.receipt)
         if stands is not None and stands.state == "done":
             return stands.receipt  # no lease: nothing is left to be done
-        lease = structs.replace(self._lease(key), wait_s=None if recover else 0.0)
+        lease = replace(self._lease(key), wait_s=None if recover else 0.0)
         async with self._leases.held(lease) as fence:
             stands = await self._stands(key)
             if await self._is_in_gap(stands):

@@ -15,7 +15,8 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.agent_stores.homes import agent_environment
 from upthread.agents import registry, stored
@@ -346,7 +347,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
         if opening.ignores_project:
             task = with_unverified(task, *instructions_in(place, agent))
         request = self._request(address, task, chosen, agent=agent, role=role, opening=opening)
-        return structs.replace(request, adapter=self._adapter_for(address, agent))
+        return replace(request, adapter=self._adapter_for(address, agent))
 
     def call_request(
         self, address: Address, task: Task, *, role: Role, call: AgentsCall
@@ -357,7 +358,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True, dict=True):
             address, task, TellOptions(), agent=call.agent, role=role, opening=opening
         )
         # Nobody waits for a working tree here: the agent has its own word on who writes when.
-        return structs.replace(request, tree=None, opens_sub_agents=True, call=call)
+        return replace(request, tree=None, opens_sub_agents=True, call=call)
 
     def _request(
         self,

@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.agents.registry import agents_on_path, end_process_group
 from upthread.boundary.own_files import home_directory
@@ -90,7 +91,7 @@ async def open_project(
     )
     parts = await system.in_thread(opening)
     times = lease_times or parts.lease_times
-    parts = structs.replace(parts, ask_person=ask_person, lease_times=times)
+    parts = replace(parts, ask_person=ask_person, lease_times=times)
     try:
         from upthread.client.project import Project  # noqa: PLC0415  # a hook needs none
 
@@ -157,7 +158,7 @@ def open_parts(
     except BaseException:
         store.close()
         raise
-    system = structs.replace(system or System(), end_process_group=end_process_group)
+    system = replace(system or System(), end_process_group=end_process_group)
     policy = RecordPolicy(
         mode=settings.record,
         roles={name: role.record for name, role in settings.roles.items() if role.record},
@@ -193,7 +194,7 @@ def _with_agent_here(settings: Settings, environment: Environment) -> tuple[Sett
     if name_of(said) not in AGENTS or name_of(said) in agents_on_path(environment.get("PATH")):
         return settings, ""
     ignored = f'ignored, as {said} is not installed here: agent = "{said}" of this repository'
-    return structs.replace(settings, agent=settings.own_agent), ignored
+    return replace(settings, agent=settings.own_agent), ignored
 
 
 def _has_record(database: str) -> bool:

@@ -10,7 +10,8 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.client.file_permissions import put_key, read_key, secure_home
 from upthread.client.stores import (
@@ -87,7 +88,7 @@ def make_move(request: MoveRequest, *, on_entries: Callable[[int], None]) -> Mov
             move.make(project)
             assert target is not None, "a move opens its target"
             target.commit(_own_paths(project, request))
-        return structs.replace(plan, key=key)
+        return replace(plan, key=key)
 
 
 def resolved(settings: Settings, address: str) -> str:
@@ -120,7 +121,7 @@ def _ends(request: MoveRequest, *, is_made: bool) -> Generator[tuple[LogStore, L
 
 
 def _opened(settings: Settings, address: str) -> LogStore:
-    return open_store(address, key=key_of(structs.replace(settings, database=address)))
+    return open_store(address, key=key_of(replace(settings, database=address)))
 
 
 def _place(address: str) -> str:
@@ -173,7 +174,7 @@ def _own_paths(project: ToMove, request: MoveRequest) -> list[RecordProject]:
         for address in (request.source, request.target)
     )
     return [
-        RecordProject(project_id=project.project_id, identity=structs.replace(each, owner=ours))
+        RecordProject(project_id=project.project_id, identity=replace(each, owner=ours))
         for each in project.identities
         if each.owner == theirs != ours
     ]

@@ -14,7 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.client.file_permissions import put_key, read_key
 from upthread.config import Settings
@@ -240,7 +241,7 @@ def said_project(option: str | None, variable: str | None) -> Said | None:
 def identity_in(database: str, identity: ProjectIdentity) -> ProjectIdentity:
     """Return a directory's identity as a database is asked for it."""
     # A file is one person's own: there a path needs no owner (ADR 64).
-    return structs.replace(identity, owner=path_owner()) if is_postgres(database) else identity
+    return replace(identity, owner=path_owner()) if is_postgres(database) else identity
 
 
 def is_of_another_repository(settings: Settings, others: tuple[ProjectIdentity, ...]) -> bool:

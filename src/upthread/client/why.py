@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.agents import registry
 from upthread.client.parts import ProjectParts
@@ -72,9 +73,9 @@ def why(parts: ProjectParts, view: RoleView, agent: str | None) -> Why:
     now = decide(inputs)
     if view.last_turn and not now.hint and now.decision in RESUMING:
         hint = _if_refused(parts, view, view.last_turn, inputs.agent)
-        now = structs.replace(now, hint=hint)
+        now = replace(now, hint=hint)
     inside = _inputs_inside(parts, view)
-    return structs.replace(
+    return replace(
         known,
         now=now,
         inside_agent=inside.agent if inside else "",

@@ -22,7 +22,8 @@ from typing import Any, TypeAlias
 import anyio
 import anyio.to_thread
 import psycopg
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
+from msgspec.structs import replace
 from procrastinate import App, BaseRetryStrategy, PsycopgConnector, RetryDecision, exceptions
 from procrastinate.job_context import JobContext
 from procrastinate.jobs import Job, Status
@@ -146,7 +147,7 @@ def _counted(options: WorkerOptions, port: int) -> Generator[WorkerOptions]:
 
     with served(metrics, port) as url:
         tell(Served(what="metrics", detail=url))
-        yield structs.replace(options, tell=tell)
+        yield replace(options, tell=tell)
 
 
 async def _agents(
@@ -339,7 +340,7 @@ class LostWorkers(Struct):
     def is_lost(self, holder: Holder) -> bool:
         """Return whether a lease's holder is dead, or a worker that has fallen silent."""
         # Without what it is doing: a lease names that, and a registration does not.
-        return is_dead(holder) or structs.replace(holder, doing="") in self.lost
+        return is_dead(holder) or replace(holder, doing="") in self.lost
 
     def see(self, workers: tuple[KnownWorker, ...]) -> list[int]:
         """Learn how the workers stand; returns the ids of those that are known to be dead."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from typing import Literal, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.decision.freshness import ExaminedFile
 from upthread.core.events import (
@@ -332,7 +333,7 @@ LIMIT_PASSED = "the limit has passed"
 def acts_in(writes: Sequence[Write], *, by_user: str, now_ms: int) -> tuple[RecordAct, ...]:
     """Return the acts that these writes are, of one person; `now_ms` is for what has no time."""
     return tuple(
-        structs.replace(act, by_user=by_user, recorded_at_ms=act.recorded_at_ms or now_ms)
+        replace(act, by_user=by_user, recorded_at_ms=act.recorded_at_ms or now_ms)
         for write in writes
         for act in (*_on_conversation(write, writes), *_on_run(write))
     )

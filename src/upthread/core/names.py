@@ -63,10 +63,7 @@ class Address(Struct, frozen=True, kw_only=True):
 def key_of(project_id: ProjectId, address: Address) -> ConversationKey:
     """Return the key behind an address of a project."""
     return ConversationKey(
-        project_id=project_id,
-        workstream=address.workstream,
-        role=address.role,
-        slot=address.slot,
+        project_id=project_id, workstream=address.workstream, role=address.role, slot=address.slot
     )
 
 

@@ -29,8 +29,12 @@ import sys
 from pathlib import Path
 from upthread.boundary.consents import change_consents
 from upthread.errors import ConfigError, StoreError
+from upthread.store.sqlite.backup import copy_to
 from upthread.store.sqlite.store import SqliteStore
-for needs_lock in (SqliteStore, lambda path: change_consents(path.parent, list)):
+def backup(path):
+    path.with_name("old.db").write_bytes(b"SQLite format 3")
+    copy_to(path.with_name("old.db"), path.with_name("copy.db"), key=None)
+for needs_lock in (SqliteStore, backup, lambda path: change_consents(path.parent, list)):
     try:
         needs_lock(Path(sys.argv[1]))
     except (ConfigError, StoreError) as error:
@@ -63,7 +67,7 @@ def test_a_place_without_file_locks_is_named_at_once(tmp_path: Path, fault: str)
         text=True,
         check=True,
     )
-    assert "no file can be locked there (set UPTHREAD_HOME" in done.stdout
+    assert done.stdout.count("no file can be locked there (set UPTHREAD_HOME") == 2
     assert "trust.lock cannot be locked: " in done.stdout
     assert time.monotonic() - started_s < 15, "no lock is waited for"
 

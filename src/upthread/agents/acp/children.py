@@ -25,7 +25,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.agents.acp.wire import ToolCall, events_of, result_text, shaped
 from upthread.agents.base import OnEvent
@@ -235,10 +236,7 @@ class Translator:
         return waiting[0] if len(waiting) == 1 else None
 
     def _with_child_of_call(
-        self,
-        events: Events,
-        update: AnyJson,
-        session: UpstreamSessionId | None,
+        self, events: Events, update: AnyJson, session: UpstreamSessionId | None
     ) -> Events:
         call = shaped(update, ToolCall)
         if call is None:
@@ -258,7 +256,7 @@ class Translator:
             return (*events, *started)
         del self._delegations[call_id]
         stamped = tuple(
-            structs.replace(event, child_upstream_session_id=delegation.child)
+            replace(event, child_upstream_session_id=delegation.child)
             if isinstance(event, ToolCallUpdated)
             else event
             for event in events

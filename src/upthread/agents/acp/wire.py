@@ -407,11 +407,7 @@ def _sounds_like(pattern: str, outcome: Outcome) -> ErrorMeaning:
 NO_QUIRK = Quirk(name="", recognised_by=r"(?!)", versions_seen="")
 
 QUIRKS = (
-    Quirk(
-        name="rehearsal",
-        recognised_by=r"rehearsal",
-        versions_seen="our own",
-    ),
+    Quirk(name="rehearsal", recognised_by=r"rehearsal", versions_seen="our own"),
     Quirk(
         name="opencode",
         recognised_by=r"(?i)\bopencode\b",
@@ -510,10 +506,7 @@ CONTEXT_NEARLY_FULL = 0.9
 what is kept free for their answer."""
 
 
-_OUTCOME_OF_CODE = {
-    CODE_NOT_FOUND: Outcome.MISSING,
-    CODE_AUTH_REQUIRED: Outcome.AUTH,
-}
+_OUTCOME_OF_CODE = {CODE_NOT_FOUND: Outcome.MISSING, CODE_AUTH_REQUIRED: Outcome.AUTH}
 _OUTCOME_OF_KIND = {
     # `data.errorKind` of claude-agent-acp 0.100.0 is Claude Code's own kind.
     **OF_ERROR_KIND,

@@ -124,11 +124,12 @@ def place_at(top: str) -> GitDirectories | None:
     if common is None:
         raise _forged(top, git_directory, "names a repository that does not hold it")
     _require_git_directory(dot_git, common)
+    is_own = stat.S_ISDIR(mode) or git_directory.startswith(f"{top}/")
     # A link as well as a file: either can be laid by whoever may write in the folder.
-    if not stat.S_ISDIR(mode) and not points_back(git_directory, top):
+    if not is_own and not points_back(git_directory, top):
         raise _forged(top, git_directory, "does not name this folder")
     # Such a folder would pass for another project with nothing on that one's side to say so.
-    if stat.S_ISDIR(mode) and common != git_directory:
+    if is_own and common != git_directory:
         raise _forged(top, git_directory, "is a folder's own and shares another's")
     # Each of them: who owns the folder need not own what its `.git` leads to.
     _require_owned(top, (dot_git, top, git_directory, common))
@@ -185,9 +186,19 @@ def _require_owned(top: str, paths: tuple[str, ...]) -> None:
     if not is_trusted_by_the_person(top, untrusted_around(top)):
         raise UsageError(
             f"detected dubious ownership in repository at '{top}'",
-            hint="the repository belongs to another user; if you trust it: "
-            + command("git", "config", "--global", "--add", "safe.directory", top),
+            hint=f"the repository belongs to another user; if you trust it: {_trusting(top)}",
         )
+
+
+def _trusting(top: str) -> str:
+    persons = os.environ.get("GIT_CONFIG_GLOBAL") or expanduser("~/.gitconfig")
+    # Git puts another file in its place, also in that of a device.
+    if os.access(dirname(persons), os.W_OK) and (isfile(persons) or not exists(persons)):
+        return command("git", "config", "--global", "--add", "safe.directory", top)
+    number = os.environ.get("GIT_CONFIG_COUNT", "")
+    at = int(number) if number.isdecimal() else 0
+    known = f"export GIT_CONFIG_COUNT={at + 1} GIT_CONFIG_KEY_{at}=safe.directory"
+    return f"{known} {command(f'GIT_CONFIG_VALUE_{at}={top}')}"
 
 
 def _configuration(git_directory: str, common: str) -> Configuration:

@@ -146,11 +146,7 @@ def _private(place: GitDirectories, timeout_s: float | None) -> Generator[Privat
         # Empty: they make it a repository to git, which takes objects from where it is told.
         for name in ("objects", "refs"):
             os.mkdir(join(directory, name))
-        environment = {
-            **UNCONFIGURED,
-            "GIT_DIR": directory,
-            "GIT_OBJECT_DIRECTORY": place.objects,
-        }
+        environment = {**UNCONFIGURED, "GIT_DIR": directory, "GIT_OBJECT_DIRECTORY": place.objects}
         shallow = join(place.common_directory, "shallow")
         ends = read_plain(shallow, bytes_max=SHALLOW_BYTES_MAX)
         # Without it, what a shallow clone left out would look like damage to git.

@@ -56,10 +56,7 @@ CLOSED = {
 }
 """What git is told in every call: no transports, programs or prompts."""
 
-UNCONFIGURED = {
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_CONFIG_NOSYSTEM": "1",
-}
+UNCONFIGURED = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 """What git is told in every call but the one that asks for the person's own configuration."""
 
 

@@ -20,7 +20,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise, takewhile
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.decision.freshness import CHANGED, NO_CHANGES
 from upthread.core.roles.reports import Report, without_report
@@ -130,7 +131,7 @@ def sections_of(inputs: BriefingInputs) -> tuple[Section, ...]:
     if not known and edit == BriefingEdit():
         return ()
     filled = [
-        section if section.items else structs.replace(section, items=(NONE,))
+        section if section.items else replace(section, items=(NONE,))
         for section in made
         if section.items or section.heading in ALWAYS
     ]
@@ -220,14 +221,14 @@ def _shortened(section: Section, characters_max: int) -> Section:
         return section
     if not section.is_list:
         text = section.items[0][: max(characters_max - len(_CUT) - 1, 0)]
-        return structs.replace(section, items=(f"{text}{_CUT}".strip(),))
+        return replace(section, items=(f"{text}{_CUT}".strip(),))
     room = characters_max - _LEFT_OUT_CHARACTERS
     taken = accumulate(len(each) + 1 for each in reversed(section.items))
     left = len(section.items) - sum(total <= room for total in taken)
     # Newest last and kept: a later decision may take an earlier one back.
     newest = section.items[left:]
     left_out = f"- [… {left} older ones left out]"
-    return structs.replace(section, items=(left_out, *newest))
+    return replace(section, items=(left_out, *newest))
 
 
 def _cut(text: str, characters_max: int) -> str:
@@ -417,10 +418,7 @@ def _edited(section: Section, mine: EditedSection | None) -> Section:
     new = tuple(each for each in section.items if each not in mine.seen)
     text = (neutral(mine.text),) if mine.text else ()
     return Section(
-        heading=section.heading,
-        items=(*text, *new),
-        is_list=section.is_list,
-        is_edited=bool(text),
+        heading=section.heading, items=(*text, *new), is_list=section.is_list, is_edited=bool(text)
     )
 
 

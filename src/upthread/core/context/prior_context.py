@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, islice, zip_longest
 from typing import Literal, TypeAlias, cast
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.text import one_line, quoted, shortened
 from upthread.core.types import (
@@ -227,10 +228,7 @@ class PriorContext(Struct, frozen=True, kw_only=True):
 
 
 def prior_context(
-    messages: Sequence[Message],
-    *,
-    first: Message | None = None,
-    cut_off: Set[TurnId] = frozenset(),
+    messages: Sequence[Message], *, first: Message | None = None, cut_off: Set[TurnId] = frozenset()
 ) -> PriorContext:
     """Return the prior context of messages read from the store, in sequence order.
 
@@ -260,9 +258,7 @@ def prior_context(
         from_seq=from_seq,
         to_seq=spoken[-1].seq if drafts else 0,
         said=tuple(
-            structs.replace(
-                each, is_cut_off=each.turn_id in cut_off and last_of[each.turn_id] == at
-            )
+            replace(each, is_cut_off=each.turn_id in cut_off and last_of[each.turn_id] == at)
             for at, each in enumerate(said)
         ),
         is_first_apart=bool(goal),

@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from posixpath import join, normpath
 from typing import Literal, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.names import rows_by_name
 from upthread.core.outward.calls import commands_of
@@ -125,7 +126,7 @@ def known_after(examined: ExaminedFile, *, before: ExaminedFile | None) -> Exami
         return examined
     # The content is the newest either way: what it is known by is all that may not go back.
     is_more = _RANK[before.how] > _RANK[examined.how]
-    known = structs.replace(examined, how=before.how) if is_more else examined
+    known = replace(examined, how=before.how) if is_more else examined
     return None if known == before else known
 
 

@@ -9,7 +9,8 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.types import Outcome
 
@@ -171,7 +172,7 @@ def detectors_with(*, empty_reply: bool) -> tuple[PoisonRow, ...]:
     """Return the detectors with the one for empty replies switched as a person says."""
     return tuple(
         # Only that one is a person's to switch: the others fire on figures no sound turn has.
-        structs.replace(row, is_on=empty_reply) if row.needs_empty_reply else row
+        replace(row, is_on=empty_reply) if row.needs_empty_reply else row
         for row in POISON_DETECTORS
     )
 

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from itertools import dropwhile, groupby
 from typing import TypeAlias, cast
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core import types
 from upthread.core.events import INTERRUPTED
@@ -138,11 +139,9 @@ def _call_ids_differ(items: _Items, work: _Work) -> _Items:
                 continue
             new_id = _unused(call_id, number, used)
             work.note("call_ids_differ", call, f"a second call {call_id} is now {new_id}")
-            call.part = structs.replace(cast("types.ToolCallPart", call.part), call_id=new_id)
+            call.part = replace(cast("types.ToolCallPart", call.part), call_id=new_id)
             if answer is not None:
-                answer.part = structs.replace(
-                    cast("types.ToolResultPart", answer.part), call_id=new_id
-                )
+                answer.part = replace(cast("types.ToolResultPart", answer.part), call_id=new_id)
     return [item for item in items if id(item) not in gone]
 
 

@@ -366,12 +366,7 @@ def _ansi(node: Node) -> Word:
     return re.sub(_ESCAPED, lambda found: _ANSI.get(found[1] or "", ""), source_of(node)[2:-1])
 
 
-_READERS = {
-    "word": _plain,
-    "number": _plain,
-    "raw_string": _raw,
-    "ansi_c_string": _ansi,
-}
+_READERS = {"word": _plain, "number": _plain, "raw_string": _raw, "ansi_c_string": _ansi}
 
 
 def _fed_by_file(node: Node) -> Iterator[Words]:

@@ -113,11 +113,7 @@ def denying(*tools: str, said: tuple[str, ...] = ()) -> RoleLimits:
 NO_LIMITS = RoleLimits()
 
 (_NO_EDITS,) = denying(*EDITING).lists
-_SANDBOXED = {
-    "": (),
-    "read-only": _NO_EDITS,
-    "workspace-write": (),
-}
+_SANDBOXED = {"": (), "read-only": _NO_EDITS, "workspace-write": ()}
 _UNSANDBOXED = {
     "": (),
     "read-only": (*_NO_EDITS, ToolRule(tool=BASH, word="deny")),

@@ -485,9 +485,7 @@ NOTHING_LACKED = Lacked()
 
 
 def lacked(
-    history: Sequence[AgentEvent],
-    recorded: Sequence[Message],
-    session: UpstreamSessionId,
+    history: Sequence[AgentEvent], recorded: Sequence[Message], session: UpstreamSessionId
 ) -> Lacked:
     """Compare a session with all messages of its conversation, oldest first.
 

@@ -296,10 +296,7 @@ def _as_told(call: types.ToolCallPart) -> Told:
 
 
 def _intent(
-    message: types.Message,
-    part: types.ToolCallPart,
-    before: Effect | None,
-    patterns: Sequence[str],
+    message: types.Message, part: types.ToolCallPart, before: Effect | None, patterns: Sequence[str]
 ) -> Effect:
     # Each telling counts: the one before a call and the one after it may say different halves.
     actions = (

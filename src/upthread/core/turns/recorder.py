@@ -18,8 +18,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from msgspec import Struct, structs
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from upthread.core.codec import objects_at, text_at
 from upthread.core.commands import OpenConversation, OpenLink, RecordParts, RecordQuarantine, Write
@@ -248,7 +248,7 @@ class Stream:
     def announce(self, event: ToolCallAnnounced) -> None:
         """Open a call; it is recorded when it runs, since some agents learn its arguments late."""
         if event.call_id in self._calls:  # announced twice: the second one says more
-            said = structs.asdict(event)
+            said = asdict(event)
             said["locations"] = event.locations or None
             self.update(ToolCallUpdated(**said))
             return
@@ -339,11 +339,7 @@ class Stream:
     # --- numbers -------------------------------------------------------------------------------
 
     def _append(
-        self,
-        speaker: Speaker,
-        part: Part,
-        *,
-        durability: Durability = Durability.PROCESS,
+        self, speaker: Speaker, part: Part, *, durability: Durability = Durability.PROCESS
     ) -> RecordParts:
         if self._speaker is not None and self._speaker is not speaker:
             self._seq += 1
@@ -498,11 +494,7 @@ class Recorder:
             self._take(stream, event)
 
     def intend(
-        self,
-        upstream_session_id: UpstreamSessionId,
-        part: ToolCallPart,
-        *,
-        at_ms: int,
+        self, upstream_session_id: UpstreamSessionId, part: ToolCallPart, *, at_ms: int
     ) -> None:
         """Record a call that counts before it is allowed, synced with the drain that follows.
 
@@ -619,7 +611,7 @@ class Recorder:
         return self._streams.get(event.upstream_session_id)
 
     def _quarantine(self, event: AgentEvent, *, reason: str) -> None:
-        raw: JsonObject = {"event": type(event).__name__, **structs.asdict(event)}
+        raw: JsonObject = {"event": type(event).__name__, **asdict(event)}
         self._sheet.writes.append(
             RecordQuarantine(
                 conversation_id=self._sheet.conversation_id,

@@ -173,8 +173,7 @@ def added(spent: Iterable[Tokens]) -> Tokens:
     """Return the sum; marked as soon as one of them is."""
     known = tuple(spent)
     return Tokens(
-        count=sum(each.count for each in known),
-        is_estimate=any(each.is_estimate for each in known),
+        count=sum(each.count for each in known), is_estimate=any(each.is_estimate for each in known)
     )
 
 

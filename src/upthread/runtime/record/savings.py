@@ -17,7 +17,8 @@ from decimal import Decimal
 from statistics import mean, median
 from typing import Literal, TypeAlias
 
-from msgspec import Struct, convert, structs
+from msgspec import Struct, convert
+from msgspec.structs import replace
 
 from upthread.core.decision.words import (
     FIRST,
@@ -237,7 +238,7 @@ def delegations_of(timeline: Timeline) -> list[Delegation]:
         if each.way != "resumed" and each.whole is not None:
             anew[each.role, each.agent].append(each.whole)
     means = {key: round(mean(wholes)) for key, wholes in anew.items()}
-    return [structs.replace(each, anew=means.get((each.role, each.agent))) for each in found]
+    return [replace(each, anew=means.get((each.role, each.agent))) for each in found]
 
 
 def _of_branch(

@@ -14,7 +14,8 @@ from functools import cache, partial
 from itertools import islice, takewhile
 from typing import TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.agents import AGENTS
 from upthread.core.codec import text_at
@@ -174,9 +175,7 @@ def last_attached(store: Store, link: Link | None) -> SessionAttached:
     attached = _last_attached(store, link).attached or _NOT_KNOWN
     if not link or attached.agent_profile:
         return attached
-    return structs.replace(
-        attached, agent_profile=link.agent_profile, chose_profile=link.chose_profile
-    )
+    return replace(attached, agent_profile=link.agent_profile, chose_profile=link.chose_profile)
 
 
 def main_session_of(store: Store, link: Link | None) -> str:

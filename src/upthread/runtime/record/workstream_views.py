@@ -221,10 +221,7 @@ class Overview(Struct, frozen=True):
         return owner
 
     def _role(
-        self,
-        conversation: Conversation,
-        newest: NewestRun | None,
-        tree: Callable[[], str] | None,
+        self, conversation: Conversation, newest: NewestRun | None, tree: Callable[[], str] | None
     ) -> RoleView:
         conversation_id, key = conversation.conversation_id, conversation.key
         turn = next(iter(self.store.turns(conversation_id, newest=1)), None)

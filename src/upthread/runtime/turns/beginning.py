@@ -126,10 +126,7 @@ TURNS_ASKED_MAX = 8
 
 
 def attach_external(
-    live: LiveTurn,
-    session: UpstreamSessionId,
-    *,
-    is_background: bool = False,
+    live: LiveTurn, session: UpstreamSessionId, *, is_background: bool = False
 ) -> None:
     """Hold the events by which a turn has its session, and what opens a new link. Blocking.
 
@@ -512,12 +509,7 @@ class Subject(Struct, frozen=True, kw_only=True):
 
 
 def price_of(
-    store: Store,
-    subject: Subject,
-    found: Freshness,
-    worked: TurnView | None,
-    *,
-    is_counted: bool,
+    store: Store, subject: Subject, found: Freshness, worked: TurnView | None, *, is_counted: bool
 ) -> Price:
     """Return what each way would cost, where a session is open; `found` is what has changed.
 

@@ -453,11 +453,7 @@ class Conversations(Struct, frozen=True):
                 raise
 
     async def _claim_tree(
-        self,
-        request: TellRequest,
-        tree: str,
-        stack: AsyncExitStack,
-        claim: Callable[..., None],
+        self, request: TellRequest, tree: str, stack: AsyncExitStack, claim: Callable[..., None]
     ) -> None:
         name, above = await self.leases.tree_level(tree, request.callers)
         lease = LeaseRequest(

@@ -533,10 +533,7 @@ class LiveTurn:
 def link_end(link: Link, because: str, at_ms: int) -> EndLink:
     """Return the write that closes a link."""
     return EndLink(
-        conversation_id=link.conversation_id,
-        seq=link.seq,
-        ended_because=because,
-        ended_at_ms=at_ms,
+        conversation_id=link.conversation_id, seq=link.seq, ended_because=because, ended_at_ms=at_ms
     )
 
 

@@ -220,10 +220,7 @@ def look_again(root: str, known: Iterable[ExaminedFile]) -> Iterator[ExaminedFil
                 found = look(each.path if each.path[:1] == "/" else prefix + each.path)
             except (OSError, ValueError):
                 found = None
-            if found and (found.st_mtime_ns, found.st_size) == (
-                each.mtime_ns,
-                each.size_bytes,
-            ):
+            if found and (found.st_mtime_ns, found.st_size) == (each.mtime_ns, each.size_bytes):
                 yield each
                 continue
         yield examine(root, each.path, how=each.how)

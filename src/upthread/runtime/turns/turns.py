@@ -308,11 +308,7 @@ async def _replace_refused(live: LiveTurn, words: str) -> None:
 
 
 async def _roll_over(
-    live: LiveTurn,
-    outcome: Outcome,
-    detail: str,
-    *,
-    is_refused: bool = False,
+    live: LiveTurn, outcome: Outcome, detail: str, *, is_refused: bool = False
 ) -> None:
     """Decide again, knowing that the session is gone, unless another profile has it.
 
@@ -371,9 +367,7 @@ async def _conclude(live: LiveTurn, answer: Answer) -> bool:
     result = judged(live, answer)
     live.reset_at_ms = result.reset_at_ms
     live.account.note(
-        result,
-        prompt_characters=answer.prompt_characters,
-        reply_characters=len(live.reply),
+        result, prompt_characters=answer.prompt_characters, reply_characters=len(live.reply)
     )
     # A prompt that came to its end before the cancel reached it has the end that it had.
     stopped = live.account.stopped if result.outcome is Outcome.CANCELLED else None
@@ -664,10 +658,7 @@ class Turns(Struct, frozen=True):
         return live
 
     async def _meant(
-        self,
-        live: LiveTurn,
-        step: Callable[[LiveTurn, *Given], Result],
-        *given: *Given,
+        self, live: LiveTurn, step: Callable[[LiveTurn, *Given], Result], *given: *Given
     ) -> Result:
         """Return what a call returns that may commit the intent, and end a turn so given up."""
         try:

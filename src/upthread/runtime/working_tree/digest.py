@@ -105,19 +105,20 @@ def changed_paths(place: GitDirectories) -> list[bytes]:
 
 
 def left_out(directory: str, paths: Iterable[str]) -> frozenset[str]:
-    """Return which of these missing files a sparse checkout leaves out on purpose. Blocking.
+    """Return which of these missing files git does not report, as in a sparse checkout. Blocking.
 
-    A path is relative to the directory, or absolute. Empty also where it cannot be told.
+    Their bit skip-worktree or assume-unchanged is set. A path is relative to the directory, or
+    absolute. Empty also where it cannot be told.
     """
     try:
         place = find_place(directory)
-        if not place or not place.configuration.is_true("core.sparsecheckout"):
+        if not place:
             return frozenset()
         with tree_of(place, read_head(place).commit, timeout_s=DIGEST_TIMEOUT_S) as git:
-            told = git.do("ls-files", "-t", "-z").split(b"\0")
+            told = git.do("ls-files", "-v", "-z").split(b"\0")
     except (UsageError, OSError):
         return frozenset()
-    skipped = {os.fsdecode(each[2:]) for each in told if each.startswith(b"S ")}
+    skipped = {os.fsdecode(each[2:]) for each in told if each[:1] in b"Ssh"}
     root = os.path.realpath(directory)
     at = {path: os.path.relpath(Path(root, path), place.top) for path in paths}
     return frozenset(path for path, below in at.items() if below in skipped)

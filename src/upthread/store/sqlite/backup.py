@@ -16,7 +16,16 @@ import apsw
 from msgspec import Struct
 
 from upthread.errors import StoreError, UsageError
-from upthread.store.sqlite.database import Connection, Database, connect, cure, faults_in, raw_key
+from upthread.store.sqlite.database import (
+    Connection,
+    Database,
+    connect,
+    cure,
+    faults_in,
+    has_locks,
+    raw_key,
+    without_locks,
+)
 from upthread.store.sqlite.files import (
     BESIDE,
     CURE_OF_DAMAGE,
@@ -138,6 +147,8 @@ def put_in_place(path: Path, copy: Path, aside: Path, *, key: bytes | None) -> N
 
 
 def _copy(path: Path, copy: Path, key: bytes | None) -> None:
+    if not has_locks(path):
+        raise without_locks(path, "copy")
     try:
         with closing(connect(path, key)) as source, closing(connect(copy, key)) as target:
             # An encrypted copy must have the page size before it begins.

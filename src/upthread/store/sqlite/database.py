@@ -158,6 +158,14 @@ def has_locks(database: Path) -> bool:
     return True
 
 
+def without_locks(database: Path, doing: str) -> StoreError:
+    """Return the error for a place that has no locks."""
+    return StoreError(
+        f"could not {doing} the database {database}: no file can be locked there",
+        hint="set UPTHREAD_HOME to a directory of a local disk",
+    )
+
+
 def note_missed(database: Path) -> None:
     """Note that a step of a hook could not use a database. Nothing where that cannot be noted."""
     path, flags = _queue_of(database), os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
@@ -502,10 +510,7 @@ class Database(Forkable):
         """Return the engine's error in our words, with the path and the cure."""
         # SQLite calls a failed lock busy, denied or an I/O error, by the errno.
         if isinstance(error, _LOCKING) and not has_locks(self._place):
-            return StoreError(
-                f"could not {doing} the database {self.path}: no file can be locked there",
-                hint="set UPTHREAD_HOME to a directory of a local disk",
-            )
+            return without_locks(self.path, doing)
         if isinstance(error, apsw.BusyError) and (pid := self._suspended_holder()):
             return StoreError(
                 f"could not {doing} the database {self.path}: process {pid} holds its lock and is"

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from click.exceptions import Exit
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.agents import Actor
 from upthread.errors import SeveralAgentsError, UsageError
@@ -90,7 +91,7 @@ class Call(Struct, kw_only=True):
             return self.with_project(
                 lambda project: use(project, chosen),
                 ask_person=ask_person,
-                needs=structs.replace(needs, agent=chosen),
+                needs=replace(needs, agent=chosen),
             )
 
         try:

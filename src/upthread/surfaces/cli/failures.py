@@ -10,7 +10,8 @@ import traceback
 from collections.abc import Mapping
 from typing import cast
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.core.decision.words import REFUSE, done_in_words
 from upthread.core.text import visible_line
@@ -95,7 +96,7 @@ def failure_of(error: BaseException) -> Failure | None:
         if error.has_ended:
             message += ", after its turn had ended: the reply is on record"
             message += ", and need not be asked for again"
-        return structs.replace(
+        return replace(
             INTERRUPTED,
             message=message,
             exit_code=EXIT_OF_SIGNALS + error.number,

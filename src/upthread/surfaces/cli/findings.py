@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import anyio.to_thread
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from upthread.agent_stores.base import VendorHistory
 from upthread.agents.registry import find_agent
@@ -181,7 +182,7 @@ async def hook_states(settings: Settings) -> tuple[HookState, ...]:
         state = HookState(agent=agent, is_installed=is_installed)
         if agent in set_up:
             trust = await target.trust(settings.working_directory) if target.trust else Trust()
-            state = structs.replace(
+            state = replace(
                 state,
                 is_set_up=True,
                 is_alive=not fault,
@@ -212,9 +213,9 @@ def probe(call: Call, agent: str, *, rate_limit_prompt: str | None) -> None:
         lambda project: project.probe(agent, rate_limit_prompt=rate_limit_prompt),
         needs=Needs(tables=STARTING),
     )
-    capabilities = structs.asdict(probed.capabilities)
+    capabilities = asdict(probed.capabilities)
     quirks = [each for each in probed.findings if each.verdict == "quirk"]
-    findings = [{**structs.asdict(each), "good_is": CHECKS[each.check]} for each in probed.findings]
+    findings = [{**asdict(each), "good_is": CHECKS[each.check]} for each in probed.findings]
     output.json(
         {
             "agent": agent,

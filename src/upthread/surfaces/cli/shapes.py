@@ -6,7 +6,7 @@ Others rely on these keys: one may be added, none renamed or taken away without 
 import shlex
 from collections.abc import Mapping, Sequence
 
-from msgspec import structs
+from msgspec.structs import asdict
 
 from upthread.client.parts import Commands
 from upthread.client.project import Project
@@ -262,7 +262,7 @@ def notice(told: Notice) -> Shape:
 
 def part(event: AgentEvent) -> Shape:
     """Something the agent said or did; `upstream_session_id` tells a child's from its parent's."""
-    told = structs.asdict(event)
+    told = asdict(event)
     for name in ("implied_kinds", "did_run"):  # for the judgement alone
         told.pop(name, None)
     if isinstance(event, events.UnknownReceived):

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.agents.claude_code.translation import ENDS, SUBAGENTS, file_of
 from upthread.boundary.files import direct
@@ -151,7 +152,7 @@ def _guarded(calls: AgentCalls, event: Event) -> Told:
 
 
 def _of_child(event: Event, call_id: str) -> SubAgentCall:
-    return structs.replace(_call(event), call_id=call_id, role=event.agent_type.lower())
+    return replace(_call(event), call_id=call_id, role=event.agent_type.lower())
 
 
 def _ended(calls: AgentCalls, event: Event) -> Told:

@@ -11,7 +11,8 @@ import json
 from functools import partial
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.boundary.programs import living_parent
 from upthread.client.agent_calls import AgentCalls, SubAgentCall
@@ -150,7 +151,7 @@ def _stopped(calls: AgentCalls, event: Event) -> Told:
     """
     known = calls.open_call(AGENT, event.session_id, event.agent_id, event.agent_type.lower())
     if known is not None:
-        call = structs.replace(_call(event), call_id=known.call_id, main_session=known.main_session)
+        call = replace(_call(event), call_id=known.call_id, main_session=known.main_session)
         reply = event.last_assistant_message or ""
         calls.ended(call, CallEnded(session=event.agent_id, reply=reply))
     return {}

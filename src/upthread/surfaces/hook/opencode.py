@@ -5,7 +5,8 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.boundary.programs import living_parent
 from upthread.client.agent_calls import AgentCalls, SubAgentCall
@@ -94,7 +95,7 @@ def _step(calls: AgentCalls, asked: Request) -> Told:
             # What OpenCode writes of a task that was cancelled is not the sub-agent's.
             said = "" if outcome is Outcome.CANCELLED else asked.reply
             ended = ended_with(asked.child, outcome, said)
-            calls.ended(asked.call, structs.replace(ended, tokens_window=asked.window or None))
+            calls.ended(asked.call, replace(ended, tokens_window=asked.window or None))
         case "prompt":
             calls.taken_back(asked.session, asked.call.pid)
             calls.hear_prompt(AGENT, asked.session, asked.prompt)

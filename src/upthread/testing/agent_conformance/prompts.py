@@ -426,12 +426,8 @@ async def a_history_holds_its_calls(trial: Trial) -> None:
 
 PROMPT_PROMISES = promises(
     {
-        "A5": {
-            a_history_holds_its_calls: "permission",
-        },
-        "A6": {
-            pieces_come_in_order_one_at_a_time: "pieces",
-        },
+        "A5": {a_history_holds_its_calls: "permission"},
+        "A6": {pieces_come_in_order_one_at_a_time: "pieces"},
         "A7": {
             an_event_carries_its_session: "",
             an_event_without_a_session_says_so: "unstamped",
@@ -449,13 +445,8 @@ PROMPT_PROMISES = promises(
             an_error_of_the_caller_comes_through: "",
             an_error_of_who_answers_comes_through: "permission",
         },
-        "A10": {
-            cancel_ends_the_turn: "hang",
-            a_deaf_agent_is_ended: "deaf",
-        },
-        "A11": {
-            a_deadline_ends_the_turn_not_the_session: "hang",
-        },
+        "A10": {cancel_ends_the_turn: "hang", a_deaf_agent_is_ended: "deaf"},
+        "A11": {a_deadline_ends_the_turn_not_the_session: "hang"},
         "A12": {
             odd_text_comes_through_identical: "odd_text",
             an_odd_prompt_is_kept_identical: "",
@@ -475,12 +466,7 @@ PROMPT_PROMISES = promises(
             a_refused_call_does_not_run_and_the_turn_goes_on: "permission",
             what_is_held_is_not_done: "leaves",
         },
-        "A15": {
-            a_call_is_announced_once_and_ends_after_that: "permission",
-        },
-        "A18": {
-            a_limit_says_when_it_ends: "resets",
-            what_it_used_is_what_it_said: "usage",
-        },
+        "A15": {a_call_is_announced_once_and_ends_after_that: "permission"},
+        "A18": {a_limit_says_when_it_ends: "resets", what_it_used_is_what_it_said: "usage"},
     }
 )

@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 
 import anyio
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.agents.base import AgentAdapter, AgentConnection, AgentProcess, OpenRequest
 from upthread.core.events import AgentEvent, TextReceived, UserTextReplayed
@@ -101,7 +101,7 @@ async def leaving_in_the_middle_of_a_turn_ends_it(trial: Trial) -> None:
 
 
 async def a_directory_that_is_gone_is_told_as_such(trial: Trial) -> None:
-    gone = structs.replace(trial.request, working_directory=str(trial.work / "gone"))
+    gone = replace(trial.request, working_directory=str(trial.work / "gone"))
     error = await refusal_of(_start(trial.agent.adapter, gone))
     assert error.outcome == Outcome.WORKSPACE_CHANGED, error
 
@@ -118,7 +118,7 @@ async def _start(adapter: AgentAdapter, request: OpenRequest) -> None:
 
 
 async def a_bad_start_is_an_error_in_time(trial: Trial) -> None:
-    request = structs.replace(trial.request, start_timeout_s=BAD_START_TIMEOUT_S)
+    request = replace(trial.request, start_timeout_s=BAD_START_TIMEOUT_S)
     for what, adapter in trial.agent.bad_starts.items():
         error: UpstreamError | None = None
         with anyio.move_on_after(BAD_START_TIMEOUT_S + ENDING_S):
@@ -179,7 +179,7 @@ async def an_unknown_session_is_missing_never_new(trial: Trial) -> None:
 
 async def an_opaque_error_is_confirmed_by_listing(trial: Trial) -> None:
     environment = {**trial.request.environment, **trial.agent.opaque}
-    request = structs.replace(trial.request, environment=environment)
+    request = replace(trial.request, environment=environment)
     async with trial.opened(request) as connection:
         require(connection, "list")
         await connection.new_session()
@@ -277,10 +277,7 @@ SESSION_PROMISES = promises(
             a_directory_that_is_gone_is_told_as_such: "",
             a_bad_start_is_an_error_in_time: "bad_starts",
         },
-        "A3": {
-            a_new_session_can_be_attached_before_any_prompt: "",
-            two_new_sessions_are_two: "",
-        },
+        "A3": {a_new_session_can_be_attached_before_any_prompt: "", two_new_sessions_are_two: ""},
         "A4": {
             a_session_goes_on_in_another_process: "",
             an_unknown_session_is_missing_never_new: "",
@@ -288,15 +285,8 @@ SESSION_PROMISES = promises(
             what_is_said_after_loading_is_added_to_it: "",
             of_two_sessions_the_one_asked_for_is_attached: "",
         },
-        "A5": {
-            resume_replays_nothing: "",
-            a_history_holds_every_turn_once_in_order: "",
-        },
-        "A16": {
-            a_fork_holds_what_its_origin_held_and_what_it_is_told_alone: "",
-        },
-        "A17": {
-            a_session_is_listed_once: "",
-        },
+        "A5": {resume_replays_nothing: "", a_history_holds_every_turn_once_in_order: ""},
+        "A16": {a_fork_holds_what_its_origin_held_and_what_it_is_told_alone: ""},
+        "A17": {a_session_is_listed_once: ""},
     }
 )

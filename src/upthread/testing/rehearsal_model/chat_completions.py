@@ -255,11 +255,7 @@ def write(reply: Reply, exchange: Exchange) -> JsonObject:
         message["reasoning_content"] = reply.thinking
     if reply.calls:
         message["tool_calls"] = _calls(reply, exchange)
-    choice: JsonObject = {
-        "index": 0,
-        "message": message,
-        "finish_reason": _finish_reason(reply),
-    }
+    choice: JsonObject = {"index": 0, "message": message, "finish_reason": _finish_reason(reply)}
     return {**_frame(exchange, "chat.completion", [choice]), "usage": _usage(reply, exchange)}
 
 

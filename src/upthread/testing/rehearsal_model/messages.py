@@ -212,8 +212,7 @@ def tools_are_offered_where_used(body: JsonObject) -> Findings:
     used = any(_use_ids(turn) or _result_ids(turn) for turn in _turns(body))
     if used and not as_list(body.get("tools")):
         yield Found(
-            None,
-            "Requests which include `tool_use` or `tool_result` blocks must define tools",
+            None, "Requests which include `tool_use` or `tool_result` blocks must define tools"
         )
 
 
@@ -554,10 +553,7 @@ def write_failure(failure: Failure) -> JsonObject:
     """Return an error as Anthropic words it."""
     kind = "api_error" if failure.status >= 500 else "invalid_request_error"
     message = CONTEXT_FULL if failure.is_context_full else failure.message
-    error: JsonObject = {
-        "type": FAILURE_TYPES.get(failure.status, kind),
-        "message": message,
-    }
+    error: JsonObject = {"type": FAILURE_TYPES.get(failure.status, kind), "message": message}
     return {"type": "error", "error": error, "request_id": None}
 
 

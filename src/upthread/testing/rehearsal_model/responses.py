@@ -189,8 +189,7 @@ CONTEXT_FULL = (
     "Your input exceeds the context window of this model. Please adjust your input and try again."
 )
 _CLIENTS_OWN = re.compile(
-    r"\s*<(environment_context|user_instructions|turn_aborted|subagent_notification)\b.*",
-    re.DOTALL,
+    r"\s*<(environment_context|user_instructions|turn_aborted|subagent_notification)\b.*", re.DOTALL
 )
 """What Codex says in the user's place; no user message of a script's."""
 
@@ -203,8 +202,7 @@ def read_conversation(body: JsonObject) -> Conversation:
     items = _items(body)
     told = [_text(item.get("content")) for item in items if item.get("role") in SYSTEM_ROLES]
     return Conversation(
-        system="\n".join([as_text(body.get("instructions")), *told]),
-        said=tuple(_said(items)),
+        system="\n".join([as_text(body.get("instructions")), *told]), said=tuple(_said(items))
     )
 
 

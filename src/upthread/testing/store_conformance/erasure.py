@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.core.commands import EraseConversation, EraseRun, OpenConversation, Write
 from upthread.core.decision.freshness import UNNAMED, ExaminedFile
@@ -184,7 +184,7 @@ def no_file_holds_what_was_erased(trial: Trial) -> None:
 @promise("S30")
 def who_did_something_is_kept_once_and_stays(trial: Trial) -> None:
     told, answered = samples.act(), samples.act("bea", of_run=True)
-    by_another = structs.replace(told, by_user="bea")
+    by_another = replace(told, by_user="bea")
     assert trial.store.acts(CONVERSATION) == trial.store.acts(RUN) == ()
     trial.commit(*home(), samples.run(), told, answered, by_another)
     trial.commit(by_another, told, answered)

@@ -1,6 +1,6 @@
 """Values to write: small, named, the same in every promise."""
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from upthread.core import types
 from upthread.core.commands import (
@@ -36,7 +36,7 @@ KEY = types.ConversationKey(project_id=PROJECT, workstream=WORKSTREAM, role="pla
 HOLDER = types.Holder(
     host="build-3", boot_id="boot", pid=4711, started_at_ticks=99, doing="run spec-42"
 )
-CALL_HOLDER = structs.replace(HOLDER, doing="a call", call=types.TurnId("trn_call"))
+CALL_HOLDER = replace(HOLDER, doing="a call", call=types.TurnId("trn_call"))
 OTHER_HOLDER = types.Holder(host="build-4", boot_id="boot", pid=12, started_at_ticks=7)
 
 

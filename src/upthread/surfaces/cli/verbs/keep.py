@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
 import click
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from upthread.agent_stores.base import SessionOutline
 from upthread.client.project import Project
@@ -126,7 +127,7 @@ def _keep(
         held, chosen = _candidates(project, outlines)
         if address is not None:
             parse_address(address)
-            chosen = [structs.replace(each, address=address) for each in chosen]
+            chosen = [replace(each, address=address) for each in chosen]
         if call.is_dry_run:
             return len(held), chosen
 
@@ -137,7 +138,7 @@ def _keep(
                 if await project.catch_up(candidate.outline.session_id):
                     grown.append(candidate)
             except UpthreadError as error:  # one must not cost the rest
-                grown.append(structs.replace(candidate, fault=error.message))
+                grown.append(replace(candidate, fault=error.message))
         kept = [await _done_to(each, project.keep, is_named=address is not None) for each in chosen]
         return len(held) - len(grown), [*grown, *kept]
 
@@ -291,7 +292,7 @@ async def _done_to(
         is_wrong = isinstance(error, UsageError) and not isinstance(error, NotFoundError)
         if is_named and is_wrong:
             raise
-        return structs.replace(candidate, fault=error.message)
+        return replace(candidate, fault=error.message)
     return candidate
 
 
