@@ -215,7 +215,7 @@ def inputs_from(stored: Mapping[str, Any]) -> HandshakeInputs:
 _LOOKED_AT_ANEW = frozenset({"freshness", "surroundings"})
 
 
-class Rule(Struct, frozen=True, kw_only=True):
+class Rule(Struct, frozen=True):
     """One row: when it applies, the decision it leads to, and the words for a person.
 
     One that `is_always_told` is a further reason of whatever was decided instead, but a refusal.

@@ -26,76 +26,47 @@ class Recovery(StrEnum):
     PARK = "park"
 
 
-class RolloverRow(Struct, frozen=True, kw_only=True):
-    """One outcome. `keeps_session` False closes the link with the outcome as its cause.
+class RolloverRow(Struct, frozen=True):
+    """One outcome: what is done about it, and how it is said.
 
     `afterwards` is what is done instead of sending, once the prompt was recovered already.
     """
 
     recovery: Recovery
-    keeps_session: bool
     says: str
     afterwards: Recovery = Recovery.NONE
 
+    @property
+    def keeps_session(self) -> bool:
+        """Whether the session stays; else its link is closed with the outcome as its cause."""
+        return self.recovery not in {Recovery.ROLL_OVER, Recovery.RELAY}
+
 
 ROLLOVER = {
-    Outcome.OK: RolloverRow(recovery=Recovery.NONE, keeps_session=True, says="it went well"),
-    Outcome.MISSING: RolloverRow(
-        recovery=Recovery.ROLL_OVER,
-        keeps_session=False,
-        says="the agent no longer has the session",
-    ),
-    Outcome.EXPIRED: RolloverRow(
-        recovery=Recovery.ROLL_OVER, keeps_session=False, says="the session has expired"
-    ),
+    Outcome.OK: RolloverRow(Recovery.NONE, "it went well"),
+    Outcome.MISSING: RolloverRow(Recovery.ROLL_OVER, "the agent no longer has the session"),
+    Outcome.EXPIRED: RolloverRow(Recovery.ROLL_OVER, "the session has expired"),
     Outcome.CORRUPTED: RolloverRow(
-        recovery=Recovery.ROLL_OVER,
-        keeps_session=False,
-        says="the agent cannot read the session any more",
+        Recovery.ROLL_OVER, "the agent cannot read the session any more"
     ),
     Outcome.POISONED: RolloverRow(
-        recovery=Recovery.ROLL_OVER,
-        keeps_session=False,
-        says="the session answers with an earlier turn, or not at all",
+        Recovery.ROLL_OVER, "the session answers with an earlier turn, or not at all"
     ),
-    Outcome.CONTEXT_FULL: RolloverRow(
-        recovery=Recovery.RELAY, keeps_session=False, says="the session's context is full"
-    ),
-    Outcome.RATE_LIMITED: RolloverRow(
-        recovery=Recovery.WAIT, keeps_session=True, says="the agent is rate limited"
-    ),
-    Outcome.CREDIT_EXHAUSTED: RolloverRow(
-        recovery=Recovery.WAIT, keeps_session=True, says="the agent's credit is used up"
-    ),
-    Outcome.TRANSIENT: RolloverRow(
-        recovery=Recovery.RETRY_ONCE, keeps_session=True, says="the agent failed for the moment"
-    ),
+    Outcome.CONTEXT_FULL: RolloverRow(Recovery.RELAY, "the session's context is full"),
+    Outcome.RATE_LIMITED: RolloverRow(Recovery.WAIT, "the agent is rate limited"),
+    Outcome.CREDIT_EXHAUSTED: RolloverRow(Recovery.WAIT, "the agent's credit is used up"),
+    Outcome.TRANSIENT: RolloverRow(Recovery.RETRY_ONCE, "the agent failed for the moment"),
     Outcome.PROCESS_DIED: RolloverRow(
-        recovery=Recovery.RETRY_ONCE,
-        keeps_session=True,
-        says="the agent's process died",
-        afterwards=Recovery.PARK,
+        Recovery.RETRY_ONCE, "the agent's process died", afterwards=Recovery.PARK
     ),
-    Outcome.TIMED_OUT: RolloverRow(
-        recovery=Recovery.PARK, keeps_session=True, says="the agent did not answer in time"
-    ),
-    Outcome.BUSY: RolloverRow(
-        recovery=Recovery.PARK, keeps_session=True, says="somebody else is using the session"
-    ),
-    Outcome.AUTH: RolloverRow(
-        recovery=Recovery.PARK, keeps_session=True, says="the agent is not signed in"
-    ),
+    Outcome.TIMED_OUT: RolloverRow(Recovery.PARK, "the agent did not answer in time"),
+    Outcome.BUSY: RolloverRow(Recovery.PARK, "somebody else is using the session"),
+    Outcome.AUTH: RolloverRow(Recovery.PARK, "the agent is not signed in"),
     Outcome.WORKSPACE_CHANGED: RolloverRow(
-        recovery=Recovery.ROLL_OVER,
-        keeps_session=False,
-        says="the session belongs to another directory",
+        Recovery.ROLL_OVER, "the session belongs to another directory"
     ),
-    Outcome.CANCELLED: RolloverRow(
-        recovery=Recovery.NONE, keeps_session=True, says="the turn was cancelled"
-    ),
-    Outcome.UNKNOWN: RolloverRow(
-        recovery=Recovery.PARK, keeps_session=True, says="the agent failed in a way nobody knows"
-    ),
+    Outcome.CANCELLED: RolloverRow(Recovery.NONE, "the turn was cancelled"),
+    Outcome.UNKNOWN: RolloverRow(Recovery.PARK, "the agent failed in a way nobody knows"),
 }
 """Every outcome has its row."""
 
