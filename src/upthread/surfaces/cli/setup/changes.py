@@ -62,7 +62,8 @@ class Change(Struct, frozen=True, kw_only=True):
             opener.write_whole(target, self.after, mode=mode)
         except OSError as error:
             raise UpthreadError(
-                f"{self.path} cannot be written: {error.strerror}", hint="nothing else was changed"
+                f"{self.path} cannot be written: {error.strerror}",
+                hint="make it writable for you; nothing else was changed",
             ) from error
 
 
@@ -91,7 +92,9 @@ def read_file(path: Path) -> bytes | None:
             f"{path} is not a file of settings: {error.strerror}", hint=error.cure
         ) from error
     except OSError as error:
-        raise UpthreadError(f"{path} cannot be read: {error.strerror}") from error
+        raise UpthreadError(
+            f"{path} cannot be read: {error.strerror}", hint="make it readable for you"
+        ) from error
 
 
 def is_of_repository(path: Path) -> bool:
