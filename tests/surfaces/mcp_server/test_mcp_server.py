@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
@@ -95,7 +96,7 @@ def address(server) -> Iterator[str]:
     assert found, line
     yield found[0]
     process.terminate()
-    process.communicate(timeout=30)
+    assert b"Traceback" not in process.communicate(timeout=30)[1]
 
 
 async def call(client: Client, tool: str, **arguments: object) -> Any:
@@ -155,9 +156,12 @@ REFUSED += [(LISTED.format(each), None) for each in ("null", "true", "1.5", "{}"
 REFUSED += [('{"id": 7, "method": "x"}', 7), ('{"jsonrpc": "2.0", "id": 7, "result": 1}', None)]
 UNREAD = [("hello", None), ("\0", None), ('{"params": {"id": 7}', None), ("9" * 60_000_000, None)]
 UNREAD += [('{"jsonrpc": "2.0", "id": 7, "method": ' + "[" * 100_000, 7)]
+UNREAD += [('{"jsonrpc": "2.0", "method": "x", "id": 7, "params": ', 7)]
 WRONG = [(line, -32600, identity) for line, identity in REFUSED]
 WRONG += [(line, -32700, identity) for line, identity in UNREAD]
 WRONG += [(LISTED.format(7).replace("{}", "[1]"), -32602, 7)]
+PING = '{{"method": "ping", "jsonrpc": "2.0", "id": {}}}'
+SEVERAL = ['{"jsonrpc": "2.0", "id": 7, "method": "x", "params": {"a": "', PING.format(7)]
 
 
 def test_each_request_over_stdio_is_answered_whatever_came_before_it(plain_client):
@@ -167,6 +171,9 @@ def test_each_request_over_stdio_is_answered_whatever_came_before_it(plain_clien
     for line, code, identity in WRONG:
         told = plain_client.refusal(line)
         assert (told["error"]["code"], told["id"]) == (code, identity), line[:99]
+    for first in SEVERAL:
+        told = plain_client.refusal(first + PING.format(8)), plain_client.read()
+        assert [(each["error"]["code"], each["id"]) for each in told] == [(-32700, 7), (-32700, 8)]
     plain_client.open("2025-03-26")
     told = plain_client.refusal(f"[{LISTED.format('null')}, {LISTED.format(plain_client.number)}]")
     assert told["id"] is None
@@ -180,6 +187,56 @@ def test_each_request_over_http_is_answered(address):
         told = answer.json() if answer.status_code == 400 else {}
         assert not told or (told["error"]["code"], told["id"]) == (code, identity), line[:99]
         assert told or answer.status_code == 413
+
+
+UNREADABLE = [
+    '"result": null',
+    '"result": {"action": "maybe"}',
+    '"result": {"action": "acc',
+    '"a": 1',
+]
+UNREADABLE += ['"result": {"action": "accept", "content": {"q1": {}}}', '"error": 1']
+UNREADABLE += ['"error": {"code": -32601, "message": "no such method"}']
+
+
+def test_an_answer_that_cannot_be_read_leaves_the_questions_unanswered(plain_client):
+    for number, answer in enumerate(UNREADABLE):
+        address = f"unread-{number}/planner"
+        plain_client.call("delegate", address=address, prompt=f"[[rehearse: say {ASKS}]]")
+        asked = plain_client.read()
+        assert asked["method"] == "elicitation/create"
+        told = plain_client.refusal(f'{{"jsonrpc": "2.0", "id": {asked["id"]}, {answer}}}')
+        if "error" in told:
+            assert told["id"] is None
+            told = plain_client.read()
+        assert told["id"] == plain_client.number
+        stands = told["result"]["structuredContent"]
+        assert stands["status"] == "waiting"
+        assert stands["detail"].startswith("its questions are not answered (ask the person"), answer
+
+
+def test_the_end_of_a_session_over_http_stops_its_turn_and_a_dropped_upload_is_no_error(
+    server, address
+):
+    up, headers = forked(server), {**BEARER, "Accept": "application/json, text/event-stream"}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+    asked = {"name": "delegate", "arguments": {"address": "left/planner", "prompt": HANGS}}
+    opening = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    opening["clientInfo"] = {"name": "a", "version": "1"}
+    opened = httpx2.post(address, headers=headers, json={**call, "params": opening})
+    headers["Mcp-Session-Id"] = opened.headers["mcp-session-id"]
+    body = {**call, "method": "tools/call", "params": asked}
+    with httpx2.stream("POST", address, headers=headers, json=body):
+        while up("show", "left", "--json", code=None).json.get("state") != "running":
+            pass
+    assert httpx2.delete(address, headers=headers).status_code == 200
+    while up("show", "left", "--json").json["state"] == "running":
+        pass
+    assert "the turn was cancelled" in up("show", "left").out
+    with socket.create_connection(("127.0.0.1", httpx2.URL(address).port)) as dropped:
+        head = f"POST /mcp HTTP/1.1\r\nHost: {httpx2.URL(address).netloc.decode()}\r\n"
+        head += f"Authorization: Bearer {TOKEN}\r\nContent-Length: 9\r\n\r\n{{"
+        dropped.sendall(head.encode())
 
 
 def forked(up):
@@ -408,6 +465,7 @@ REASONS = {
     "no reason": (None, HANGS),
     "TypeScript": ("McpError: MCP error -32001: Request timed out", SLOW),
     "Rust": ("request timeout", SLOW),
+    "person": ("interrupted by the user after waiting 60s (timeout 300s)", HANGS),
 }
 
 
@@ -419,16 +477,19 @@ class PlainClient:
         self.open("2025-06-18")
 
     def open(self, version: str) -> None:
-        opening = {"protocolVersion": version, "capabilities": {}}
+        opening = {"protocolVersion": version, "capabilities": {"elicitation": {}}}
         self.ask("initialize", **opening, clientInfo={"name": "a", "version": "1"})
         self.answer()
         self.send(method="notifications/initialized")
 
     def refusal(self, line: str) -> Any:
         assert self.process.stdin
-        assert self.process.stdout
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
+        return self.read()
+
+    def read(self) -> Any:
+        assert self.process.stdout
         return json.loads(self.process.stdout.readline())
 
     def send(self, **message: object) -> None:
@@ -444,8 +505,7 @@ class PlainClient:
         self.ask("tools/call", name=tool, arguments=arguments)
 
     def answer(self) -> Any:
-        assert self.process.stdout
-        answer = json.loads(self.process.stdout.readline())
+        answer = self.read()
         assert answer["id"] == self.number, answer
         return answer["result"].get("structuredContent")
 
@@ -461,7 +521,7 @@ def plain_client(server):
         process.stdin.close()
 
 
-@pytest.mark.parametrize("name", spread(REASONS, first=["Escape", "TypeScript"]))
+@pytest.mark.parametrize("name", spread(REASONS, first=["Escape", "TypeScript", "person"]))
 def test_a_cancel_stops_the_turn_and_after_a_time_out_the_next_call_gets_the_result(
     server, plain_client, name
 ):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeAlias, cast
 
 import anyio
 from anyio.abc import TaskGroup
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
     ElicitRequest,
     ElicitRequestFormParams,
@@ -21,7 +21,7 @@ from mcp_types import (
 )
 from mcp_types.version import is_version_at_least
 from msgspec import Struct, field
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from upthread.boundary.files import changed_since
 from upthread.client.project import Project
@@ -60,12 +60,18 @@ ANSWERED = (
 
 REFUSAL_CHARACTERS_MAX = 2_000
 
-TIMED_OUT = re.compile(r"(?i)\A(?!.*cancel).*(?:timed?[ -]?out|deadline exceeded|-32001)")
+TIMED_OUT = re.compile(
+    r"(?is)\A(?!.*(?:cancel|interrupt|stop|user|person|human|operator|press|ctrl|keyboard|\besc))"
+    r".*(?:timed?[ -]?out|deadline exceeded|-32001)"
+)
 """A client's reason for a cancel once its own patience is over, as the SDKs write it, such as
-`Request timed out` (TypeScript), `request timeout` (Rust), `timed out after 5s` (Python)."""
+`Request timed out` (TypeScript), `request timeout` (Rust), `timed out after 5s` (Python). A reason
+that names a person is that person's cancel, for example `stopped by the user (timeout 300s)`."""
 
 WAITING = "waiting"
 """The status of a delegation whose role has asked a person something."""
+
+NOT_ANSWERED = "its questions are not answered (ask the person, then `delegate` the answers to it)"
 
 
 def _terse(schema: dict[str, Any]) -> None:
@@ -94,10 +100,7 @@ class Delegated(BaseModel):
 
 
 _Call: TypeAlias = tuple[str | None, str]
-"""A client's session, None over stdio, and the id of its request."""
-
-NO_SESSION = ""
-"""In the place of a session over HTTP since 2026-07-28, where closing the stream is a cancel."""
+"""A client's session, None over stdio and over HTTP since 2026-07-28; and its request's id."""
 
 
 class _Delegation(Struct):
@@ -105,6 +108,7 @@ class _Delegation(Struct):
     prompt: str
     is_fresh: bool
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    call: _Call = (None, "")
     is_unheard: bool = False
     started: TurnStarted | None = None
     result: TurnResult | None = None
@@ -117,14 +121,13 @@ class Delegations(Struct):
     """Runs turns in a task group of the server's, so that none ends with the call that began it.
 
     A call that is cancelled stops its turn, unless the client's patience was over: the client's
-    next call with the same prompt then gets the result. `calls` are those that are open.
+    next call with the same prompt then gets the result.
     """
 
     current: CurrentProject
     tasks: TaskGroup
     answer_s_max: float = ANSWER_S_MAX
     known: dict[str, _Delegation] = {}
-    calls: dict[_Call, _Delegation] = {}
 
     async def begin(
         self, call: _Call, address: str, prompt: str, *, is_fresh: bool, when_busy: WhenBusy
@@ -188,31 +191,29 @@ class Delegations(Struct):
                 f"there is no delegation {handle[:60]!r} in this server",
                 hint="its conversation is kept all the same: see `status`",
             )
-        self.calls[call] = delegation
+        delegation.call, delegation.is_unheard = call, False
         try:
             # Only the wait ends: the turn belongs to the server's task group, and goes on.
             with anyio.move_on_after(self.answer_s_max):
                 await delegation.over.wait()
         except anyio.get_cancelled_exc_class():
-            if call[0] == NO_SESSION:  # the client closed its stream: no notification follows
+            if not delegation.is_unheard:
                 delegation.scope.cancel()
             raise
-        self.calls.pop(call, None)
-        delegation.is_unheard = False
         return _stands(handle, delegation)
 
-    async def heed_cancel(
-        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
-    ) -> HandlerResult:
-        """Stop the turn of a call that is cancelled: the SDK cancels the call alone (mcp 2.3)."""
-        told = object_at(ctx.params)
-        if ctx.method == "notifications/cancelled":
-            delegation = self.calls.pop(call_of(ctx, told.get("requestId")), None)
-            if delegation and TIMED_OUT.search(text_at(told, "reason")):
-                delegation.is_unheard = True
-            elif delegation:
-                delegation.scope.cancel()
-        return await call_next(ctx)
+    def heed(self, session: str | None, message: Mapping[str, object]) -> None:
+        """Note a cancel because a client's patience is over, before the SDK ends its call."""
+        told = object_at(message.get("params"))
+        for each in self.known.values():
+            if each.call == (session, str(told.get("requestId"))):
+                each.is_unheard = bool(TIMED_OUT.search(text_at(told, "reason")))
+
+    def end(self, session: str) -> None:
+        """Stop the turns of a session that its client has ended."""
+        for each in self.known.values():
+            if each.call[0] == session:
+                each.scope.cancel()
 
     async def _run(self, delegation: _Delegation, when_busy: WhenBusy) -> None:
         results: list[TurnResult] = []
@@ -247,10 +248,11 @@ def _stands(handle: str, delegation: _Delegation) -> Delegated:
         return Delegated(handle=handle, status="running", line=line, upstream_session_id=session)
     asked = result.report.questions if result.report else ()
     status = told_status(result)
+    # A turn that failed with questions open is failed first: answers would not mend it.
+    status = WAITING if asked and status == "done" else status
     return Delegated(
         handle=handle,
-        # A turn that failed with questions open is failed first: answers would not mend it.
-        status=WAITING if asked and status == "done" else status,
+        status=status,
         line=line,
         # A client shows this to a person: what acts on a terminal must not come through.
         reply=visible_text(result.reply[:REPLY_CHARACTERS_MAX]),
@@ -276,7 +278,7 @@ def _trouble(result: TurnResult, status: str) -> str:
         said, hint = parked_in_words(result.parked)
         return f"{said} ({going_on(result.conversation.key, result.parked.reason)}; {hint})"
     if status != "failed":
-        return result.detail
+        return NOT_ANSWERED if status == WAITING else result.detail
     said, hint = failure_in_words(result)
     return f"{said} ({hint})"
 
@@ -306,16 +308,15 @@ async def with_answers(
         return stands
     whose = delegations.address(stands.handle)
     version = context.protocol_version
-    if version is not None and is_version_at_least(version, INPUT_REQUIRED_SINCE):
+    if version and is_version_at_least(version, INPUT_REQUIRED_SINCE):
         asked = ElicitRequest(params=_form(whose, stands))
         return InputRequiredResult(input_requests={KEY: asked}, request_state=stands.handle)
     for _ in range(ROUNDS_MAX):
         form = _form(whose, stands)
-        told = await context.session.elicit_form(
-            form.message, form.requested_schema, context.request_id
-        )
-        answers = _answers(told)
-        stands = await delegations.answer(stands.handle, call_of(context.request_context), answers)
+        question, answers = (form.message, form.requested_schema, context.request_id), None
+        with suppress(MCPError, ValidationError):  # no answer that can be read
+            answers = _answers(await context.session.elicit_form(*question))
+        stands = await delegations.answer(stands.handle, call_of(context), answers)
         if answers is None or stands.status != WAITING:
             break
     return stands
@@ -326,27 +327,25 @@ async def resumed(context: AnyContext, delegations: Delegations) -> Delegated | 
     handle = context.request_state
     if handle is None:
         return None
-    call = call_of(context.request_context)
-    return await delegations.answer(handle, call, _brought(context))
+    return await delegations.answer(handle, call_of(context), _brought(context))
 
 
-def call_of(context: ServerRequestContext[Any, Any], request_id: object = None) -> _Call:
-    """Return what a call is known by to a later cancel, by the id that it names."""
-    request, known = context.request, context.request_id if request_id is None else request_id
-    return (request.headers.get("mcp-session-id", NO_SESSION) if request else None, str(known))
+def call_of(context: AnyContext) -> _Call:
+    """Return what a call is known by to a later cancel, which names its id."""
+    return (context.headers or {}).get("mcp-session-id"), context.request_id
 
 
 def client_name(context: AnyContext) -> str:
     """Return what the client calls itself; nobody has checked it."""
     known = context.session.client_params
-    return known.client_info.name if known is not None else "a client without a name"
+    return known.client_info.name if known else "a client without a name"
 
 
 def _can_ask(context: AnyContext) -> bool:
     capabilities = context.client_capabilities
-    asking = capabilities.elicitation if capabilities is not None else None
+    asking = capabilities and capabilities.elicitation
     # `elicitation: {}`, as it was before there were two modes, is a form.
-    return asking is not None and (asking.form is not None or asking.url is None)
+    return bool(asking and (asking.form or not asking.url))
 
 
 def _brought(context: AnyContext) -> Mapping[str, str] | None:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, BinaryIO, Literal, ParamSpec, TypeVar, cast
 
 import anyio
@@ -33,8 +34,8 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 from pydantic import Field
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from upthread import __version__
@@ -79,7 +80,6 @@ def server_of(current: CurrentProject, delegations: Delegations) -> MCPServer[An
     server: MCPServer[Any] = MCPServer(
         "upthread", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
-    server.middleware.append(delegations.heed_cancel)
     _add_delegating(server, delegations)
     _add_looking(server, current)
     return server
@@ -113,7 +113,7 @@ def _add_delegating(server: MCPServer[Any], delegations: Delegations) -> None:
         """Give a role a prompt; it goes on in its own earlier session. Long ones return running."""
         stands = await resumed(context, delegations)
         if stands is None:
-            call, busy = call_of(context.request_context), when_busy
+            call, busy = call_of(context), when_busy
             stands = await delegations.begin(call, address, prompt, is_fresh=fresh, when_busy=busy)
         return await with_answers(context, delegations, stands)
 
@@ -124,7 +124,7 @@ def _add_delegating(server: MCPServer[Any], delegations: Delegations) -> None:
     ) -> Delegated | InputRequiredResult:
         """Wait for a delegation that is running."""
         stands = await resumed(context, delegations)
-        stands = stands or await delegations.wait(handle, call_of(context.request_context))
+        stands = stands or await delegations.wait(handle, call_of(context))
         return await with_answers(context, delegations, stands)
 
 
@@ -199,17 +199,18 @@ async def serve_stdio(project: Project, opening: Opening) -> None:
         # Not closed: a thread may still wait for a line of it.
         lines, has_batches = os.fdopen(own, "rb", closefd=False), False
         while line := await anyio.to_thread.run_sync(_next_line, lines, abandon_on_cancel=True):
-            for read in _messages(line, has_batches=has_batches):
+            for read in _messages(line, has_batches=has_batches) if line.strip() else ():
                 if isinstance(read, JSONRPCError):
                     await answers.send(SessionMessage(read))
                     continue
                 if read.get("method") == "initialize":
                     has_batches = text_at(read, "params", "protocolVersion") == WITH_BATCHES
+                delegations.heed(None, read)
                 yield json.dumps(read)
 
     try:
         async with current_project(project, opening) as current, task_group() as tasks:
-            server = server_of(current, Delegations(current, tasks))
+            server = server_of(current, delegations := Delegations(current, tasks))
             lines = cast("anyio.AsyncFile[str]", requests())
             async with stdio_server(lines) as (messages, answers):
                 served = server._lowlevel_server  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
@@ -228,7 +229,8 @@ WITH_BATCHES = "2025-03-26"
 _ENDS_BYTES = 500
 _HALF = re.compile("[\ud800-\udfff]")
 _ID = re.compile(
-    rb'"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(0|[1-9]\d{0,17}|"[ !#-\[\]-~]{1,200}")\s*[,}]'
+    rb'"jsonrpc"\s*:\s*"2\.0"\s*,\s*(?:"method"\s*:\s*"[^"\\]*"\s*,\s*)?'
+    rb'"id"\s*:\s*(0|[1-9]\d{0,17}|"[ !#-\[\]-~]{1,200}")\s*(?:,\s*"method"|[,}])'
 )
 """An id beside the version, as the SDKs write it: any other may be in the arguments."""
 
@@ -249,41 +251,45 @@ def _messages(line: bytes, *, has_batches: bool) -> Iterator[dict[str, Any] | JS
     r"""Yield each message of a line, with U+FFFD for half a character, or the error for it.
 
     Half a character is from a text cut inside one, which `JSON.stringify` writes as `\ud83d`.
+    An answer that cannot be read is an error to our question too, which would wait for ever.
     """
     try:
-        found = json.loads(line)
-        text = _HALF.sub("\N{REPLACEMENT CHARACTER}", json.dumps(found, ensure_ascii=False))
-        found = json.loads(text)
+        found: Any = json.loads(line)
+        is_batch = has_batches and isinstance(found, list) and found != []
+        text = json.dumps(found if is_batch else [found], ensure_ascii=False)
+        found, otherwise = json.loads(_HALF.sub("\N{REPLACEMENT CHARACTER}", text)), INVALID_REQUEST
     except (ValueError, RecursionError):
-        written = _ID.search(line)
-        if line.strip():
-            yield _refusal(PARSE_ERROR, {"id": json.loads(written[1])} if written else {})
-        return
-    is_batch = has_batches and isinstance(found, list) and found != []
-    for each in cast("list[Any]", found if is_batch else [found]):
-        try:
+        end, otherwise = 0, PARSE_ERROR
+        # Half a message may be before a whole one, and an answer has no method.
+        found = [
+            {
+                "id": json.loads(each[1]),
+                "method" * (b'"method"' in line[end : (end := each.end())]): 0,
+            }
+            for each in _ID.finditer(line)
+        ] or [None]
+    for each in found:
+        told = object_at(each)
+        with suppress(ValueError):
             message = jsonrpc_message_adapter.validate_json(json.dumps(each), by_name=False)
-        except ValueError:
-            is_by_position = isinstance(object_at(each).get("params"), list)
-            yield _refusal(INVALID_PARAMS if is_by_position else INVALID_REQUEST, each)
-        else:
             # A request whose id is wrong passes as a notification, to which no answer is due.
-            is_request = isinstance(message, JSONRPCNotification) and "id" in each
-            yield _refusal(INVALID_REQUEST, each) if is_request else each
-
-
-def _refusal(code: int, found: object) -> JSONRPCError:
-    message = object_at(found)
-    identity = None if {"result", "error"} & message.keys() else message.get("id")
-    if isinstance(identity, bool) or not isinstance(identity, int | str):
-        identity = None
-    error = ErrorData(code=code, message=REFUSALS[code])
-    return JSONRPCError(jsonrpc="2.0", id=identity, error=error)
+            if "id" not in told or not isinstance(message, JSONRPCNotification):
+                yield each
+                continue
+        identity = told.get("id")
+        code = INVALID_PARAMS if isinstance(told.get("params"), list) else otherwise
+        error = ErrorData(code=code, message=REFUSALS[code])
+        identity = identity if type(identity) in {int, str} else None
+        refused = JSONRPCError(jsonrpc="2.0", id=identity, error=error)
+        if "method" not in told and identity is not None:
+            yield refused.model_dump(exclude_unset=True)
+            refused.id = None
+        yield refused
 
 
 REFUSALS = {
-    PARSE_ERROR: f"Parse error: not JSON, or longer than {LINE_BYTES_MAX:,} bytes",
-    INVALID_REQUEST: "Invalid Request: not one JSON-RPC 2.0 message with a string or integer id",
+    PARSE_ERROR: f"Parse error: not one JSON text, or longer than {LINE_BYTES_MAX:,} bytes",
+    INVALID_REQUEST: "Invalid Request: not JSON-RPC 2.0 with a string or integer id, or too deep",
     INVALID_PARAMS: "Invalid params: not an object",
 }
 
@@ -303,37 +309,39 @@ async def serve_http(
     with listening_socket(port) as listener:
         bound = int(listener.getsockname()[1])
         async with current_project(project, opening) as current, task_group() as tasks:
-            server = server_of(current, Delegations(current, tasks))
+            server = server_of(current, delegations := Delegations(current, tasks))
             # The guard has checked Host and Origin already; the SDK's own check knows no port in
             # advance.
             off = TransportSecuritySettings(enable_dns_rebinding_protection=False)
             application: Any = server.streamable_http_app(transport_security=off)
-            guard = Guard(_answering(application), token=token, port=bound)
+            guard = Guard(_answering(application, delegations), token=token, port=bound)
             listening(f"http://{LOOPBACK}:{bound}/mcp")
             await loopback.serve(guard, listener, lifespan="on")
             tasks.cancel_scope.cancel()
 
 
-def _answering(inner: ASGIApp) -> ASGIApp:
+def _answering(inner: ASGIApp, delegations: Delegations) -> ASGIApp:
     """Answer each POST that is no request as over stdio; the SDK takes a wrong id for none."""
 
     async def answering(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST":
-            await inner(scope, receive, send)
-            return
-        body = await Request(scope, receive).body()
-        read = next(_messages(body, has_batches=False), _refusal(PARSE_ERROR, None))
-        if isinstance(read, JSONRPCError):
-            refused = Response(
-                read.model_dump_json(exclude_unset=True), 400, media_type="application/json"
-            )
-            await refused(scope, receive, send)
-            return
-        parts = [json.dumps(read, ensure_ascii=False).encode()]
+        with suppress(ClientDisconnect):
+            if (method := scope.get("method")) != "POST":
+                if method == "DELETE":
+                    delegations.end(Request(scope).headers.get("mcp-session-id", ""))
+                await inner(scope, receive, send)
+                return
+            request = Request(scope, receive)
+            read = next(_messages(await request.body(), has_batches=False))
+            if isinstance(read, JSONRPCError):
+                refused = JSONResponse(read.model_dump(exclude_unset=True), 400)
+                await refused(scope, receive, send)
+                return
+            delegations.heed(request.headers.get("mcp-session-id", ""), read)
+            parts = [json.dumps(read, ensure_ascii=False).encode()]
 
-        async def again() -> Message:
-            return {"type": "http.request", "body": parts.pop()} if parts else await receive()
+            async def again() -> Message:
+                return {"type": "http.request", "body": parts.pop()} if parts else await receive()
 
-        await inner(scope, again, send)
+            await inner(scope, again, send)
 
     return RequestBodyLimitMiddleware(answering, LINE_BYTES_MAX)
